@@ -130,6 +130,13 @@ pub(crate) struct After {
     pub(crate) on_parent: OnParent,
 }
 
+impl After {
+    /// Whether it says for which tasks to wait, possibly for none.
+    pub(crate) fn names_parents(&self) -> bool {
+        !(self.parents.is_empty() && self.keys.is_empty())
+    }
+}
+
 impl Put {
     /// A task with this body, and the options of its tube.
     pub fn new(body: impl Into<Vec<u8>>) -> Put {

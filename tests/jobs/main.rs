@@ -28,6 +28,8 @@ mod executor;
 #[path = "../io_errors/disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod failing_disk;
+#[path = "../common/family.rs"]
+mod family;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]

@@ -1,81 +1,15 @@
 //! Random calls on tasks that wait for each other, in two tubes, compared with a model. In between
 //! the store is closed or killed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Error, OnParent, State, Store, Tube, TubeOptions};
+use tubewell::{Error, State, Store, Tube, TubeOptions};
 
+use crate::family::{End, Family, RULES, Task};
 use crate::files::{after_a_kill, draft};
 use crate::rng::Rng;
 use crate::support::*;
-
-const RULES: [OnParent; 4] = [OnParent::Wait, OnParent::Wait, OnParent::Release, OnParent::Bury];
-
-#[derive(Clone, Debug)]
-struct Task {
-    tube: usize,
-    state: State,
-    parents: BTreeSet<u64>,
-    rule: OnParent,
-}
-
-/// The tasks that are not over.
-#[derive(Clone, Debug, Default)]
-struct Model {
-    tasks: BTreeMap<u64, Task>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    Done,
-    Buried,
-    Gone,
-}
-
-impl Model {
-    fn children(&self, id: u64) -> Vec<u64> {
-        let children = self.tasks.iter().filter(|(_, task)| task.parents.contains(&id));
-        children.map(|(id, _)| *id).collect()
-    }
-
-    /// Tells the children of a task of its end.
-    fn tell(&mut self, parent: u64, end: End) {
-        for id in self.children(parent) {
-            let task = self.tasks.get_mut(&id).unwrap();
-            let is_blocked = task.state == State::Blocked;
-            let frees = end == End::Done || task.rule == OnParent::Release;
-            if frees || end == End::Gone {
-                task.parents.remove(&parent);
-            }
-            if frees {
-                if is_blocked && task.parents.is_empty() {
-                    task.state = State::Ready;
-                }
-            } else if is_blocked && (end == End::Gone || task.rule == OnParent::Bury) {
-                task.state = State::Buried;
-                self.tell(id, End::Buried);
-            }
-        }
-    }
-
-    fn end(&mut self, id: u64, end: End) {
-        if end == End::Buried {
-            self.tasks.get_mut(&id).unwrap().state = State::Buried;
-        } else {
-            self.tasks.remove(&id);
-        }
-        self.tell(id, end);
-    }
-
-    /// Whether a task waits for another one, through any number of tasks.
-    fn waits_for(&self, id: u64, other: u64) -> bool {
-        id == other
-            || self.tasks.get(&id).is_some_and(|task| {
-                task.parents.iter().any(|parent| self.waits_for(*parent, other))
-            })
-    }
-}
 
 struct Run {
     rng: Rng,
@@ -84,7 +18,7 @@ struct Run {
     file: StoreFile,
     store: Store,
     tubes: [Tube; 2],
-    model: Model,
+    model: Family,
     next: u64,
 }
 
@@ -96,7 +30,7 @@ impl Run {
         let store = file.open();
         let create = |name| store.create_tube(name, driver, options.clone()).unwrap();
         let tubes = ["a", "b"].map(create);
-        Run { rng, driver, temporary, file, store, tubes, model: Model::default(), next: 0 }
+        Run { rng, driver, temporary, file, store, tubes, model: Family::default(), next: 0 }
     }
 
     /// A task that is not over.
@@ -118,17 +52,13 @@ impl Run {
         ids
     }
 
-    fn open_of(&self, ids: &[u64]) -> BTreeSet<u64> {
-        ids.iter().copied().filter(|id| self.model.tasks.contains_key(id)).collect()
-    }
-
     fn put(&mut self) {
         let (tube, of, ids) = (self.rng.index(2), self.rng.index(2), self.some_ids());
         let rule = self.rng.pick(&RULES);
         let put = draft(self.driver, &format!("{}", self.rng.below(5)));
         let put = put.after(&self.tubes[of], ids.clone()).on_parent(rule);
         let receipt = self.tubes[tube].put(put).unwrap();
-        let parents = self.open_of(&ids);
+        let parents = self.model.open_of(&ids);
         let state = if parents.is_empty() { State::Ready } else { State::Blocked };
         assert_eq!(receipt.state, state);
         self.next = receipt.id + 1;
@@ -138,7 +68,7 @@ impl Run {
     fn add_parents(&mut self, id: u64, task: &Task) {
         let (of, ids) = (self.rng.index(2), self.some_ids());
         let added = self.tubes[task.tube].add_parents(id, &self.tubes[of], &ids);
-        let open = self.open_of(&ids);
+        let open = self.model.open_of(&ids);
         let is_new = |parent: &&u64| !task.parents.contains(parent);
         if task.state == State::Buried {
             assert!(matches!(added, Err(Error::NotReady { state: State::Buried, .. })));
@@ -218,12 +148,7 @@ impl Run {
     fn truncate(&mut self) {
         let tube = self.rng.index(2);
         self.tubes[tube].truncate().unwrap();
-        let tasks = self.model.tasks.iter().filter(|(_, task)| task.tube == tube);
-        let gone: Vec<u64> = tasks.map(|(id, _)| *id).collect();
-        self.model.tasks.retain(|_, task| task.tube != tube);
-        for id in gone {
-            self.model.tell(id, End::Gone);
-        }
+        self.model.truncate(tube);
     }
 
     fn reopen(&mut self) {
@@ -264,7 +189,7 @@ impl Run {
 }
 
 /// Compares all tasks with the model.
-fn check(model: &Model, tubes: &[Tube; 2]) {
+fn check(model: &Family, tubes: &[Tube; 2]) {
     for (id, task) in &model.tasks {
         let tube = &tubes[task.tube];
         let info = tube.peek(*id).unwrap().info;

@@ -100,6 +100,45 @@ fn finish_frees_children_and_its_puts_may_wait_for_others() {
 }
 
 #[test]
+fn puts_of_a_finish_wait_for_the_task_that_goes_on() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let task = case.add(case.draft("task").key("k"));
+        let finish = Finish::new()
+            .put(&other, case.draft("by id").after(&case.tube, [task]))
+            .put(&case.tube, case.draft("by key").after_key("k"))
+            .advance(&other, case.draft("next"));
+        case.tube.claim(task).unwrap().finish(finish).unwrap();
+        assert_eq!(other.children(task), Ok(vec![task + 1, task + 2]));
+        assert_sound(&case.store);
+        assert_eq!((case.take(), take(&other)), (None, Some(task)));
+        other.ack(task).unwrap();
+        assert_eq!((case.take(), take(&other)), (Some(task + 2), Some(task + 1)));
+    });
+}
+
+#[test]
+fn put_of_a_finish_replaces_a_child_that_the_finish_frees() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        for tube in [&case.tube, &other] {
+            let parent = case.put("parent");
+            let child = case.add(case.draft("child").key("c").after(&case.tube, [parent]));
+            let replacement = case.draft("new").key("c").on_key(OnKey::Replace);
+            let finish = Finish::new().put(tube, replacement);
+            case.tube.claim(parent).unwrap().finish(finish).unwrap();
+            assert_sound(&case.store);
+            assert_eq!(state_of(tube, child), State::Ready);
+            assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 0);
+            assert_eq!(take(tube), Some(child));
+            tube.ack(child).unwrap();
+            assert_eq!((case.take(), take(&other)), (None, None));
+            assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
+        }
+    });
+}
+
+#[test]
 fn moved_tasks_keep_their_edges() {
     for_each_driver(ALL, |case| {
         let other = other(case);
@@ -244,6 +283,30 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         assert_eq!(take(&other), Some(child));
         other.ack(child).unwrap();
         assert_eq!(case.take(), Some(grandchild));
+    });
+}
+
+#[test]
+fn replaced_task_that_gets_another_rule_keeps_its_parents() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let task = || case.draft("c").key("c").on_key(OnKey::Replace);
+        let child = case.add(task().after(&case.tube, [0]));
+        let replaced = case.tube.put(task().on_parent(OnParent::Bury)).unwrap();
+        assert_eq!((replaced.id, replaced.state), (child, State::Blocked));
+        assert_eq!(case.tube.parents(child), Ok(vec![0]));
+        case.tube.bury(0).unwrap();
+        case.advance(0);
+        assert_eq!(case.state(child), Some(State::Buried));
+        // It keeps the rule that it has.
+        case.tube.kick(2).unwrap();
+        assert_eq!(case.tube.put(task()).unwrap().state, State::Blocked);
+        case.tube.bury(0).unwrap();
+        case.advance(0);
+        assert_eq!(case.state(child), Some(State::Buried));
+        // A put that names no parents has none.
+        assert_eq!(case.tube.put(task().after(&case.tube, [])).unwrap().state, State::Ready);
+        assert_eq!(case.tube.children(0), Ok(vec![]));
     });
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Keep, Rate, Receipt, Result, Statistics};
+use tubewell::{
+    Backoff, Counting, Error, EventKind, Keep, OnParent, Rate, Receipt, Result, Statistics,
+};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -49,6 +51,14 @@ pub fn rate_of(rate: reference::Rate) -> Rate {
     Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
 }
 
+pub fn on_parent_of(on_parent: reference::OnParent) -> OnParent {
+    match on_parent {
+        reference::OnParent::Wait => OnParent::Wait,
+        reference::OnParent::Release => OnParent::Release,
+        reference::OnParent::Bury => OnParent::Bury,
+    }
+}
+
 pub fn name_of(driver: Driver) -> &'static str {
     match driver {
         Driver::Fifo => tubewell::FIFO,
@@ -65,7 +75,7 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Taken => State::Taken,
         tubewell::State::Delayed => State::Delayed,
         tubewell::State::Buried => State::Buried,
-        tubewell::State::Blocked => unreachable!("the model has no parents"),
+        tubewell::State::Blocked => State::Blocked,
         tubewell::State::Done => State::Done,
     }
 }
@@ -75,6 +85,7 @@ pub fn library_state(state: State) -> tubewell::State {
         State::Ready => tubewell::State::Ready,
         State::Taken => tubewell::State::Taken,
         State::Delayed => tubewell::State::Delayed,
+        State::Blocked => tubewell::State::Blocked,
         State::Buried => tubewell::State::Buried,
         State::Done => tubewell::State::Done,
     }
@@ -100,6 +111,8 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
         EventKind::Update => Verb::Update,
+        EventKind::Block => Verb::Block,
+        EventKind::Unblock => Verb::Unblock,
         EventKind::Advance => Verb::Advance,
         EventKind::Move => Verb::Move,
         other => panic!("the model has no event {other:?}"),
@@ -115,6 +128,8 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotDone { .. } => Refusal::NotDone,
         Error::KeyInUse { .. } => Refusal::KeyInUse,
         Error::KeyNotFound { .. } => Refusal::KeyNotFound,
+        Error::HasDependents { .. } => Refusal::HasDependents,
+        Error::Cycle { .. } => Refusal::Cycle,
         Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
@@ -146,10 +161,13 @@ pub fn agree<T, U: Debug>(got: Result<T>, want: Answer<U>) -> Option<(T, U)> {
     }
 }
 
-/// Whether a put has two reasons to be refused: the driver does not support one of its options, and
-/// the tube is full. The library may report either.
+/// Whether a put has two reasons to be refused: the driver does not support one of its options or it
+/// cannot wait for one of its parents, and the tube is full. The library may report either.
 pub fn two_refusals_apply<T, U>(got: &Result<T>, want: &Answer<U>) -> bool {
-    matches!((got, want), (Err(Error::Full { .. }), Err(Refusal::Unsupported)))
+    use Refusal::{Cycle, Invalid, KeyNotFound, NotFound, Unsupported};
+
+    let is_full = matches!(got, Err(Error::Full { .. }));
+    is_full && matches!(want, Err(Unsupported | Invalid | NotFound | KeyNotFound | Cycle))
 }
 
 #[track_caller]
@@ -194,6 +212,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("tasks.ready", tasks.ready),
         ("tasks.taken", tasks.taken),
         ("tasks.delayed", tasks.delayed),
+        ("tasks.blocked", tasks.blocked),
         ("tasks.buried", tasks.buried),
         ("tasks.total", tasks.total),
         ("tasks.done", tasks.done),
@@ -213,6 +232,8 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.touch", calls.touch),
         ("calls.checkpoint", calls.checkpoint),
         ("calls.update", calls.update),
+        ("calls.block", calls.block),
+        ("calls.unblock", calls.unblock),
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),

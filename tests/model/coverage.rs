@@ -96,6 +96,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     all.extend(expected_transitions_of_outcomes(driver));
     all.extend(expected_transitions_of_keys(driver));
     all.extend(expected_transitions_of_movement(driver));
+    all.extend(expected_transitions_of_parents(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
@@ -239,4 +240,61 @@ fn expected_transitions_of_movement(
     ];
     let timed = [(Some(Delayed), moved, Done), (None, moved, Delayed), (None, advanced, Delayed)];
     all.into_iter().chain(timed.into_iter().filter(move |_| driver.timed()))
+}
+
+/// Those of tasks that wait for others.
+fn expected_transitions_of_parents(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Blocked, Buried, Delayed, Done, Kept, Parked, Ready, Taken};
+    let verb = Cause::Verb;
+    let begins = [
+        (None, verb(Verb::Put), Blocked),
+        (None, Cause::Restored, Blocked),
+        (None, verb(Verb::Move), Blocked),
+        (None, verb(Verb::Advance), Blocked),
+    ];
+    let changes = [
+        (Ready, verb(Verb::Block), Blocked),
+        (Blocked, verb(Verb::Block), Blocked),
+        (Blocked, verb(Verb::Unblock), Ready),
+        (Blocked, verb(Verb::Unblock), Blocked),
+        (Buried, verb(Verb::Unblock), Buried),
+        (Blocked, verb(Verb::Update), Blocked),
+        (Buried, verb(Verb::Kick), Blocked),
+    ];
+    let ends = [
+        (Blocked, verb(Verb::Bury), Buried),
+        (Blocked, verb(Verb::Delete), Done),
+        (Blocked, verb(Verb::Resolve), Done),
+        (Blocked, verb(Verb::Resolve), Kept),
+        (Blocked, verb(Verb::Move), Done),
+        (Blocked, Cause::Truncated, Done),
+        (Blocked, Cause::TubeDropped, Done),
+        (Blocked, Cause::Reopened, Done),
+    ];
+    let ends_of_parents = [
+        (Blocked, Cause::ParentDone, Ready),
+        (Blocked, Cause::ParentLeft, Ready),
+        (Blocked, Cause::ParentBuried, Buried),
+        (Blocked, Cause::ParentGone, Buried),
+    ];
+    let replaced = [Ready, Taken, Parked, Blocked, Buried, Kept]
+        .map(|from| (from, Cause::Replaced, Blocked))
+        .into_iter()
+        .chain([(Blocked, Cause::Replaced, Ready)]);
+    let timed = [
+        (Delayed, verb(Verb::Block), Blocked),
+        (Blocked, verb(Verb::Unblock), Delayed),
+        (Blocked, verb(Verb::Ttl), Done),
+        (Blocked, Cause::ParentDone, Delayed),
+        (Blocked, Cause::ParentLeft, Delayed),
+        (Delayed, Cause::Replaced, Blocked),
+        (Blocked, Cause::Replaced, Delayed),
+    ];
+    let timed = timed.into_iter().filter(move |_| driver.timed());
+    let all = changes.into_iter().chain(ends).chain(ends_of_parents).chain(replaced).chain(timed);
+    let after_wait = (None, Cause::PutAfterWait, Blocked);
+    let begins = begins.into_iter().chain(Some(after_wait).filter(|_| driver.bounded()));
+    begins.chain(all.map(|(from, cause, to)| (Some(from), cause, to)))
 }

@@ -7,12 +7,12 @@ use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
 use super::reference::{
-    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
+    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, OnParent, Options, Rate, State,
 };
 use super::restored_tasks::restore;
 use super::steps::{
-    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
-    Setup, Step, TaskTemplate, Workload,
+    Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
+    Group, KEYS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -80,10 +80,22 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
         prop::option::weighted(0.15, key()),
+        after(),
         prop::bool::weighted(0.04),
     )
         .prop_map(
-            |(size, pri, ttl, ttr, delay, sub_queue, max_attempts, key, keep_unsupported)| {
+            |(
+                size,
+                pri,
+                ttl,
+                ttr,
+                delay,
+                sub_queue,
+                max_attempts,
+                key,
+                after,
+                keep_unsupported,
+            )| {
                 let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
                 TaskTemplate {
                     size,
@@ -95,10 +107,40 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                     max_attempts,
                     key,
                     on_key,
+                    after,
                     keep_unsupported,
                 }
             },
         )
+}
+
+/// What a put says about parents; most say nothing.
+fn after() -> impl Strategy<Value = AfterTemplate> {
+    let on_parent = prop_oneof![
+        2 => Just(OnParent::Wait),
+        1 => Just(OnParent::Release),
+        1 => Just(OnParent::Bury),
+    ];
+    let after = (parents(1..4), prop::option::weighted(0.1, prop::sample::select(KEYS.to_vec())));
+    let after = (after, on_parent).prop_map(|((parents, key), on_parent)| {
+        let key = key.map(str::to_owned);
+        AfterTemplate { parents, key, on_parent }
+    });
+    prop_oneof![5 => Just(AfterTemplate::default()), 1 => after]
+}
+
+/// Tasks to wait for.
+fn parents(count: Range<usize>) -> impl Strategy<Value = Vec<Pick>> {
+    let among = prop_oneof![
+        6 => Just(Among::Present),
+        2 => Just(Among::Held),
+        1 => Just(Among::EverPut),
+        1 => Just(Among::Kept),
+        1 => Just(Among::Children),
+    ];
+    let pick = (0..TUBE_NAMES.len(), among, choice());
+    let pick = pick.prop_map(|(tube, among, index)| Pick { tube, among, index });
+    prop::collection::vec(pick, count)
 }
 
 fn key() -> impl Strategy<Value = (String, OnKey)> {
@@ -247,6 +289,8 @@ fn pick(tubes: usize, parked: u32) -> impl Strategy<Value = Pick> {
         3 => Just(Among::Present),
         parked => Just(Among::Parked),
         1 => Just(Among::Kept),
+        1 => Just(Among::Children),
+        1 => Just(Among::Parents),
         1 => Just(Among::EverPut),
     ];
     (0..tubes, among, choice()).prop_map(|(tube, among, index)| Pick { tube, among, index })
@@ -302,12 +346,15 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         ).prop_map(|(size, pri, delay)| ById::Update { size, pri, delay }),
         2 => Just(ById::Cancel),
         1 => state().prop_map(|state| ById::DeleteIf { state }),
+        4 => (0..tubes, parents(0..3)).prop_map(|(of, parents)| ById::AddParents { of, parents }),
+        2 => prop::option::of(choice()).prop_map(|parent| ById::RemoveParents { parent }),
         1 => Just(ById::Peek),
     ]
 }
 
 fn state() -> impl Strategy<Value = State> {
-    let all = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+    let all =
+        [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
     prop::sample::select(all.to_vec())
 }
 

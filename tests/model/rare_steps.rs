@@ -2,6 +2,7 @@
 //! task.
 
 mod keys;
+mod parents;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
@@ -14,7 +15,7 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
         let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
-        plain.into_iter().chain(more)
+        plain.into_iter().chain(more).chain(parents::parents(driver))
     })
 }
 

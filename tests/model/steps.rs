@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, OnKey, Options, State};
+use super::reference::{Driver, Micros, OnKey, OnParent, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -287,6 +287,15 @@ pub enum ById {
     DeleteIf {
         state: State,
     },
+    /// Tasks of the tube with the index `of`, or of another one.
+    AddParents {
+        of: usize,
+        parents: Vec<Pick>,
+    },
+    /// One of the parents, or all.
+    RemoveParents {
+        parent: Option<Choice>,
+    },
     Peek,
 }
 
@@ -375,7 +384,17 @@ pub struct TaskTemplate {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub after: AfterTemplate,
     pub keep_unsupported: bool,
+}
+
+/// The tasks that a task waits for.
+#[derive(Clone, Debug, Default)]
+pub struct AfterTemplate {
+    /// Those of tubes that exist.
+    pub parents: Vec<Pick>,
+    pub key: Option<String>,
+    pub on_parent: OnParent,
 }
 
 /// A task of another store to be put back. A buried and a done one have no delay, unless
@@ -431,6 +450,10 @@ pub enum Among {
     Parked,
     /// Tasks of the tube that are done and kept, or all tasks if there are none.
     Kept,
+    /// Tasks of the tube that have parents, or all tasks if there are none.
+    Children,
+    /// Tasks of the tube that others wait for, or all tasks if there are none.
+    Parents,
     /// All tasks ever put into any tube, removed ones included.
     EverPut,
 }

@@ -15,6 +15,8 @@ mod consumers;
 mod crashes;
 mod deferred_calls;
 mod disk;
+#[path = "../common/family.rs"]
+mod family;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]
@@ -22,6 +24,7 @@ mod faulty_disk;
 mod keys_and_gates;
 mod model;
 mod outcomes;
+mod parents;
 mod plan;
 mod producers;
 mod regressions;

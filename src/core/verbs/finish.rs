@@ -46,6 +46,12 @@ impl Core {
         }
         let (end, steps, freed) = self.atomically_in(&numbers, |core| {
             let freed = core.free_first(number, id, &children)?;
+            let look_ups = if freed.is_empty() {
+                look_ups
+            } else {
+                // A put may replace a task that is free now.
+                core.look_up_keys(finish.puts().iter().map(|into| &into.request))?
+            };
             let end = core.store_end_or_leave(number, id, &header, finish)?;
             Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?, freed))
         })?;
@@ -74,6 +80,9 @@ impl Core {
         let mut wait = decided.wait;
         self.publish_together(|core| {
             core.make_visible(end, visibility);
+            for change in freed {
+                core.make_visible(change, visibility);
+            }
             for (step, into) in steps.into_iter().zip(finish.targets()) {
                 match step {
                     Step::New(change) => core.make_visible(change, visibility),
@@ -82,9 +91,6 @@ impl Core {
                         core.finish_replacement(into.tube, replacement, visibility);
                     }
                 }
-            }
-            for change in freed {
-                core.make_visible(change, visibility);
             }
             if is_kept {
                 core.trim(number, Shelf::Done, visibility);
@@ -163,17 +169,25 @@ impl Core {
         ClaimKey { tube: number, id, .. }: ClaimKey,
         header: &Header,
         finish: &FinishRequest,
-        headers: Vec<Header>,
+        mut headers: Vec<Header>,
         look_ups: Vec<Option<KeyLookUp>>,
     ) -> Result<Vec<Step>> {
-        let mut headers = headers.into_iter();
-        let mut steps = Vec::with_capacity(headers.len());
+        // First, since the others may wait for it.
+        let next = finish.next().and_then(|next| Some((next, headers.pop()?)));
+        let arrival = match next {
+            Some((next, header)) => {
+                let arrival = self.insert_task(next.tube, id, &next.request, header)?;
+                Some(Step::New(Change { kind: EventKind::Advance, ..arrival }))
+            }
+            None => None,
+        };
+        let mut steps = Vec::with_capacity(headers.len() + 1);
         let mut ids = self.id_check();
         let own_key = key_of(header).map(|key| &**key);
         let kept_key = own_key.filter(|_| finish.next().is_some());
         // The keys whose tasks this call has changed.
         let mut keys: HashSet<&str> = own_key.into_iter().collect();
-        let puts = finish.puts().iter().zip(look_ups).zip(&mut headers);
+        let puts = finish.puts().iter().zip(look_ups).zip(headers);
         for ((PutInto { tube, request, .. }, look_up), header) in puts {
             let look_up = match request.key.as_deref() {
                 Some(key) if kept_key == Some(key) => {
@@ -191,10 +205,7 @@ impl Core {
                 }
             });
         }
-        if let (Some(next), Some(header)) = (finish.next(), headers.next()) {
-            let arrival = self.insert_task(next.tube, id, &next.request, header)?;
-            steps.push(Step::New(Change { kind: EventKind::Advance, ..arrival }));
-        }
+        steps.extend(arrival);
         Ok(steps)
     }
 

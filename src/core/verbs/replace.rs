@@ -96,15 +96,22 @@ impl Core {
     ) -> Result<Replacement> {
         let Keyed { number: before, id, found } = &keyed;
         let old = &found.record.header;
-        let parents = match &request.after {
-            Some(_) => self.block(number, *id, request, &mut header)?,
-            None => self.parents_of(*before, *id, found)?,
+        let parents = match request.after.as_deref() {
+            Some(after) if after.names_parents() => {
+                self.block(number, *id, request, &mut header)?
+            }
+            after => {
+                header.edit_more(|more| {
+                    let old = old.more.as_deref();
+                    more.open_parents = old.map_or(0, |old| old.open_parents);
+                    more.on_parent = match after {
+                        Some(after) => after.on_parent.number(),
+                        None => old.map_or(0, |old| old.on_parent),
+                    };
+                });
+                self.parents_of(*before, *id, found)?
+            }
         };
-        if let (None, Some(old)) = (&request.after, old.more.as_deref()) {
-            header.edit_more(|more| {
-                (more.open_parents, more.on_parent) = (old.open_parents, old.on_parent);
-            });
-        }
         let shelf = match header.ready_at {
             _ if !parents.is_empty() => Shelf::Blocked,
             0 => self.clocks().gate(Shelf::Delayed, &mut header),

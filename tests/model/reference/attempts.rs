@@ -4,8 +4,8 @@
 //! claim ends, with the failure that was reported, or with the way in which the attempt was lost.
 
 use super::{
-    Answer, Backoff, Cause, Claim, Holder, LastFailure, Micros, Model, NEVER, Refusal, SessionNo,
-    Stage, State, Status, Taken, Task, TaskNo, TubeNo, Verb,
+    Answer, Backoff, Cause, Claim, Holder, LastFailure, Micros, Model, NEVER, OnParent, Refusal,
+    SessionNo, Stage, State, Status, Taken, Task, TaskNo, TubeNo, Verb,
 };
 
 /// What a worker reports. A group has 1 to 255 bytes.
@@ -181,13 +181,15 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
-    /// or reported before, or the task has a key. A forgiven take of another task is not recorded.
+    /// or reported before, or the task has a key or parents. A forgiven take of another task is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0
             || task.failure.is_some()
             || task.key.is_some()
+            || !task.parents.is_empty()
+            || task.on_parent != OnParent::Wait
     }
 
     fn delay_after(&self, task: &Task, end: End<'_>) -> Micros {
@@ -201,7 +203,7 @@ impl Model {
         }
     }
 
-    fn record_failure(
+    pub(super) fn record_failure(
         &mut self,
         id: TaskNo,
         group: &str,

@@ -27,7 +27,7 @@ impl Model {
         Ok(state)
     }
 
-    /// Changes a task that is ready, delayed or buried. A buried one cannot get a delay.
+    /// Changes a task that is ready, delayed, blocked or buried. A buried one cannot get a delay.
     pub fn update(&mut self, tube: TubeNo, id: TaskNo, update: &Update) -> Answer<State> {
         let timed = update.pri.is_some() || update.delay.is_some();
         if timed && !self.tube(tube)?.driver.timed() {
@@ -38,6 +38,7 @@ impl Model {
         let ready_at = match task.status {
             Status::Ready => Some(now),
             Status::Delayed { until } => Some(until),
+            Status::Blocked { until } => Some(until.max(now)),
             Status::Buried => None,
             Status::Taken(_) | Status::Kept => return Err(Refusal::NotReady),
         };
@@ -48,7 +49,13 @@ impl Model {
             if task.expires_at != NEVER {
                 changed.expires_at = until.saturating_add(task.expires_at.saturating_sub(ready_at));
             }
-            changed.status = if delay == 0 { Status::Ready } else { Status::Delayed { until } };
+            let is_blocked = !task.parents.is_empty();
+            changed.status = match (is_blocked, delay) {
+                (false, 0) => Status::Ready,
+                (false, _) => Status::Delayed { until },
+                (true, 0) => Status::Blocked { until: 0 },
+                (true, _) => Status::Blocked { until },
+            };
         }
         changed.pri = update.pri.unwrap_or(task.pri);
         let same = |a: &super::Task, b: &super::Task| {
@@ -81,11 +88,14 @@ impl Model {
         self.delete(tube, id)
     }
 
-    /// Deletes those of these tasks that exist. Returns how many.
+    /// Deletes those of these tasks that exist, or none. Returns how many.
     pub fn delete_many(&mut self, tube: TubeNo, ids: &[TaskNo]) -> Answer<u64> {
         self.tube(tube)?;
+        let found: Vec<TaskNo> =
+            ids.iter().copied().filter(|id| self.peek(tube, *id).is_ok()).collect();
+        self.check_no_children(&found)?;
         let mut deleted = 0;
-        for id in ids {
+        for id in &found {
             if self.peek(tube, *id).is_ok() {
                 self.remove(*id, Cause::Verb(Verb::Delete));
                 deleted += 1;
@@ -102,6 +112,7 @@ impl Model {
             State::Ready => &[Stage::Ready],
             State::Taken => &[Stage::Taken, Stage::Parked],
             State::Delayed => &[Stage::Delayed],
+            State::Blocked => &[Stage::Blocked],
             State::Buried => &[Stage::Buried],
             State::Done => &[Stage::Kept],
         };

@@ -1,5 +1,7 @@
 //! Puts of tasks with a key, which no other task has.
 
+use std::collections::BTreeSet;
+
 use super::{
     Answer, Cause, Draft, Model, OnKey, Refusal, Stage, State, Status, Task, TaskNo, TubeNo, Verb,
 };
@@ -34,7 +36,8 @@ impl Model {
             if is_full {
                 return Err(Refusal::Full);
             }
-            let task = self.new_task(tube, draft);
+            let parents = self.open_parents(tube, None, &draft.after)?;
+            let task = self.new_task(tube, draft).blocked_by(parents);
             return Ok(self.insert_task(task, cause));
         };
         let (old_tube, stage) = (old.tube, old.stage());
@@ -46,13 +49,20 @@ impl Model {
                 if is_full && (old_tube != tube || stage == Stage::Kept) {
                     return Err(Refusal::Full);
                 }
-                Ok(self.replace(id, tube, draft))
+                let parents = self.parents_of_replaced(id, tube, &draft.after)?;
+                Ok(self.replace(id, tube, draft, parents))
             }
         }
     }
 
     /// A task begins anew in a tube, with what the draft says.
-    fn replace(&mut self, id: TaskNo, tube: TubeNo, draft: &Draft) -> (TaskNo, State) {
+    fn replace(
+        &mut self,
+        id: TaskNo,
+        tube: TubeNo,
+        draft: &Draft,
+        parents: BTreeSet<TaskNo>,
+    ) -> (TaskNo, State) {
         let (before, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
         if from.state() == State::Taken {
             self.count_call(id, Verb::Lost, Some(from), State::Ready);
@@ -78,8 +88,10 @@ impl Model {
             takes: old.takes,
             forgiven: old.takes,
             failure: old.failure.take().filter(|_| from != Stage::Kept),
+            on_parent: draft.after.rule_after(old.on_parent),
             ..new
-        };
+        }
+        .blocked_by(parents);
         let to = task.stage();
         *old = task;
         let mut before_put = from;

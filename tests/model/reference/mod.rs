@@ -21,6 +21,7 @@ mod keys;
 mod limits;
 mod movement;
 mod outcomes;
+mod parents;
 mod park;
 mod put;
 mod restore;
@@ -36,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use attempts::Failure;
 pub use edits::Update;
 pub use movement::Finish;
+use parents::Ended;
 use put::PutWait;
 pub use restore::{Restored, RestoredState};
 use take::Wait;
@@ -66,6 +68,8 @@ pub struct Model {
     watches: BTreeMap<WaitNo, Watch>,
     /// How many tasks of these sub-queues may be taken in the tubes that share limits.
     limits: BTreeMap<String, u64>,
+    /// The parents whose end their children are still to be told.
+    ended_parents: BTreeMap<TaskNo, Ended>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -87,6 +91,7 @@ impl Model {
             put_waits: BTreeMap::new(),
             watches: BTreeMap::new(),
             limits: BTreeMap::new(),
+            ended_parents: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -213,6 +218,7 @@ impl Model {
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
         self.record_transition(id, Some(self.tasks[&id].stage()), cause, Stage::Done);
+        self.leave_children(id);
         self.tasks.remove(&id);
         self.answer_removed(id, cause);
     }

@@ -3,7 +3,7 @@
 //! A task that goes on leaves its tube, which counts it as done, and enters the other one. It is the
 //! same task for callers that wait for its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Answer, Cause, Draft, Holder, Model, NEVER, OnKey, Refusal, Stage, State, Status, Task, TaskNo,
@@ -123,10 +123,18 @@ impl Model {
         if named.is_some() && named != own_key.as_ref() {
             return Err(Refusal::Invalid);
         }
+        let parents = match &finish.advance {
+            None => BTreeSet::new(),
+            Some((to, draft)) => self.open_parents(*to, Some(id), &draft.after)?,
+        };
         let before = self.clone();
         match &finish.advance {
             None => self.end_done(id, Cause::Verb(Verb::Ack), finish.result.clone()),
-            Some(_) => self.leave(id, Verb::Advance),
+            Some(_) => {
+                self.leave(id, Verb::Advance);
+                // The puts may wait for it, but not so that it waits for itself.
+                self.task(id).parents.clone_from(&parents);
+            }
         }
         let puts = finish.puts.iter().map(|(to, draft)| {
             let is_own = draft.key.is_some() && draft.key == own_key;
@@ -147,7 +155,8 @@ impl Model {
         let state = match &finish.advance {
             None => State::Done,
             Some((to, draft)) => {
-                *self.task(id) = Task { key: own_key, ..self.new_task(*to, draft) };
+                let task = Task { key: own_key, ..self.new_task(*to, draft) };
+                *self.task(id) = task.blocked_by(parents);
                 self.arrive(id, Verb::Advance)
             }
         };
@@ -171,7 +180,12 @@ impl Model {
     fn check_moved(&self, id: TaskNo, to: TubeNo) -> Answer<()> {
         let (task, driver) = (&self.tasks[&id], self.tubes[&to].driver);
         let timed = task.pri != 0 || task.expires_at != NEVER || task.ttr != NEVER;
-        let timed = timed || task.stage() == Stage::Delayed;
+        let has_delay = match task.status {
+            Status::Delayed { .. } => true,
+            Status::Blocked { until } => until > 0,
+            _ => false,
+        };
+        let timed = timed || has_delay;
         if (timed && !driver.timed()) || (task.sub_queue.is_some() && !driver.sub_queued()) {
             return Err(Refusal::Unsupported);
         }
@@ -223,7 +237,7 @@ impl Model {
         self.trim(tube, Stage::Buried, self.tubes[&tube].options.keep_buried());
     }
 
-    /// In the order of takes: those that are ready or taken, then delayed ones, then buried ones.
+    /// In the order of takes: those that are ready or taken, then delayed, buried and blocked ones.
     pub fn in_order_of_moves(&self, tube: TubeNo) -> Vec<TaskNo> {
         let by_pri = |stages: &[Stage]| {
             let is_in = |task: &Task| stages.contains(&task.stage());
@@ -233,6 +247,8 @@ impl Model {
             ids
         };
         let live = by_pri(&[Stage::Ready, Stage::Taken, Stage::Parked]);
-        [live, by_pri(&[Stage::Delayed]), self.in_order(tube, Stage::Buried)].concat()
+        let blocked = by_pri(&[Stage::Blocked]);
+        let delayed = by_pri(&[Stage::Delayed]);
+        [live, delayed, self.in_order(tube, Stage::Buried), blocked].concat()
     }
 }

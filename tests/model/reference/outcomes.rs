@@ -4,8 +4,8 @@
 //! take no place of its capacity. It may limit in the same way which buried tasks it keeps.
 
 use super::{
-    Answer, Cause, Ending, Keep, Micros, Model, NEVER, Refusal, Stage, State, Status, Task, TaskNo,
-    TubeNo, Verb,
+    Answer, Cause, Ending, Keep, Micros, Model, NEVER, OnParent, Refusal, Stage, State, Status,
+    Task, TaskNo, TubeNo, Verb,
 };
 
 impl Model {
@@ -75,6 +75,7 @@ impl Model {
     /// A task is done. It is kept if its tube keeps any.
     pub(super) fn end_done(&mut self, id: TaskNo, cause: Cause, result: Option<Vec<u8>>) {
         self.answer_watches(id, &Ending::Done(result.clone()));
+        self.free_first_children(id);
         let keep = self.tubes[&self.tasks[&id].tube].options.keep_done;
         match keep.filter(|keep| keep.count != Some(0)) {
             None => self.remove(id, cause),
@@ -82,6 +83,8 @@ impl Model {
                 self.change(id, cause, Status::Kept);
                 let task = self.task(id);
                 (task.result, task.group) = (result, None);
+                task.parents.clear();
+                task.on_parent = OnParent::Wait;
                 self.keep_ended(id, Some(keep));
             }
         }
@@ -90,6 +93,7 @@ impl Model {
     /// A task is buried, in a failure group or in none.
     pub(super) fn end_buried(&mut self, id: TaskNo, cause: Cause, group: Option<&str>) {
         self.change(id, cause, Status::Buried);
+        self.bury_children(id);
         self.answer_buried(id);
         let keep = self.tubes[&self.tasks[&id].tube].options.keep_buried();
         self.task(id).group = group.map(str::to_owned);

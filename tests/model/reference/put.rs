@@ -1,5 +1,7 @@
 //! Puts, and puts that wait for space in a full tube.
 
+use std::collections::BTreeSet;
+
 use super::{
     Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
     Verb, WaitNo,
@@ -130,6 +132,8 @@ impl Model {
             kept_until: NEVER,
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
+            parents: BTreeSet::new(),
+            on_parent: draft.after.on_parent,
             status,
         }
     }

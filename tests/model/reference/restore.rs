@@ -1,7 +1,8 @@
 //! Tasks of another store that are put back as they were.
 
 use super::{
-    Answer, Cause, Draft, LastFailure, Model, Refusal, State, Status, Task, TaskNo, Tube, TubeNo,
+    Answer, Cause, Draft, LastFailure, Model, OnParent, Refusal, State, Status, Task, TaskNo, Tube,
+    TubeNo,
 };
 
 /// A task as it was in another store.
@@ -17,7 +18,7 @@ pub struct Restored {
 /// The state of a task that is put back.
 #[derive(Clone, Debug, Default)]
 pub enum RestoredState {
-    /// Ready or delayed, as a put says.
+    /// Ready, delayed or blocked, as a put says.
     #[default]
     Open,
     /// In a failure group or in none.
@@ -66,23 +67,32 @@ impl Model {
                 return Err(Refusal::Invalid);
             }
         }
+        let before = self.clone();
         let placed = tasks.iter().map(|task| self.restore(no, &tube, task)).collect();
-        self.serve();
-        Ok(placed)
+        match &placed {
+            Ok(_) => self.serve(),
+            Err(_) => *self = before,
+        }
+        placed
     }
 
-    fn restore(&mut self, no: TubeNo, tube: &Tube, restored: &Restored) -> (TaskNo, State) {
+    fn restore(&mut self, no: TubeNo, tube: &Tube, restored: &Restored) -> Answer<(TaskNo, State)> {
         let mut task = self.new_task(no, &restored.draft);
+        if !restored.is_done() {
+            let parents = self.open_parents(no, None, &restored.draft.after)?;
+            task = task.blocked_by(parents);
+        }
         (task.takes, task.forgiven) = (restored.takes, restored.forgiven);
         task.failure.clone_from(&restored.failure);
         let keep = match &restored.state {
-            RestoredState::Open => return self.insert_task(task, Cause::Restored),
+            RestoredState::Open => return Ok(self.insert_task(task, Cause::Restored)),
             RestoredState::Buried { group } => {
                 self.bury_restored(&mut task, group.as_ref());
                 tube.options.keep_buried()
             }
             RestoredState::Done { result } => {
                 (task.status, task.result) = (Status::Kept, result.clone());
+                task.on_parent = OnParent::Wait;
                 task.ended = self.now;
                 tube.options.keep_done
             }
@@ -96,7 +106,7 @@ impl Model {
         let stage = task.stage();
         let placed = self.insert_task(task, Cause::Restored);
         self.trim(no, stage, keep);
-        placed
+        Ok(placed)
     }
 
     /// It was buried when the failure of its group was recorded, or else now.

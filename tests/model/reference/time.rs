@@ -30,6 +30,8 @@ pub struct TieBreak {
     pub serve: Serve,
     /// Gates that open at the time are served before all else that is due.
     pub gates_first: bool,
+    /// Children are told of ends so far before all else that is due.
+    pub children_first: bool,
 }
 
 /// When waiters are served while due items are processed.
@@ -44,7 +46,8 @@ impl Default for TieBreak {
     fn default() -> TieBreak {
         let kinds =
             [Due::Delay, Due::Ttl, Due::Ttr, Due::ParkEnd, Due::SessionGrace, Due::WaitTimeout];
-        TieBreak { kinds, serve: Serve::AfterEachKind, gates_first: true }
+        let serve = Serve::AfterEachKind;
+        TieBreak { kinds, serve, gates_first: true, children_first: true }
     }
 }
 
@@ -59,7 +62,15 @@ impl TieBreak {
         let serves = [Serve::AfterEachKind, Serve::AfterEach, Serve::AtTheEnd];
         let orders = kinds.flat_map(|kinds| serves.map(|serve| (kinds, serve)));
         let all = orders.flat_map(|(kinds, serve)| {
-            [true, false].map(|gates_first| TieBreak { kinds, serve, gates_first })
+            [true, false].map(|gates_first| (kinds, serve, gates_first))
+        });
+        let all = all.flat_map(|(kinds, serve, gates_first)| {
+            [true, false].map(|children_first| TieBreak {
+                kinds,
+                serve,
+                gates_first,
+                children_first,
+            })
         });
         all.collect()
     }
@@ -113,9 +124,23 @@ impl Model {
         let target = self.now.saturating_add(by);
         while let Some(due) = self.due_times().first().filter(|due| **due <= target) {
             self.now = self.now.max(*due);
-            self.process_due(tie_break);
+            self.process_due_and_tell(tie_break);
         }
         self.now = target;
+        if self.has_children_to_tell() {
+            self.process_due_and_tell(tie_break);
+        }
+    }
+
+    /// Processes every item that is due now, and tells children of the ends of their parents.
+    fn process_due_and_tell(&mut self, tie_break: TieBreak) {
+        if tie_break.children_first {
+            while self.tell_some_children() {}
+        }
+        self.process_due(tie_break);
+        while self.tell_some_children() {
+            self.process_due(tie_break);
+        }
     }
 
     /// Processes every item that is due now.

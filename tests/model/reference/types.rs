@@ -1,6 +1,6 @@
 //! Types of the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub type Micros = u64;
 pub type TubeNo = u64;
@@ -167,6 +167,25 @@ pub struct Draft {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub after: After,
+}
+
+/// What a put says about parents.
+#[derive(Clone, Debug, Default)]
+pub struct After {
+    /// Tasks, each list with the name of the tube in which they are looked for first.
+    pub parents: Vec<(String, Vec<TaskNo>)>,
+    pub keys: Vec<String>,
+    pub on_parent: OnParent,
+}
+
+/// What a blocked task does when a parent is buried or removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnParent {
+    #[default]
+    Wait,
+    Release,
+    Bury,
 }
 
 /// What a put does if another task has its key.
@@ -183,6 +202,7 @@ pub enum State {
     Ready,
     Taken,
     Delayed,
+    Blocked,
     Buried,
     Done,
 }
@@ -195,6 +215,7 @@ pub enum Stage {
     /// Taken, by a claim that no session has.
     Parked,
     Delayed,
+    Blocked,
     Buried,
     /// Done, and stored.
     Kept,
@@ -208,6 +229,7 @@ impl Stage {
             Stage::Ready => State::Ready,
             Stage::Taken | Stage::Parked => State::Taken,
             Stage::Delayed => State::Delayed,
+            Stage::Blocked => State::Blocked,
             Stage::Buried => State::Buried,
             Stage::Kept | Stage::Done => State::Done,
         }
@@ -224,6 +246,8 @@ pub enum Refusal {
     NotDone,
     KeyInUse,
     KeyNotFound,
+    HasDependents,
+    Cycle,
     WrongState,
     Unsupported,
     Full,
@@ -262,6 +286,10 @@ pub enum Verb {
     Delay,
     Forget,
     Update,
+    /// A task gets parents.
+    Block,
+    /// A task has fewer parents.
+    Unblock,
     /// These are of the tube that the task leaves, and of the one that it enters.
     Advance,
     Move,
@@ -288,6 +316,12 @@ pub enum Cause {
     RevokeAll,
     /// Counts as a bury: a take met a task without an attempt left.
     SpentAtTake,
+    /// These count as unblocks: the last parent is done, or was buried or removed.
+    ParentDone,
+    ParentLeft,
+    /// These count as buries.
+    ParentBuried,
+    ParentGone,
     /// These count as forgets: the time for which the task is kept has elapsed, or its tube keeps
     /// as many newer ones as it may.
     Aged,
@@ -313,7 +347,8 @@ impl Cause {
             | Cause::ReleaseAll
             | Cause::Revoked
             | Cause::RevokeAll => Some(Verb::Release),
-            Cause::SpentAtTake => Some(Verb::Bury),
+            Cause::ParentDone | Cause::ParentLeft => Some(Verb::Unblock),
+            Cause::SpentAtTake | Cause::ParentBuried | Cause::ParentGone => Some(Verb::Bury),
             Cause::Aged | Cause::Trimmed => Some(Verb::Forget),
             _ => None,
         }
@@ -378,6 +413,9 @@ pub struct Task {
     pub ttr: Micros,
     /// The time of the put, plus the ttl, plus all later additions to the ttl.
     pub expires_at: Micros,
+    /// The tasks that it waits for.
+    pub parents: BTreeSet<TaskNo>,
+    pub on_parent: OnParent,
     pub(super) status: Status,
 }
 
@@ -388,6 +426,10 @@ pub(super) enum Status {
         until: Micros,
     },
     Taken(Claim),
+    /// `until`: of its delay; 0 without one.
+    Blocked {
+        until: Micros,
+    },
     Buried,
     /// Done.
     Kept,
@@ -448,6 +490,7 @@ impl Task {
             Status::Delayed { .. } => Stage::Delayed,
             Status::Taken(claim) if claim.is_parked => Stage::Parked,
             Status::Taken(_) => Stage::Taken,
+            Status::Blocked { .. } => Stage::Blocked,
             Status::Buried => Stage::Buried,
             Status::Kept => Stage::Kept,
         }
@@ -458,7 +501,7 @@ impl Task {
         match &self.status {
             Status::Delayed { until } => *until,
             Status::Taken(claim) => claim.until,
-            Status::Ready | Status::Buried | Status::Kept => NEVER,
+            Status::Ready | Status::Blocked { .. } | Status::Buried | Status::Kept => NEVER,
         }
     }
 

@@ -150,7 +150,7 @@ impl Model {
         self.bury(tube, id)
     }
 
-    /// Makes the first buried tasks ready. Returns how many.
+    /// Kicks the first buried tasks. Returns how many.
     pub fn kick(&mut self, tube: TubeNo, count: u64) -> Answer<u64> {
         self.tube(tube)?;
         let mut buried = self.in_order(tube, Stage::Buried);
@@ -162,18 +162,21 @@ impl Model {
         Ok(buried.len() as u64)
     }
 
-    /// Makes a buried task ready.
+    /// Makes a buried task ready, or blocked if it still waits for others.
     pub fn kick_task(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         if self.peek(tube, id)?.state() != State::Buried {
             return Err(Refusal::NotBuried);
         }
         self.kick_one(id);
+        let state = self.tasks[&id].state();
         self.serve();
-        Ok(State::Ready)
+        Ok(state)
     }
 
     pub(super) fn kick_one(&mut self, id: TaskNo) {
-        self.change(id, Cause::Verb(Verb::Kick), Status::Ready);
+        let is_blocked = !self.tasks[&id].parents.is_empty();
+        let status = if is_blocked { Status::Blocked { until: 0 } } else { Status::Ready };
+        self.change(id, Cause::Verb(Verb::Kick), status);
         self.forgive_all(id);
         self.task(id).group = None;
     }
@@ -190,6 +193,7 @@ impl Model {
 
     pub fn delete(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         self.peek(tube, id)?;
+        self.check_no_children(&[id])?;
         self.remove(id, Cause::Verb(Verb::Delete));
         self.serve();
         Ok(State::Done)

@@ -32,6 +32,7 @@ pub(super) struct TaskView {
     ttr: Option<Micros>,
     due_in: Option<Micros>,
     group: Option<String>,
+    open_parents: usize,
 }
 
 /// All tasks of a tube.
@@ -104,6 +105,7 @@ impl System {
             ("tasks.ready", tasks(State::Ready)),
             ("tasks.taken", tasks(State::Taken)),
             ("tasks.delayed", tasks(State::Delayed)),
+            ("tasks.blocked", tasks(State::Blocked)),
             ("tasks.buried", tasks(State::Buried)),
             ("tasks.total", self.model.live_tasks(tube).count() as u64),
             ("tasks.done", self.model.done(tube)),
@@ -123,6 +125,8 @@ impl System {
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
             ("calls.update", calls(Verb::Update)),
+            ("calls.block", calls(Verb::Block)),
+            ("calls.unblock", calls(Verb::Unblock)),
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),
@@ -143,6 +147,7 @@ impl System {
         self.check_owners();
         self.check_outcomes();
         self.check_keys();
+        self.check_parents();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -247,6 +252,7 @@ impl System {
             tubewell::State::Ready,
             tubewell::State::Taken,
             tubewell::State::Delayed,
+            tubewell::State::Blocked,
             tubewell::State::Buried,
         ] {
             let limit = 3 + count / 8;
@@ -310,6 +316,7 @@ impl System {
             ttr: micros(info.ttr),
             due_in: micros(info.due_in),
             group: info.group.clone(),
+            open_parents: usize::try_from(info.open_parents).unwrap(),
         }
     }
 
@@ -336,6 +343,7 @@ impl System {
             // The delay or ttr, even if the ttl elapses before.
             due_in: left(task.due()),
             group: task.group.clone(),
+            open_parents: task.parents.len(),
         }
     }
 

@@ -5,6 +5,7 @@ mod edits;
 mod keys;
 mod movement;
 mod outcomes;
+mod parents;
 mod park;
 mod put_wait;
 mod restore;
@@ -193,6 +194,9 @@ impl System {
             Action::Advance { .. } | Action::Reopen { .. } | Action::Kill { .. }
         );
         self.act(step.action);
+        if self.model.has_children_to_tell() {
+            self.tell_children();
+        }
         self.sync_put_threads();
         self.collect_put_answers();
         if !moved {
@@ -366,6 +370,12 @@ impl System {
             Among::Present => all(),
             Among::Parked => or_all(matching(&|task| task.stage() == Stage::Parked)),
             Among::Kept => or_all(matching(&|task| task.stage() == Stage::Kept)),
+            Among::Children => or_all(matching(&|task| !task.parents.is_empty())),
+            Among::Parents => {
+                let is_parent = |(no, _): &(TaskNo, _)| !self.model.children(*no).is_empty();
+                let parents = self.model.tasks(tube).filter(is_parent).map(|(no, _)| no);
+                or_all(parents.collect())
+            }
             Among::EverPut => self.ids.keys().copied().collect(),
         };
         if choices.is_empty() {

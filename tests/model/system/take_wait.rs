@@ -132,16 +132,20 @@ impl System {
 
     /// Drops takes whose task was assigned and lost again before the poll: the specification leaves
     /// open whether such a take returns a stale claim or continues to wait.
-    fn poll_takes(&mut self) {
+    pub(super) fn poll_takes(&mut self) {
+        self.drop_lost_takes();
+        for waiting in self.waits.values_mut() {
+            waiting.poll_if_woken();
+        }
+    }
+
+    pub(super) fn drop_lost_takes(&mut self) {
         let lost = |no: &WaitNo| match self.model.answer(*no) {
             Some(Ok(Some(taken))) => !self.model.is_current(taken),
             _ => false,
         };
         for no in self.waits.keys().copied().filter(lost).collect::<Vec<_>>() {
             self.drop_wait(no);
-        }
-        for waiting in self.waits.values_mut() {
-            waiting.poll_if_woken();
         }
     }
 

@@ -22,13 +22,14 @@ impl System {
         }
     }
 
-    /// Moves both clocks. While takes or puts wait, the clocks stop at every due time, for two
-    /// reasons. A take that is assigned a task and loses it before it is polled has no specified
+    /// Moves both clocks. While takes or puts wait, or tasks wait for others, the clocks stop at
+    /// every due time. What becomes of the children of a task follows its end, and the time does
+    /// not move between the two. A take that is assigned a task and loses it before it is polled has no specified
     /// answer, see [`System::poll_takes`]. And the task of a served put must be in the store before
     /// the time moves on.
     pub(super) fn advance(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
-        while !(self.waits.is_empty() && self.puts.is_empty())
+        while !(self.waits.is_empty() && self.puts.is_empty() && !self.model.has_parents())
             && let Some(due) = self.next_due_time().filter(|due| *due < target)
         {
             self.advance_in_one_step(due - self.model.now());
@@ -46,12 +47,18 @@ impl System {
     fn advance_in_one_step(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
         let falls_due = self.model.due_times().first().is_some_and(|due| *due <= target);
-        if !falls_due {
+        let tells_children = self.model.has_children_to_tell();
+        if !falls_due && !tells_children {
             self.clock.advance(duration(by));
             return self.model.advance(by, TieBreak::default());
         }
-        self.poll_waits();
-        self.check_watches();
+        if tells_children {
+            // The library may have told some of them already.
+            self.poll_takes();
+        } else {
+            self.poll_waits();
+            self.check_watches();
+        }
         let may_lose = self.waiting_take_may_lose_its_task();
         self.clock.advance(duration(by));
         self.sync_put_threads_at_this_time();
@@ -60,7 +67,9 @@ impl System {
             self.waits.values_mut().for_each(WaitingTake::poll_if_woken);
         }
         let before = self.model.clone();
-        for tie_break in [TieBreak::default()].into_iter().chain(TieBreak::all()) {
+        let is_possible = |order: &TieBreak| order.children_first || tells_children;
+        let others = TieBreak::all().into_iter().filter(is_possible);
+        for tie_break in [TieBreak::default()].into_iter().chain(others) {
             self.model = before.clone();
             self.model.advance(by, tie_break);
             let learned = self.learn_put_ids();
@@ -76,6 +85,11 @@ impl System {
         panic!(
             "no order of due items leads to this state; with the default order: {differences:#?}"
         );
+    }
+
+    /// Has the children told of the ends of their parents.
+    pub(super) fn tell_children(&mut self) {
+        self.advance_in_one_step(0);
     }
 
     /// Whether a waiting take may lose its task at the moment at which it is assigned it, since the

@@ -42,6 +42,7 @@ impl System {
             max_attempts: template.max_attempts,
             key: template.key.clone(),
             on_key: template.on_key,
+            after: reference::After::default(),
         };
         let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
         if let Some(pri) = draft.pri {
@@ -62,7 +63,7 @@ impl System {
         if let Some(key) = &draft.key {
             put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
         }
-        (put, draft)
+        self.with_parents(put, draft, template)
     }
 
     pub(super) fn put(
@@ -125,6 +126,10 @@ impl System {
 
     pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
         let Some((tube, tube_no, session)) = self.tube(client, pick.tube) else { return };
+        if let ById::SetPriority { .. } = verb {
+            // A claim has the priority that its task had when it was taken.
+            self.poll_waits();
+        }
         let pick = Pick { among: among(&verb, pick.among, deferred), ..pick.clone() };
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
@@ -191,6 +196,12 @@ impl System {
             | ById::Cancel
             | ById::DeleteIf { .. } => {
                 edit((&tube, id), (model, tube_no, no), &verb, steps, deferred)
+            }
+            ById::AddParents { of, parents } => {
+                return self.add_parents((&tube, tube_no), (no, id), (of, &parents), deferred);
+            }
+            ById::RemoveParents { parent } => {
+                return self.remove_parents((&tube, tube_no), (no, id), parent, deferred);
             }
             ById::MoveTo { to } => {
                 return self.move_to(client, (&tube, tube_no), (no, id), to, deferred);
@@ -349,6 +360,7 @@ impl System {
 fn among(verb: &ById, among: Among, deferred: bool) -> Among {
     match (verb, among) {
         (ById::Forget, Among::Held) => Among::Kept,
+        (ById::RemoveParents { .. }, Among::Held | Among::EverPut) => Among::Children,
         (
             ById::Bury
             | ById::Kick
@@ -358,6 +370,7 @@ fn among(verb: &ById, among: Among, deferred: bool) -> Among {
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. }
+            | ById::AddParents { .. }
             | ById::Peek
             | ById::MoveTo { .. }
             | ById::Revoke,
@@ -401,10 +414,13 @@ pub(super) fn drop_if_refused<T>(
     taken: Taken,
     call: impl FnOnce(&mut Model) -> Answer<T>,
 ) -> Answer<T> {
-    use Refusal::{Full, Invalid, KeyInUse, Unsupported};
+    use Refusal::{
+        Cycle, Full, Invalid, KeyInUse, KeyNotFound, NotFound, TubeNotFound, Unsupported,
+    };
 
     let want = call(model);
-    if matches!(want, Err(Unsupported | Invalid | Full | KeyInUse)) {
+    let of_parents = matches!(want, Err(Cycle | KeyNotFound | NotFound | TubeNotFound));
+    if of_parents || matches!(want, Err(Unsupported | Invalid | Full | KeyInUse)) {
         model.drop_claim(taken);
     }
     want

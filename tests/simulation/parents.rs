@@ -1,0 +1,382 @@
+//! Tasks that wait for others under simulation, in tubes of every durability. While the disk works,
+//! the tasks are those of a model. After a fault, a kill or a power cut, no task waits for one that
+//! is over, and what has ended for its caller has not come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Error, FIFO, ManualClock, OnParent, Put, Result, State, Store, Tube,
+    TubeOptions,
+};
+
+use crate::disk::Disk;
+use crate::family::{End, Family, RULES, Task};
+use crate::rng::Rng;
+use crate::seeds::{Coverage, RECOVERY, Simulated, arm, open, random_crash, run_seeds, tubes_of};
+use crate::simulator::error_label;
+
+const STATES: [State; 4] = [State::Ready, State::Taken, State::Blocked, State::Buried];
+
+struct Simulation {
+    clock: ManualClock,
+    disk: Arc<Disk>,
+    store: Store,
+    tubes: Vec<Tube>,
+    durability: [Durability; 3],
+    model: Family,
+    claims: Vec<(usize, Claim)>,
+    /// The tasks whose end was answered, with their tubes.
+    over: BTreeMap<u64, usize>,
+    /// Whether a call met a failing disk: the model may be wrong.
+    is_unsure: bool,
+    next: u64,
+    trace: Vec<String>,
+    coverage: Coverage,
+}
+
+impl Simulated for Simulation {
+    const SALT: u64 = 0x0FA7;
+
+    fn new(seed: u64) -> Simulation {
+        let mut rng = Rng::new(seed);
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let store = open(&clock, &disk);
+        let levels = [Durability::Flush, Durability::write(), Durability::relaxed()];
+        // In half of the runs a kill loses nothing that was answered.
+        let durability = if rng.one_in(2) { [levels[0], levels[1], levels[0]] } else { levels };
+        for (nth, durability) in durability.into_iter().enumerate() {
+            let options = TubeOptions::new().durability(durability);
+            store.create_tube(&nth.to_string(), FIFO, options).unwrap();
+        }
+        store.flush().unwrap();
+        Simulation {
+            tubes: tubes_of(&store, durability.len()),
+            clock,
+            disk,
+            store,
+            durability,
+            model: Family::default(),
+            claims: Vec::new(),
+            over: BTreeMap::new(),
+            is_unsure: false,
+            next: 0,
+            trace: Vec::new(),
+            coverage: Coverage::new(),
+        }
+    }
+
+    fn act(&mut self, rng: &mut Rng) {
+        match rng.below(40) {
+            0..12 => self.put(rng),
+            12..18 => self.take(rng),
+            18..25 => self.end_claim(rng),
+            25..33 => self.administer(rng),
+            33 => self.truncate(rng),
+            34 => drop(self.store.flush()),
+            35 => arm(&self.disk, rng),
+            36..39 => self.crash(rng),
+            _ => self.reopen(),
+        }
+        // Children are told of the ends of their parents.
+        self.clock.advance(Duration::ZERO);
+    }
+
+    fn check(&self) {
+        if !self.is_unsure {
+            assert_eq!(self.found(), self.model.tasks);
+        }
+    }
+
+    fn recover(&mut self) {
+        self.disk.repair();
+        self.clock.advance(RECOVERY);
+        self.store.flush().unwrap();
+        self.disk.clear_tripped();
+        self.cover("outage");
+        self.learn(|_| true);
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        let crash = random_crash(&self.disk, rng);
+        self.cover(crash.name());
+        let after = self.disk.after_crash(crash);
+        self.open_after(after);
+        if crash.is_power_cut() {
+            self.learn(|durability| durability == Durability::Flush);
+        } else {
+            self.learn(|durability| !matches!(durability, Durability::Relaxed { .. }));
+        }
+    }
+
+    fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn into_log(self) -> (Vec<String>, Coverage) {
+        (self.trace, self.coverage)
+    }
+}
+
+impl Simulation {
+    fn cover(&mut self, what: &'static str) {
+        *self.coverage.entry(what).or_default() += 1;
+    }
+
+    /// The answer of a call. `None` if the disk has failed: it may have taken place.
+    fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> Option<T> {
+        let label = answer.as_ref().map_or_else(error_label, |_| "done");
+        self.trace.push(format!("{verb}: {label}"));
+        self.is_unsure |= self.disk.tripped();
+        match answer {
+            Ok(answer) => {
+                self.cover(verb);
+                Some(answer)
+            }
+            Err(_) if self.disk.tripped() => None,
+            Err(error) => panic!("{verb}: {error}"),
+        }
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.model.tasks.keys().copied().collect()
+    }
+
+    /// Some tasks to wait for; a few of them are over.
+    fn some_ids(&mut self, rng: &mut Rng) -> Vec<u64> {
+        let known = self.ids();
+        let mut some = Vec::new();
+        for _ in 0..rng.below(3) {
+            if rng.one_in(8) && self.next > 0 {
+                some.push(rng.below(self.next));
+            } else if !known.is_empty() {
+                some.push(rng.pick(&known));
+            }
+        }
+        some
+    }
+
+    /// A task, and sometimes a crowd of them, after others.
+    fn put(&mut self, rng: &mut Rng) {
+        let (tube, of, ids, rule) =
+            (rng.index(3), rng.index(3), self.some_ids(rng), rng.pick(&RULES));
+        let count = if rng.one_in(30) { 100 } else { 1 };
+        let put = Put::new(rule.as_str()).after(&self.tubes[of], ids.clone()).on_parent(rule);
+        let answer = self.tubes[tube].put_many(vec![put; count]);
+        let parents = self.model.open_of(&ids);
+        let state = if parents.is_empty() { State::Ready } else { State::Blocked };
+        let verb = if state == State::Blocked { "put of a child" } else { "put" };
+        for receipt in self.done(verb, answer).into_iter().flatten() {
+            self.next = receipt.id + 1;
+            assert!(self.is_unsure || receipt.state == state, "{receipt:?} after {ids:?}");
+            let task = Task { tube, state, parents: parents.clone(), rule };
+            self.model.tasks.insert(receipt.id, task);
+        }
+    }
+
+    fn take(&mut self, rng: &mut Rng) {
+        let nth = rng.index(3);
+        let answer = self.tubes[nth].try_take();
+        let Some(claim) = self.done("take", answer) else { return };
+        let ready = |(_, task): &(&u64, &Task)| task.tube == nth && task.state == State::Ready;
+        let next = self.model.tasks.iter().find(ready).map(|(id, _)| *id);
+        assert!(self.is_unsure || claim.as_ref().map(Claim::id) == next, "not the next task");
+        let Some(claim) = claim else { return };
+        assert!(!self.over.contains_key(&claim.id()), "task {} is over", claim.id());
+        self.model.tasks.entry(claim.id()).and_modify(|task| task.state = State::Taken);
+        self.claims.push((nth, claim));
+    }
+
+    fn end_claim(&mut self, rng: &mut Rng) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let id = claim.id();
+        if !claim.is_current() || self.is_unsure {
+            return drop(claim);
+        }
+        let is_parent = !self.model.children(id).is_empty();
+        if rng.one_in(4) {
+            if self.done("bury", claim.bury()).is_some() {
+                self.model.end(id, End::Buried);
+            }
+            return;
+        }
+        let verb = if is_parent { "ack of a parent" } else { "ack" };
+        if self.done(verb, claim.ack()).is_some() {
+            self.over.insert(id, nth);
+            self.model.end(id, End::Done);
+        }
+    }
+
+    /// A call on one of the tasks that no consumer has taken.
+    fn administer(&mut self, rng: &mut Rng) {
+        let mut ids = self.ids();
+        ids.retain(|id| self.model.tasks[id].state != State::Taken);
+        if ids.is_empty() || self.is_unsure {
+            return;
+        }
+        let id = rng.pick(&ids);
+        let Task { tube: nth, state, parents, .. } = self.model.tasks[&id].clone();
+        let tube = self.tubes[nth].clone();
+        match rng.below(5) {
+            0 => {
+                let ids = self.some_ids(rng);
+                let answer = tube.add_parents(id, &self.tubes[0], &ids);
+                let new = self.model.open_of(&ids);
+                let is_refused =
+                    matches!(answer, Err(Error::Cycle { .. } | Error::NotReady { .. }));
+                if is_refused {
+                    let is_cycle = new.iter().any(|parent| self.model.waits_for(*parent, id));
+                    return assert!(is_cycle || state == State::Buried, "{answer:?}");
+                }
+                if self.done("add_parents", answer).is_some() && !new.is_empty() {
+                    let task = self.model.tasks.get_mut(&id).unwrap();
+                    task.parents.extend(new);
+                    task.state = State::Blocked;
+                }
+            }
+            1 => {
+                if self.done("remove_parents", tube.remove_parents(id, None)).is_some() {
+                    let task = self.model.tasks.get_mut(&id).unwrap();
+                    task.parents.clear();
+                    if state == State::Blocked {
+                        task.state = State::Ready;
+                    }
+                }
+            }
+            2 if state == State::Buried => {
+                if self.done("kick", tube.kick_task(id)).is_some() {
+                    let is_blocked = !parents.is_empty();
+                    let state = if is_blocked { State::Blocked } else { State::Ready };
+                    self.model.tasks.get_mut(&id).unwrap().state = state;
+                }
+            }
+            3 => {
+                let answer = tube.delete(id);
+                if matches!(answer, Err(Error::HasDependents { .. })) {
+                    return assert!(!self.model.children(id).is_empty());
+                }
+                if self.done("delete", answer).is_some() {
+                    assert!(self.is_unsure || self.model.children(id).is_empty());
+                    self.over.insert(id, nth);
+                    self.model.tasks.remove(&id);
+                }
+            }
+            _ if state == State::Buried => {}
+            _ => {
+                if self.done("bury by id", tube.bury(id)).is_some() {
+                    self.model.end(id, End::Buried);
+                }
+            }
+        }
+    }
+
+    fn truncate(&mut self, rng: &mut Rng) {
+        let nth = rng.index(3);
+        let answer = self.tubes[nth].truncate();
+        if self.done("truncate", answer).is_some() {
+            self.model.truncate(nth);
+        }
+    }
+
+    fn reopen(&mut self) {
+        if self.disk.tripped() {
+            return;
+        }
+        let closed = self.store.close();
+        let is_tripped = self.disk.tripped();
+        assert!(closed.is_ok() || is_tripped);
+        self.is_unsure |= is_tripped;
+        self.disk.repair();
+        self.disk.clear_tripped();
+        self.open_after(self.disk.clone());
+        self.cover("close");
+        self.learn(|durability| !is_tripped || durability == Durability::Flush);
+    }
+
+    fn open_after(&mut self, disk: Arc<Disk>) {
+        self.disk.repair();
+        self.store = Store::in_memory().unwrap();
+        self.tubes.clear();
+        self.claims.clear();
+        self.disk = disk;
+        self.store = open(&self.clock, &self.disk);
+        self.store.flush().unwrap();
+        self.tubes = tubes_of(&self.store, self.durability.len());
+        for task in self.model.tasks.values_mut().filter(|task| task.state == State::Taken) {
+            task.state = State::Ready;
+        }
+    }
+
+    /// Compares all tasks with what must be left of them, and continues with what is there. `keeps`:
+    /// whether all calls of a tube that were answered are in effect.
+    fn learn(&mut self, keeps: impl Fn(Durability) -> bool) {
+        self.clock.advance(Duration::ZERO);
+        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        self.claims.retain(|(_, claim)| claim.is_current());
+        self.over.retain(|_, nth| keeps(self.durability[*nth]));
+        let found = self.found();
+        for (id, task) in &found {
+            assert!(!self.over.contains_key(id), "{id} is back: {task:?}");
+            for parent in &task.parents {
+                assert!(found.contains_key(parent), "{task:?} waits for {parent}, which is over");
+            }
+            let is_blocked = task.state == State::Blocked;
+            assert!(is_blocked != task.parents.is_empty() || task.state == State::Buried);
+        }
+        if !self.is_unsure && self.durability.into_iter().all(keeps) {
+            self.cover("exact");
+            assert_eq!(found, self.model.tasks);
+        }
+        self.model.tasks = found;
+        self.is_unsure = false;
+    }
+
+    /// All tasks of the store.
+    fn found(&self) -> BTreeMap<u64, Task> {
+        let mut found = BTreeMap::new();
+        for (nth, tube) in self.tubes.iter().enumerate() {
+            for state in STATES {
+                for info in tube.list(state, None, 10_000).unwrap().tasks {
+                    let body = tube.peek(info.id).unwrap().data;
+                    let rule = RULES.into_iter().find(|rule| rule.as_str().as_bytes() == body);
+                    let parents = BTreeSet::from_iter(tube.parents(info.id).unwrap());
+                    assert_eq!(parents.len(), info.open_parents as usize);
+                    let rule = rule.unwrap_or(OnParent::Wait);
+                    found.insert(info.id, Task { tube: nth, state, parents, rule });
+                }
+            }
+        }
+        found
+    }
+}
+
+#[test]
+fn parents_match_model_and_survive_faults_kills_and_power_cuts() {
+    let wanted = [
+        "put of a child",
+        "take",
+        "ack of a parent",
+        "bury",
+        "bury by id",
+        "kick",
+        "delete",
+        "add_parents",
+        "remove_parents",
+        "truncate",
+        "close",
+        "outage",
+        "Kill",
+        "PowerCut",
+        "PartialPowerCut",
+        "exact",
+    ];
+    run_seeds::<Simulation>("parents_match", &wanted);
+}
