@@ -28,7 +28,6 @@ pub fn parse(text: &str) -> Result<SystemTime, String> {
 }
 
 /// The moment that an update sets, or `none` for removing it.
-#[expect(clippy::unnecessary_wraps, reason = "clap calls it")]
 pub fn parse_or_none(text: &str) -> Result<Option<SystemTime>, String> {
     if text.trim() == "none" { Ok(None) } else { parse(text).map(Some) }
 }

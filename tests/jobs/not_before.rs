@@ -1,5 +1,7 @@
 //! Tasks with a moment of the wall clock before which they are not ready.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
@@ -138,6 +140,21 @@ fn task_follows_a_wall_clock_that_is_set() {
         case.clock.advance(MICRO);
         assert_eq!(case.state(back), Some(State::Ready));
         assert_eq!(case.tasks(), counts([("ready", 4), ("total", 4)]));
+    });
+}
+
+/// The sweeper has not noticed it yet.
+#[test]
+fn take_follows_a_wall_clock_that_was_set() {
+    for_each_driver(TIMED, |case| {
+        let id = case.put_at(HOUR);
+        assert_eq!(case.take(), None);
+        case.clock.set_wall(START + HOUR);
+        assert_eq!(case.take(), Some(id));
+        // By its id, too.
+        let other = case.put_at(2 * HOUR);
+        case.clock.set_wall(START + 2 * HOUR);
+        case.tube.claim(other).unwrap().ack().unwrap();
     });
 }
 

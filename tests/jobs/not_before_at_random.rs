@@ -1,5 +1,7 @@
 //! Random moments, delays and clocks that are set, against a list of the tasks.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
