@@ -2,13 +2,16 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, OnKey, Put, State, TubeOptions,
-    UTUBETTL, Update, WhenFull,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, ManualClock, OnKey, Put, State,
+    Store, TubeOptions, UTUBETTL, Update, WhenFull,
 };
 
+use crate::blocking_disk::Disk;
+use crate::executor::with_timeout;
 use crate::files::{create, create_with, draft};
 use crate::support::*;
 
@@ -597,4 +600,25 @@ fn moments_and_delays_of_many_tasks_come_at_their_own_times() {
         assert_eq!((tasks.ready, tasks.delayed), (n, 500 - n));
     }
     assert_sound(&store);
+}
+
+#[test]
+fn moment_that_comes_during_an_outage_is_kept_after_it() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+        let puts = [secs(5), secs(9), HOUR].map(|since| Put::new("x").not_before(at(since)));
+        tube.put_many(puts).unwrap();
+        disk.fail_flushes(true);
+        let unknown = tube.put("unknown");
+        assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
+        clock.advance(secs(6));
+        assert_eq!(store.statistics()["case"].tasks.delayed, 3, "nothing is decided");
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        let states = [0, 1, 2].map(|id| state(&tube, id).unwrap());
+        assert_eq!(states, [State::Ready, State::Ready, State::Delayed]);
+        assert_sound(&store);
+    });
 }
