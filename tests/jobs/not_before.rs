@@ -528,19 +528,17 @@ fn kept_task_has_no_moment_any_more() {
 
 #[test]
 fn sub_queue_of_a_waiting_task_is_free() {
-    for driver in [UTUBETTL] {
-        let file = StoreFile::new();
-        let (store, tube) = create(&file, driver);
-        let put = |body: &str| Put::new(body).sub_queue("host");
-        let later = tube.put(put("later").not_before(at(secs(9)))).unwrap().id;
-        let now = tube.put(put("now")).unwrap().id;
-        assert_eq!(take(&tube), Some(now));
-        file.clock.advance(secs(9));
-        assert_eq!(take(&tube), None, "the sub-queue has a taken task");
-        tube.ack(now).unwrap();
-        assert_eq!(take(&tube), Some(later));
-        assert_sound(&store);
-    }
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, UTUBETTL);
+    let put = |body: &str| Put::new(body).sub_queue("host");
+    let later = tube.put(put("later").not_before(at(secs(9)))).unwrap().id;
+    let now = tube.put(put("now")).unwrap().id;
+    assert_eq!(take(&tube), Some(now));
+    file.clock.advance(secs(9));
+    assert_eq!(take(&tube), None, "the sub-queue has a taken task");
+    tube.ack(now).unwrap();
+    assert_eq!(take(&tube), Some(later));
+    assert_sound(&store);
 }
 
 #[test]

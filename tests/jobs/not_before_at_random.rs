@@ -200,7 +200,7 @@ impl Run {
             let due_in = (task.state == State::Delayed).then(|| delay.max(left));
             assert_eq!(info.due_in, due_in, "step {step}, task {id}: {task:?}");
         }
-        if step % 20 == 0 {
+        if step.is_multiple_of(20) {
             assert_sound(self.store());
         }
     }
