@@ -348,7 +348,8 @@ pub struct Receipt {
 
 /// A task without its body.
 ///
-/// With the feature `serde`, its durations are objects with `secs` and `nanos`.
+/// With the feature `serde`, its durations are objects with `secs` and `nanos`, and its moment is one
+/// with `secs_since_epoch` and `nanos_since_epoch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

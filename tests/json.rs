@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -66,8 +66,9 @@ fn tasks_and_pages_are_json_objects() {
     let info =
         r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"takes":0,"attempts":0,"#
             .to_owned()
-            + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
-            + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
+            + r#""attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
+            + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
+            + r#""not_before":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -221,9 +222,14 @@ fn task_without_later_fields_is_read() {
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     let text = to_string(&info).unwrap();
-    for later in
-        [r#""attempts":0,"#, r#""attempts_left":null,"#, r#""failure":null,"#, r#""group":null,"#]
-    {
+    for later in [
+        r#""attempts":0,"#,
+        r#""attempts_left":null,"#,
+        r#""open_parents":0,"#,
+        r#""failure":null,"#,
+        r#""group":null,"#,
+        r#","not_before":null"#,
+    ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);
         assert_eq!(from_str::<TaskInfo>(&earlier).unwrap(), info);
@@ -238,6 +244,7 @@ fn durations_lose_nothing() {
     let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     info.ttr = Some(Duration::MAX);
     info.due_in = Some(Duration::from_nanos(1));
+    info.not_before = Some(UNIX_EPOCH + Duration::new(1_767_225_600, 999_999_999));
     assert_eq!(from_str::<TaskInfo>(&to_string(&info).unwrap()).unwrap(), info);
 }
 

@@ -120,6 +120,8 @@ struct Export<'a> {
     tubes: u64,
     tasks: u64,
     lost: u64,
+    /// What the wall clock showed before the first line.
+    began: SystemTime,
     /// Why a line could not be written.
     failure: Option<Failure>,
 }
@@ -141,6 +143,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
         tubes: 0,
         tasks: 0,
         lost: 0,
+        began: now(),
         failure: None,
     };
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
@@ -216,7 +219,7 @@ impl Export<'_> {
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
                 }
-                let line = task_line(tube, task, result.as_deref());
+                let line = task_line(tube, task, result.as_deref(), self.began);
                 let rule = Some(*on_parent).filter(|rule| *rule != OnParent::Wait);
                 let lost = u64::from(task.info.open_parents).saturating_sub(parents.len() as u64);
                 self.write(&TaskLine {
@@ -295,10 +298,15 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
 }
 
 /// The line of a task, without its parents.
-fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> TaskLine<'a> {
+fn task_line<'a>(
+    tube: &'a str,
+    task: &'a Task,
+    result: Option<&'a [u8]>,
+    began: SystemTime,
+) -> TaskLine<'a> {
     let info = &task.info;
     let due_in = info.due_in.unwrap_or_default();
-    let delay = if waits_for_moment(info) { Duration::ZERO } else { due_in };
+    let delay = if waits_for_moment(info, began) { Duration::ZERO } else { due_in };
     TaskLine {
         tube,
         id: info.id,
@@ -327,11 +335,15 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> Tas
 
 /// Whether a delayed task waits for its moment, which the line has, and not for the end of a delay
 /// that is more than a second later.
-#[expect(clippy::disallowed_methods, reason = "the moment is one of the wall clock")]
-fn waits_for_moment(info: &TaskInfo) -> bool {
-    let left = info.not_before.and_then(|moment| moment.duration_since(SystemTime::now()).ok());
+fn waits_for_moment(info: &TaskInfo, began: SystemTime) -> bool {
+    let left = info.not_before.and_then(|moment| moment.duration_since(began).ok());
     let longest = left.map(|left| left.saturating_add(Duration::from_secs(1)));
     info.due_in.zip(longest).is_some_and(|(due_in, longest)| due_in <= longest)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the moments of tasks are of the wall clock")]
+fn now() -> SystemTime {
+    SystemTime::now()
 }
 
 fn seconds(time: Option<Duration>) -> Option<f64> {

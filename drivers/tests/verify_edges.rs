@@ -67,6 +67,7 @@ impl Store {
             counts: &mut tube.counts,
             head_cache: &mut HeadCache::default(),
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         };
         edit(&mut ledger);

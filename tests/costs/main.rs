@@ -12,6 +12,7 @@ mod gates;
 mod keys;
 mod limits;
 mod movement;
+mod not_before;
 mod outcomes;
 mod parents;
 mod reads;

@@ -2,7 +2,7 @@
 //! heads, places and dues, and moves a body between the record and a row of its own.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
     Durability, Failure, ManualClock, Put, Result, Select, State, Store, Tube, TubeOptions,
@@ -21,7 +21,7 @@ const TASKS: u64 = 6;
 
 type Edit = fn(&Tube) -> Result<()>;
 
-const EDITS: [(&str, Edit); 11] = [
+const EDITS: [(&str, Edit); 12] = [
     ("priority of the head", |tube| tube.set_priority(0, 9).map(drop)),
     ("priority of a later task", |tube| tube.set_priority(1, 0).map(drop)),
     ("priority of a taken task", |tube| {
@@ -35,6 +35,10 @@ const EDITS: [(&str, Edit); 11] = [
         tube.update(2, update).map(drop)
     }),
     ("no delay", |tube| tube.update(3, Update::new().delay(Duration::ZERO)).map(drop)),
+    ("a moment", |tube| {
+        let in_2126 = UNIX_EPOCH + Duration::from_secs(4_922_899_200);
+        tube.update(1, Update::new().not_before(in_2126)).map(drop)
+    }),
     ("cancel", |tube| tube.cancel(0).map(drop)),
     ("delete many", |tube| tube.delete_many(&[0, 1, 3, 4, 99]).map(drop)),
     ("delete a state", |tube| tube.delete_where(Select::new().state(State::Ready)).map(drop)),

@@ -74,6 +74,7 @@ mod max_taken;
 mod move_all;
 mod moves;
 mod not_before;
+mod not_before_at_random;
 mod order;
 mod outages;
 mod outcomes;

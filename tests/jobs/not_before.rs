@@ -1,12 +1,17 @@
 //! Tasks with a moment of the wall clock before which they are not ready.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, OnKey, Put, State, TubeOptions,
-    UTUBETTL, Update, WhenFull,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, ManualClock, OnKey, Put, State,
+    Store, TubeOptions, UTUBETTL, Update, WhenFull,
 };
 
+use crate::blocking_disk::Disk;
+use crate::executor::with_timeout;
 use crate::files::{create, create_with, draft};
 use crate::support::*;
 
@@ -138,6 +143,21 @@ fn task_follows_a_wall_clock_that_is_set() {
         case.clock.advance(MICRO);
         assert_eq!(case.state(back), Some(State::Ready));
         assert_eq!(case.tasks(), counts([("ready", 4), ("total", 4)]));
+    });
+}
+
+/// The sweeper has not noticed it yet.
+#[test]
+fn take_follows_a_wall_clock_that_was_set() {
+    for_each_driver(TIMED, |case| {
+        let id = case.put_at(HOUR);
+        assert_eq!(case.take(), None);
+        case.clock.set_wall(START + HOUR);
+        assert_eq!(case.take(), Some(id));
+        // By its id, too.
+        let other = case.put_at(2 * HOUR);
+        case.clock.set_wall(START + 2 * HOUR);
+        case.tube.claim(other).unwrap().ack().unwrap();
     });
 }
 
@@ -508,19 +528,17 @@ fn kept_task_has_no_moment_any_more() {
 
 #[test]
 fn sub_queue_of_a_waiting_task_is_free() {
-    for driver in [UTUBETTL] {
-        let file = StoreFile::new();
-        let (store, tube) = create(&file, driver);
-        let put = |body: &str| Put::new(body).sub_queue("host");
-        let later = tube.put(put("later").not_before(at(secs(9)))).unwrap().id;
-        let now = tube.put(put("now")).unwrap().id;
-        assert_eq!(take(&tube), Some(now));
-        file.clock.advance(secs(9));
-        assert_eq!(take(&tube), None, "the sub-queue has a taken task");
-        tube.ack(now).unwrap();
-        assert_eq!(take(&tube), Some(later));
-        assert_sound(&store);
-    }
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, UTUBETTL);
+    let put = |body: &str| Put::new(body).sub_queue("host");
+    let later = tube.put(put("later").not_before(at(secs(9)))).unwrap().id;
+    let now = tube.put(put("now")).unwrap().id;
+    assert_eq!(take(&tube), Some(now));
+    file.clock.advance(secs(9));
+    assert_eq!(take(&tube), None, "the sub-queue has a taken task");
+    tube.ack(now).unwrap();
+    assert_eq!(take(&tube), Some(later));
+    assert_sound(&store);
 }
 
 #[test]
@@ -580,4 +598,25 @@ fn moments_and_delays_of_many_tasks_come_at_their_own_times() {
         assert_eq!((tasks.ready, tasks.delayed), (n, 500 - n));
     }
     assert_sound(&store);
+}
+
+#[test]
+fn moment_that_comes_during_an_outage_is_kept_after_it() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+        let puts = [secs(5), secs(9), HOUR].map(|since| Put::new("x").not_before(at(since)));
+        tube.put_many(puts).unwrap();
+        disk.fail_flushes(true);
+        let unknown = tube.put("unknown");
+        assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
+        clock.advance(secs(6));
+        assert_eq!(store.statistics()["case"].tasks.delayed, 3, "nothing is decided");
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        let states = [0, 1, 2].map(|id| state(&tube, id).unwrap());
+        assert_eq!(states, [State::Ready, State::Ready, State::Delayed]);
+        assert_sound(&store);
+    });
 }

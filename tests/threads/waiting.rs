@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tubewell::{
     Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
@@ -246,5 +246,21 @@ fn delay_ttr_and_ttl_elapse_without_a_call() {
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.delay, calls.ttl), (1, 1));
         assert!(calls.ttr >= 1);
+    }
+}
+
+/// With the clocks of the machine: the sweeper wakes at the moment.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the moment is one of the machine's clock")]
+fn waiting_taker_gets_a_task_at_its_moment() {
+    let file = FileStore::new();
+    let tube = file.tube(FIFOTTL);
+    for wait in [ms(0), ms(1), ms(60)] {
+        let moment = SystemTime::now() + wait;
+        let id = tube.put(Put::new("x").not_before(moment)).unwrap().id;
+        let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+        assert_eq!(claim.id(), id);
+        assert!(SystemTime::now() >= moment);
+        claim.ack().unwrap();
     }
 }

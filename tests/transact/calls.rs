@@ -1,7 +1,9 @@
 //! What a transaction refuses: reserved names, other types, temporary tubes.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use tubewell::redb::TableDefinition;
-use tubewell::{Error, FIFO, Result, Store, TubeOptions};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Result, State, Store, TubeOptions};
 
 use super::support::{SERVED, serve};
 
@@ -82,4 +84,31 @@ fn dropped_tube_and_closed_store_are_refused() {
     store.close().unwrap();
     assert_eq!(store.transact(|_| Ok::<_, Error>(())), Err(Error::Closed));
     assert_eq!(store.view(|_| Ok::<_, Error>(())), Err(Error::Closed));
+}
+
+#[test]
+fn put_and_release_of_a_transaction_wait_for_their_moments() {
+    const START: Duration = Duration::from_secs(1_767_225_600);
+    let hour = Duration::from_secs(3600);
+    let clock = ManualClock::at(START + hour);
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let moment = UNIX_EPOCH + START + hour;
+    let put = || Put::new("x").not_before(moment);
+    work.put(put()).unwrap();
+    let claim = work.try_take().unwrap().unwrap();
+    clock.set_wall(START);
+    store
+        .transact(|tx| -> Result<()> {
+            tx.put(&work, put())?;
+            tx.release(&claim, Duration::ZERO)?;
+            serve(tx, "ann")
+        })
+        .unwrap();
+    let states = |id| work.peek(id).unwrap().info.state;
+    assert_eq!([0, 1].map(states), [State::Delayed; 2]);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    clock.advance(hour);
+    assert_eq!([0, 1].map(states), [State::Ready; 2]);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
 }
