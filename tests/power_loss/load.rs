@@ -303,7 +303,9 @@ impl Load {
     /// A stored task, or a detached one, which may have been removed.
     fn random_task(&mut self) -> Option<(&'static str, u64)> {
         if !self.detached.is_empty() && self.rng.one_in(4) {
-            return Some(self.rng.pick(&self.detached.clone()));
+            let (name, id) = self.rng.pick(&self.detached.clone());
+            // It may have been moved to another tube since.
+            return Some((self.contents.tasks.get(&id).map_or(name, |task| task.tube), id));
         }
         let nth = self.rng.index(self.contents.tasks.len().max(1));
         self.contents.tasks.iter().nth(nth).map(|(id, task)| (task.tube, *id))
