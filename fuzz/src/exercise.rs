@@ -54,7 +54,8 @@ fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
 
 fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
-    let states = [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
+    let states =
+        [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
     for state in states {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }

@@ -3,6 +3,7 @@
 
 mod edits;
 mod gates;
+mod parents;
 mod restored;
 mod setup;
 
@@ -109,6 +110,8 @@ struct Choices {
     gates: bool,
     /// Tasks are changed and deleted on conditions.
     edits: bool,
+    /// Tasks wait for others, and have keys. The first byte says so.
+    parents: bool,
 }
 
 impl Source<'_> {
@@ -292,6 +295,9 @@ impl Source<'_> {
         }
         if self.1.edits && self.once_in(3)? {
             return self.edit(tubes);
+        }
+        if self.1.parents && self.once_in(2)? {
+            return self.wait_for_others(tubes);
         }
         if self.1.moves && self.once_in(8)? {
             return Ok(Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? });

@@ -142,6 +142,8 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         until: Option::arbitrary(u)?,
         notes: u32::arbitrary(u)? % 4,
         key: Option::<&str>::arbitrary(u)?.map(Arc::from),
+        open_parents: u32::arbitrary(u)?,
+        on_parent: u32::arbitrary(u)? % 3,
     })
 }
 

@@ -87,6 +87,30 @@ fn corpus_of_operations_moves_tasks_to_other_tubes() {
     assert_reached(&transitions(false), &wanted);
 }
 
+#[test]
+fn corpus_of_operations_has_tasks_that_wait_for_others() {
+    let wanted = [
+        "New Verb(Put) Blocked",
+        "Delayed Verb(Block) Blocked",
+        "Blocked Verb(Block) Blocked",
+        "Blocked Verb(Unblock) Ready",
+        "Blocked Verb(Unblock) Delayed",
+        "Blocked Verb(Unblock) Blocked",
+        "Blocked Verb(Bury) Buried",
+        "Blocked Verb(Resolve) Done",
+        "Blocked Verb(Resolve) Kept",
+        "Blocked Verb(Ttl) Done",
+        "Blocked Truncated Done",
+        "Blocked ParentDone Ready",
+        "Blocked ParentLeft Ready",
+        "Blocked ParentBuried Buried",
+        "Blocked ParentGone Buried",
+        "Ready Replaced Blocked",
+        "Blocked Replaced Blocked",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
 /// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {

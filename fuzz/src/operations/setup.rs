@@ -9,6 +9,7 @@ use crate::model::steps::{Definition, Setup, Workload};
 
 impl Source<'_> {
     pub(super) fn setup(&mut self) -> Result<Setup> {
+        self.1.parents = self.0.peek_bytes(1) == Some(&[255]);
         let mut tubes = vec![self.definition(false, None)?];
         for kind in 0..self.0.int_in_range(0..=3)? {
             let (relaxed, written) = (Some(Durability::relaxed()), Some(Durability::write()));
@@ -25,10 +26,12 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 249, 250, 251, 252, 253, 254])?;
+        let kind = self.below_or_new(5, [232, 249, 250, 251, 252, 253, 254, 255])?;
+        // Other inputs have no such tube.
+        let kind = if self.1.parents { kind } else { kind.min(11) };
         // Below 5 it is a driver; those above draw their driver next.
-        let (is_limited, keeps) = (matches!(kind, 5 | 11), matches!(kind, 8..=10));
-        self.1.outcomes |= keeps;
+        let (is_limited, keeps) = (matches!(kind, 5 | 11), matches!(kind, 8..=10 | 12));
+        self.1.outcomes |= keeps && kind < 12;
         self.1.moves |= kind == 6;
         self.1.gates |= kind == 7;
         self.1.edits |= kind == 8;
