@@ -5,6 +5,7 @@ mod edits;
 mod gates;
 mod keys;
 mod limits;
+mod parents;
 mod restored;
 mod setup;
 
@@ -130,6 +131,8 @@ struct Choices {
     keys: bool,
     /// Sub-queues are limited and paused.
     limits: bool,
+    /// Tasks wait for others, and have keys.
+    parents: bool,
 }
 
 impl Source<'_> {
@@ -316,6 +319,9 @@ impl Source<'_> {
         }
         if self.1.edits && self.once_in(3)? {
             return self.edit(tubes);
+        }
+        if self.1.parents && self.once_in(2)? {
+            return self.wait_for_others(tubes);
         }
         if self.1.moves && self.once_in(8)? {
             return Ok(Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? });

@@ -105,6 +105,30 @@ fn corpus_of_operations_replaces_tasks_with_keys_in_every_state() {
 }
 
 #[test]
+fn corpus_of_operations_has_tasks_that_wait_for_others() {
+    let wanted = [
+        "New Verb(Put) Blocked",
+        "Delayed Verb(Block) Blocked",
+        "Blocked Verb(Block) Blocked",
+        "Blocked Verb(Unblock) Ready",
+        "Blocked Verb(Unblock) Delayed",
+        "Blocked Verb(Unblock) Blocked",
+        "Blocked Verb(Bury) Buried",
+        "Blocked Verb(Resolve) Done",
+        "Blocked Verb(Resolve) Kept",
+        "Blocked Verb(Ttl) Done",
+        "Blocked Truncated Done",
+        "Blocked ParentDone Ready",
+        "Blocked ParentLeft Ready",
+        "Blocked ParentBuried Buried",
+        "Blocked ParentGone Buried",
+        "Ready Replaced Blocked",
+        "Blocked Replaced Blocked",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
+#[test]
 fn corpus_of_operations_shuts_sub_queues_in_every_way() {
     let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
     let shut = inputs.flat_map(|bytes| tubewell_fuzz::operations::shut_sub_queues(&bytes));

@@ -300,6 +300,7 @@ pub enum ById {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are few steps at a time")]
 pub enum ByClaim {
     Ack {
         deferred: bool,

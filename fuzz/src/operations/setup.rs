@@ -36,9 +36,12 @@ impl Source<'_> {
         self.1.parks |= kind == 11;
         // Further choices are bits of a second byte.
         let choices = if kind == 12 { u8::arbitrary(&mut self.0)? } else { 0 };
-        let (has_keys, has_limits) = (choices & 1 != 0, choices & 2 != 0);
+        let (has_keys, has_limits, has_parents) =
+            (choices & 1 != 0, choices & 2 != 0, choices & 4 != 0);
         self.1.keys |= has_keys;
         self.1.limits |= has_limits;
+        self.1.parents |= has_parents;
+        let keeps = keeps || has_parents;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
