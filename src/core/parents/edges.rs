@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys,
-    parents,
+    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys, parents,
 };
 
 use crate::core::claims::IS_DONE;
-use crate::core::state::{Core, Decided, FORMAT, PutRequest, check_parents};
+use crate::core::state::{Core, Decided, FORMAT, PutRequest, check_parents, rule_number};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, OnParent, Receipt, Result, State};
 
@@ -354,15 +353,6 @@ impl Core {
         let state = if is_taken { State::Taken } else { State::on_shelf(found.shelf) };
         let receipt = self.memory_receipt(number, id, state);
         self.once_visible(number, id, receipt)
-    }
-}
-
-/// How a record says what its task does when a parent is buried or removed.
-pub(in crate::core) fn rule_number(rule: OnParent) -> u32 {
-    match rule {
-        OnParent::Wait => 0,
-        OnParent::Release => More::RELEASE_ON_PARENT,
-        OnParent::Bury => More::BURY_ON_PARENT,
     }
 }
 

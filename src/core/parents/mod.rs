@@ -8,5 +8,3 @@
 mod chores;
 mod edges;
 mod ends;
-
-pub(in crate::core) use edges::rule_number;

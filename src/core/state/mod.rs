@@ -47,7 +47,7 @@ pub(super) use idle::IdleState;
 #[cfg(feature = "redb")]
 pub(super) use in_doubt::InDoubt;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
-pub(super) use parents::{Chore, ParentEnd};
+pub(super) use parents::{Chore, ParentEnd, rule_number};
 pub(crate) use policies::Policies;
 pub(super) use request::History;
 pub(super) use request::check_parents;

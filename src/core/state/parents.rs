@@ -1,5 +1,8 @@
 //! The ends of parents, and the chores that tell their children.
 
+use tubewell_drivers::More;
+
+use crate::OnParent;
 use crate::commit::Visibility;
 
 /// Why a child no longer waits for a parent.
@@ -39,4 +42,13 @@ pub(crate) struct Chore {
     pub(in crate::core) after: Option<u64>,
     /// When the changes of the children become visible.
     pub(in crate::core) visibility: Visibility,
+}
+
+/// How a record says what its task does when a parent is buried or removed.
+pub(in crate::core) fn rule_number(rule: OnParent) -> u32 {
+    match rule {
+        OnParent::Wait => 0,
+        OnParent::Release => More::RELEASE_ON_PARENT,
+        OnParent::Bury => More::BURY_ON_PARENT,
+    }
 }

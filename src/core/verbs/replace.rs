@@ -4,8 +4,7 @@ use tubewell_drivers::{Header, Note, Shelf, Value};
 
 use super::keys::Keyed;
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::parents::rule_number;
-use crate::core::state::{Core, Decided, PutRequest};
+use crate::core::state::{Core, Decided, PutRequest, rule_number};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// A replaced task whose rows are written, and whose changes are still to be made visible.
