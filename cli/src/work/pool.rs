@@ -219,6 +219,12 @@ impl<'a> Pool<'a> {
             let timeout = if self.args.once { Some(self.longest_gap()?) } else { None };
             let tubes: Vec<&Tube> = self.tubes.iter().collect();
             if timeout == Some(Duration::ZERO) {
+                let taken = self.store.take_any(&tubes, Duration::ZERO)?;
+                if taken.is_some() || !self.has_blocked()? {
+                    return Ok(taken);
+                }
+                // A task may be done whose children are not all free yet.
+                self.store.catch_up()?;
                 return Ok(self.store.take_any(&tubes, Duration::ZERO)?);
             }
             self.taking = Some(self.store.take_any_async(&tubes, timeout));
@@ -231,6 +237,15 @@ impl<'a> Pool<'a> {
                 Ok(claim?)
             }
         }
+    }
+
+    fn has_blocked(&self) -> CommandResult<bool> {
+        for tube in &self.tubes {
+            if tube.statistics()?.tasks.blocked > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How long the rates of the tubes may keep their ready tasks from being taken.

@@ -207,3 +207,17 @@ fn work_once_runs_blocked_tasks_after_their_parents() {
     assert_eq!(lines, ["1", "2", "3", "4", "5"]);
     assert_eq!(sandbox.json("stats mail")[0]["total"], 0);
 }
+
+/// The child is freed in a step of its own, after the burial of its parent.
+#[test]
+fn work_once_runs_tasks_that_a_buried_parent_releases() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create mail --driver fifo --max-attempts 1");
+    sandbox.ok("put mail bad");
+    sandbox.ok("put mail child --after 0 --on-parent release");
+    let mut work = sandbox.work("mail --once", "test $(cat) = child && echo ran");
+    assert_eq!(work.ends(), 7);
+    assert!(work.rest_of_output().contains(&"ran".to_owned()));
+    let counts = &sandbox.json("stats mail")[0];
+    assert_eq!((&counts["buried"], &counts["total"]), (&json!(1), &json!(1)));
+}
