@@ -2,11 +2,14 @@
 
 use arbitrary::Result;
 
-use super::Source;
+use super::{NEVER, Source};
 use crate::model::reference::{OnKey, OnParent};
 use crate::model::steps::{
     Action, AfterTemplate, Among, ByClaim, ById, CLIENTS, Choice, KEYS, Pick, TaskTemplate,
 };
+
+/// How many dues the sweeper handles in one step.
+const DUES_PER_STEP: usize = 64;
 
 impl Source<'_> {
     /// A put of a child, a change of its parents, or a step towards the end of a parent.
@@ -18,12 +21,16 @@ impl Source<'_> {
                 template: self.child(tubes)?,
                 deferred: self.once_in(4)?,
             },
-            5 => Action::PutBatch {
-                client: self.below(CLIENTS)?,
-                tube: self.below(tubes)?,
-                templates: vec![self.child(tubes)?],
-                count: *self.0.choose(&[2, 10, 65, 330])?,
-            },
+            5 => {
+                let (client, tube) = (self.below(CLIENTS)?, self.below(tubes)?);
+                let (mut template, count) =
+                    (self.child(tubes)?, *self.0.choose(&[2, 10, 65, 330])?);
+                if count > DUES_PER_STEP {
+                    // The model does not say which children are told between the steps of a sweep.
+                    template.ttl = Some(NEVER);
+                }
+                Action::PutBatch { client, tube, templates: vec![template], count }
+            }
             6 => Action::Requeue {
                 client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
