@@ -354,15 +354,15 @@ impl Simulator {
         let tubes: Vec<&String> = self.model.names.keys().collect();
         assert_eq!(statistics.keys().collect::<Vec<_>>(), tubes);
         for (name, no) in &self.model.names {
-            let mut expected = [0; 4];
+            let mut expected = [0; 5];
             for (_, task, stored) in self.model.live_tasks(*no) {
                 let state = state_of(task, stored);
                 expected[state as usize] += 1;
             }
             let tasks = statistics[name].tasks;
-            let found = [tasks.ready, tasks.taken, tasks.delayed, tasks.buried];
+            let found = [tasks.ready, tasks.taken, tasks.delayed, tasks.blocked, tasks.buried];
             let all: Vec<_> = self.model.live_tasks(*no).collect();
-            assert_eq!(found, expected, "{name}: ready, taken, delayed, buried; {all:?}");
+            assert_eq!(found, expected, "{name}: ready, taken, delayed, blocked, buried; {all:?}");
         }
     }
 }
