@@ -13,14 +13,14 @@ mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 
 use crate::help_text as help;
-use crate::{duration, tube_names};
+use crate::{duration, moment, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
@@ -224,6 +224,9 @@ pub struct Pause {
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     #[arg(allow_hyphen_values = true)]
     pub time: Option<Duration>,
+    /// Until this moment, such as 2026-12-24T09:00:00Z
+    #[arg(long, value_parser = moment::parse, value_name = "MOMENT", conflicts_with = "time")]
+    pub until: Option<SystemTime>,
     #[command(flatten)]
     pub target: PauseTarget,
 }

@@ -143,7 +143,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
         tubes: 0,
         tasks: 0,
         lost: 0,
-        began: now(),
+        began: moment::now(),
         failure: None,
     };
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
@@ -339,11 +339,6 @@ fn waits_for_moment(info: &TaskInfo, began: SystemTime) -> bool {
     let left = info.not_before.and_then(|moment| moment.duration_since(began).ok());
     let longest = left.map(|left| left.saturating_add(Duration::from_secs(1)));
     info.due_in.zip(longest).is_some_and(|(due_in, longest)| due_in <= longest)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the moments of tasks are of the wall clock")]
-fn now() -> SystemTime {
-    SystemTime::now()
 }
 
 fn seconds(time: Option<Duration>) -> Option<f64> {

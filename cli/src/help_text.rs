@@ -105,6 +105,7 @@ to live go on. A second pause replaces the first one.
 Examples:
   tubewell pause mail                stop until `tubewell unpause mail`
   tubewell pause mail --for 10m      stop for ten minutes
+  tubewell pause mail --until 2026-12-24T09:00:00+01:00
   tubewell pause crawl --sub-queue example.org --for 1h";
 
 pub const UNPAUSE: &str = "\

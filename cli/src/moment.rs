@@ -32,6 +32,20 @@ pub fn parse_or_none(text: &str) -> Result<Option<SystemTime>, String> {
     if text.trim() == "none" { Ok(None) } else { parse(text).map(Some) }
 }
 
+/// What the wall clock shows.
+#[expect(clippy::disallowed_methods, reason = "moments are of the wall clock")]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// How long it is until a moment: zero if it has come, `Duration::MAX` if it never comes.
+pub fn time_until(moment: SystemTime) -> Duration {
+    if show(moment) == NEVER {
+        return Duration::MAX;
+    }
+    moment.duration_since(now()).unwrap_or_default()
+}
+
 /// A moment as text, in UTC. One that never comes is `never`, one before 1970 is that of 1970.
 pub fn show(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();

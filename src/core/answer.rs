@@ -76,6 +76,11 @@ pub(super) fn now<T: FromAnswer, U>(
     answer(Decided { answer: value, wait: None }, kind)
 }
 
+/// The answer to a verb that returns nothing, and waits for its flush.
+pub(super) fn finished<T: FromAnswer>(decided: Decided<()>) -> Result<Decided<T>> {
+    answer(decided, |()| Answer::Done)
+}
+
 pub(super) fn done<T: FromAnswer>((): ()) -> Result<Decided<T>> {
     now((), |()| Answer::Done)
 }

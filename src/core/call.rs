@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::Body;
 
-use super::answer::{Answer, FromAnswer, answer, done, now};
+use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
 use super::state::{
@@ -186,11 +186,14 @@ pub(crate) enum Verb<'a> {
         limit: usize,
     },
     Truncate,
-    /// No task may be taken for this time; `NEVER` for one without an end.
+    /// No task may be taken for this time; `NEVER` for one without an end. Zero ends the pause.
     Pause {
         time: u64,
     },
-    Unpause,
+    /// No task may be taken until this moment of the wall clock.
+    PauseUntil {
+        moment: u64,
+    },
     /// No task of this sub-queue may be taken for this time.
     PauseSubQueue {
         name: &'a str,
@@ -278,9 +281,9 @@ impl Core {
             }
             Call::CreateTube(request) => answer(self.create_tube(request)?, Answer::Tube),
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
-            Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
+            Call::DropTube(name) => finished(self.drop_tube(name)?),
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
-            Call::SetLimit(name, most) => answer(self.set_limit(name, most)?, |()| Answer::Done),
+            Call::SetLimit(name, most) => finished(self.set_limit(name, most)?),
             Call::Limits => now(self.shared_limits(), Answer::Limits),
             Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
@@ -412,14 +415,14 @@ impl Core {
             Verb::ListGroup { group, after, limit } => {
                 now(self.list_group(number, group, after, limit)?, Answer::Page)
             }
-            Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
-            Verb::Pause { time } => answer(self.pause(number, time)?, |()| Answer::Done),
+            Verb::Truncate => finished(self.truncate(number)?),
+            Verb::Pause { time } => finished(self.pause(number, time)?),
+            Verb::PauseUntil { moment } => finished(self.pause_until(number, moment)?),
             Verb::PauseSubQueue { name, time } => {
-                answer(self.pause_sub_queue(number, name, time)?, |()| Answer::Done)
+                finished(self.pause_sub_queue(number, name, time)?)
             }
             Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
-            Verb::Unpause => answer(self.unpause(number)?, |()| Answer::Done),
-            Verb::Alter(options) => answer(self.alter(number, options)?, |()| Answer::Done),
+            Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }

@@ -78,18 +78,16 @@ impl TubeState {
 }
 
 impl Core {
-    /// Pauses a tube for `time` microseconds of the timeline, instead of the pause that it has.
+    /// Pauses a tube for as long as it is now until a moment of the wall clock.
+    pub(super) fn pause_until(&mut self, number: u32, moment: u64) -> Result<Decided<()>> {
+        self.pause(number, self.clocks().until(moment))
+    }
+
+    /// Pauses a tube for `time` microseconds of the timeline, instead of the pause that it has. Zero
+    /// ends it.
     pub(super) fn pause(&mut self, number: u32, time: u64) -> Result<Decided<()>> {
-        self.set_pause(number, Some(self.now.timeline.saturating_add(time)))
-    }
-
-    pub(super) fn unpause(&mut self, number: u32) -> Result<Decided<()>> {
-        self.set_pause(number, None)
-    }
-
-    fn set_pause(&mut self, number: u32, until: Option<u64>) -> Result<Decided<()>> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let until = until.filter(|until| *until > self.now.timeline);
+        let until = Some(self.now.timeline.saturating_add(time)).filter(|_| time > 0);
         if tube.pause_ends_at(self.now) == until {
             return Ok(self.definition_stored(number).map(drop));
         }

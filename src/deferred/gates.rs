@@ -1,10 +1,11 @@
 //! Deferred calls that pause or alter a tube.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::{Deferred, Ticket};
 use crate::core::Verb;
 use crate::micros::micros_ceil;
+use crate::moment::micros_of;
 use crate::{Result, TubeOptions};
 
 impl Deferred {
@@ -24,12 +25,20 @@ impl Deferred {
         self.defer(Verb::Pause { time: micros_ceil(time) })
     }
 
+    /// As [`Tube::pause_until`](crate::Tube::pause_until). No task can be taken once this has returned.
+    ///
+    /// # Errors
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn pause_until(&self, moment: SystemTime) -> Result<Ticket<()>> {
+        self.defer(Verb::PauseUntil { moment: micros_of(moment) })
+    }
+
     /// As [`Tube::unpause`](crate::Tube::unpause). Tasks can be taken once this has returned.
     ///
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn unpause(&self) -> Result<Ticket<()>> {
-        self.defer(Verb::Unpause)
+        self.defer(Verb::Pause { time: 0 })
     }
 
     /// As [`Tube::alter`](crate::Tube::alter).

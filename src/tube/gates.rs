@@ -1,10 +1,11 @@
 //! Gates: the pause of a tube, and the change of its options.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Tube;
 use crate::core::Verb;
 use crate::micros::micros_ceil;
+use crate::moment::micros_of;
 use crate::{Result, TubeInfo, TubeOptions};
 
 impl Tube {
@@ -75,6 +76,33 @@ impl Tube {
         self.call(Verb::Pause { time: micros_ceil(time) })
     }
 
+    /// As [`pause_for`](Tube::pause_for), for the time that it is now until a moment of the wall clock.
+    /// A moment that has come ends the pause.
+    ///
+    /// The wall clock is read once, in this call: a clock that is set later does not move the end of
+    /// the pause. A moment that does not fit 64 bits of microseconds since 1970 never comes.
+    ///
+    /// # Errors
+    /// Those of [`pause`](Tube::pause).
+    ///
+    /// # Example: a server that answers "Retry-After" with a date
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let clock = ManualClock::at(24 * 365 * 60 * hour);
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// let retry_after = UNIX_EPOCH + 24 * 365 * 60 * hour + 2 * hour;
+    /// calls.pause_until(retry_after)?;
+    /// assert_eq!(calls.info()?.resumes_in, Some(2 * hour));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn pause_until(&self, moment: SystemTime) -> Result<()> {
+        self.call(Verb::PauseUntil { moment: micros_of(moment) })
+    }
+
     /// Ends the pause of the tube. Waiting takers get tasks in the order in which they came. A tube
     /// that is not paused does not change.
     ///
@@ -98,7 +126,7 @@ impl Tube {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause(&self) -> Result<()> {
-        self.call(Verb::Unpause)
+        self.call(Verb::Pause { time: 0 })
     }
 
     /// Changes the options of the tube. What `options` leaves out gets its default, as in

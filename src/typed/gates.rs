@@ -1,6 +1,6 @@
 //! The pause of a typed tube, and the change of its options.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,14 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Those of [`Tube::pause_for`](crate::Tube::pause_for).
     pub fn pause_for(&self, time: Duration) -> Result<()> {
         self.tube().pause_for(time)
+    }
+
+    /// Pauses the tube until a moment. As [`Tube::pause_until`](crate::Tube::pause_until).
+    ///
+    /// # Errors
+    /// Those of [`Tube::pause_until`](crate::Tube::pause_until).
+    pub fn pause_until(&self, moment: SystemTime) -> Result<()> {
+        self.tube().pause_until(moment)
     }
 
     /// Ends the pause of the tube. As [`Tube::unpause`](crate::Tube::unpause).
@@ -66,6 +74,14 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
     /// Those of [`Deferred::pause_for`](crate::Deferred::pause_for).
     pub fn pause_for(&self, time: Duration) -> Result<Ticket<()>> {
         self.untyped().pause_for(time)
+    }
+
+    /// As [`Deferred::pause_until`](crate::Deferred::pause_until).
+    ///
+    /// # Errors
+    /// Those of [`Deferred::pause_until`](crate::Deferred::pause_until).
+    pub fn pause_until(&self, moment: SystemTime) -> Result<Ticket<()>> {
+        self.untyped().pause_until(moment)
     }
 
     /// As [`Deferred::unpause`](crate::Deferred::unpause).

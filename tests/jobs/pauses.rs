@@ -1,6 +1,8 @@
 //! Paused tubes.
 
-use tubewell::{Error, Put, Session, State, Store, TubeOptions};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tubewell::{Error, ManualClock, Put, Session, State, Store, TubeOptions};
 
 use crate::files::{after_a_kill, claim_of, create_with, draft};
 use crate::support::*;
@@ -19,6 +21,38 @@ fn paused_tube_gives_no_task_until_it_is_unpaused() {
         assert!(!case.tube.info().unwrap().paused);
         assert_eq!(case.tube.take_many(10, ZERO).unwrap().len(), 10);
     });
+}
+
+/// A moment of the wall clock is converted at the call: a clock that is set later changes nothing.
+#[test]
+fn pause_until_a_moment_ends_after_the_time_that_was_left() {
+    let start = secs(1_767_225_600);
+    let (clock, hour) = (ManualClock::at(start), secs(3600));
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
+    tube.put("x").unwrap();
+    tube.pause_until(UNIX_EPOCH + start + hour).unwrap();
+    assert_eq!(tube.info().unwrap().resumes_in, Some(hour));
+    clock.set_wall(start + 2 * hour);
+    let micro = Duration::from_micros(1);
+    clock.advance(hour.saturating_sub(micro));
+    assert!(tube.try_take().unwrap().is_none());
+    clock.advance(micro);
+    assert!(tube.try_take().unwrap().is_some());
+}
+
+#[test]
+fn pause_until_a_moment_that_has_come_ends_the_pause_and_one_that_never_comes_does_not_end() {
+    let store = store_in_memory();
+    let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
+    let never = UNIX_EPOCH + Duration::from_micros(u64::MAX);
+    for (moment, paused) in
+        [(never, true), (UNIX_EPOCH, false), (never, true), (UNIX_EPOCH - secs(9), false)]
+    {
+        tube.pause_until(moment).unwrap();
+        let info = tube.info().unwrap();
+        assert_eq!((info.paused, info.resumes_in), (paused, None));
+    }
 }
 
 /// Q053

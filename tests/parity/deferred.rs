@@ -1,6 +1,6 @@
 //! Deferred calls by id.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
     Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, State, Ticket, TubeOptions, WhenFull,
@@ -144,6 +144,7 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.truncate().map(drop),
             deferred.pause().map(drop),
             deferred.pause_for(ms(1)).map(drop),
+            deferred.pause_until(UNIX_EPOCH).map(drop),
             deferred.unpause().map(drop),
             deferred.alter(TubeOptions::new()).map(drop),
             deferred.pause_sub_queue("x", ms(1)).map(drop),

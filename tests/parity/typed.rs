@@ -1,7 +1,7 @@
 //! Typed handles: values go in and come out, and undecodable tasks are buried.
 
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
@@ -118,6 +118,8 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     deferred.unpause().unwrap().wait().unwrap();
     jobs.pause_for(ms(5)).unwrap();
     deferred.pause().unwrap().wait().unwrap();
+    jobs.pause_until(UNIX_EPOCH).unwrap();
+    deferred.pause_until(UNIX_EPOCH).unwrap().wait().unwrap();
     deferred.pause_for(ms(9)).unwrap().wait().unwrap();
     assert_eq!(jobs.info().unwrap().resumes_in, Some(ms(9)));
     jobs.unpause().unwrap();

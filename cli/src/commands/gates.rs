@@ -11,7 +11,7 @@ use crate::args::{Alter, Pause, PauseTarget};
 use crate::failure::CommandResult;
 use crate::output::Output;
 use crate::record::{TubeRecord, seconds};
-use crate::{duration, store};
+use crate::{moment, store};
 
 /// Changes the options that are given.
 pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult {
@@ -30,23 +30,26 @@ pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult 
 }
 
 pub fn pause(store: &Store, args: &Pause, output: &mut Output) -> CommandResult {
-    set_pause(store, &args.target, args.time.unwrap_or(Duration::MAX), output)
+    let time = args.until.map(moment::time_until).or(args.time).unwrap_or(Duration::MAX);
+    let until = args.until.map(moment::show);
+    set_pause(store, &args.target, (time, until), output)
 }
 
 pub fn unpause(store: &Store, target: &PauseTarget, output: &mut Output) -> CommandResult {
-    set_pause(store, target, Duration::ZERO, output)
+    set_pause(store, target, (Duration::ZERO, None), output)
 }
 
-/// Pauses a tube or a sub-queue, or ends its pause with a time of zero.
+/// Pauses a tube or a sub-queue, or ends its pause with a time of zero. `until`: the moment at which
+/// the pause ends, if the user gave one.
 fn set_pause(
     store: &Store,
     target: &PauseTarget,
-    time: Duration,
+    (time, until): (Duration, Option<String>),
     output: &mut Output,
 ) -> CommandResult {
     let name = &target.tube;
     if let Some(sub_queue) = &target.sub_queue {
-        return limits::pause(store, name, sub_queue, time, output);
+        return limits::pause(store, (name, sub_queue), (time, until), output);
     }
     let tube = store::tube(store, name)?;
     tube.pause_for(time)?;
@@ -59,7 +62,6 @@ fn set_pause(
     }
     output.line(match time {
         Duration::ZERO => format!("tube {name} is not paused"),
-        Duration::MAX => format!("paused tube {name}"),
-        time => format!("paused tube {name} for {}", duration::show(time)),
+        time => format!("paused tube {name}{}", limits::how_long(time, until)),
     })
 }

@@ -73,9 +73,8 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
 /// Pauses a sub-queue, or ends its pause with a time of zero.
 pub fn pause(
     store: &Store,
-    tube: &str,
-    name: &str,
-    time: Duration,
+    (tube, name): (&str, &str),
+    (time, until): (Duration, Option<String>),
     output: &mut Output,
 ) -> CommandResult {
     store::tube(store, tube)?.pause_sub_queue(name, time).map_err(unsupported)?;
@@ -87,7 +86,15 @@ pub fn pause(
     }
     output.line(match time {
         Duration::ZERO => format!("sub-queue {name} of {tube} is not paused"),
-        Duration::MAX => format!("paused sub-queue {name} of {tube}"),
-        time => format!("paused sub-queue {name} of {tube} for {}", duration::show(time)),
+        time => format!("paused sub-queue {name} of {tube}{}", how_long(time, until)),
     })
+}
+
+/// How long a pause is, as the end of a sentence.
+pub(super) fn how_long(time: Duration, until: Option<String>) -> String {
+    match until {
+        _ if time == Duration::MAX => String::new(),
+        Some(until) => format!(" until {until}"),
+        None => format!(" for {}", duration::show(time)),
+    }
 }

@@ -60,6 +60,17 @@ fn paused_tube_gives_no_task_and_says_why() {
     assert_eq!(sandbox.counts(), (2, 0, 0));
     assert_eq!(sandbox.ok("pause mail --for 10m"), "paused tube mail for 10m\n");
     assert_eq!(sandbox.ok("unpause mail"), "tube mail is not paused\n");
+    let until = "2100-01-01T00:00:00Z";
+    assert_eq!(
+        sandbox.ok(&format!("pause mail --until {until}")),
+        format!("paused tube mail until {until}\n")
+    );
+    let left = sandbox.json(&format!("pause mail --until {until}"))[0]["resumes_in"].as_f64();
+    assert!(left.unwrap() > 1e9);
+    assert_eq!(sandbox.ok("pause mail --until never"), "paused tube mail\n");
+    assert_eq!(sandbox.ok("pause mail --until 1999-12-31T23:59:59Z"), "tube mail is not paused\n");
+    sandbox.fails("pause mail --until soon", 2);
+    sandbox.fails(&format!("pause mail --until {until} --for 1h"), 2);
     let object =
         |paused, left: Value| [json!({"tube": "mail", "paused": paused, "resumes_in": left})];
     assert_eq!(sandbox.json("unpause mail"), object(false, json!(null)));
