@@ -33,20 +33,21 @@ impl Load {
         };
         let issued = self.disk.position();
         match tube?.claim(id) {
-            Err(Error::NotReady { state, .. }) => {
+            Err(Error::NotReady { state, why, .. }) => {
                 let task = self.contents.tasks.get(&id);
                 let is_expected = match state {
                     State::Taken => self.may_have_claim(|other| other == (name, id)),
                     State::Ready if self.contents.tubes[name].is_paused(self.now()) => true,
-                    // Another task of its sub-queue is taken.
+                    // Another task of its sub-queue is taken, or the end of its claim is not flushed.
                     State::Ready => {
-                        self.may_have_claim(|(tube, other)| tube == name && other != id)
+                        !self.tickets.is_empty()
+                            || self.may_have_claim(|(tube, other)| tube == name && other != id)
                     }
                     // The tasks of temporary tubes are not known here.
                     _ if self.contents.tubes[name].temporary => true,
                     _ => task.is_some_and(|task| task.state == state),
                 };
-                assert!(is_expected, "task {id} is not ready but {state:?}: {task:?}");
+                assert!(is_expected, "task {id} is not ready but {state:?}, {why}: {task:?}");
             }
             claimed => {
                 if let Some(claim) = unless_ended(claimed)? {
