@@ -1,5 +1,5 @@
-//! A worker process puts, replaces, moves, ends and deletes tasks with keys, and is killed at a
-//! random moment. Each key then has the task of its last acknowledged call, or of the call under way;
+//! A worker process puts, replaces, moves, delays, ends and deletes tasks with keys, and is killed at
+//! a random moment. Each key then has the task of its last acknowledged call, or of the call under way;
 //! a task that a look-up has returned is not taken back; and no two tasks have one key.
 //!
 //! A key belongs to one thread, so that its calls are in order. A report is a letter and its
@@ -14,11 +14,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
     Durability, Error, FIFO, FIFOTTL, Keep, OnKey, Put, State, Store, Tube, TubeOptions, UTUBE,
-    WhenFull,
+    Update, WhenFull,
 };
 
 use crate::body;
@@ -76,8 +76,15 @@ struct Keyed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Ready,
+    /// It waits for a moment, [`later`].
+    Later,
     Buried,
     Done,
+}
+
+/// A moment that comes after the test.
+fn later() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(4_102_444_800)
 }
 
 impl Keyed {
@@ -87,6 +94,7 @@ impl Keyed {
         let tube = tubes.iter().position(|tube| tube.name() == found.tube).unwrap();
         let place = match found.info.state {
             State::Ready => Place::Ready,
+            State::Delayed if found.info.not_before == Some(later()) => Place::Later,
             State::Buried => Place::Buried,
             State::Done => Place::Done,
             other => panic!("the task with {key:?} is {other}"),
@@ -100,7 +108,7 @@ impl Keyed {
 
     fn from_words(words: &[&str]) -> Option<Keyed> {
         let [id, version, tube, place] = words else { return None };
-        let place = [Place::Ready, Place::Buried, Place::Done]
+        let place = [Place::Ready, Place::Later, Place::Buried, Place::Done]
             .into_iter()
             .find(|known| format!("{known:?}") == *place)
             .unwrap();
@@ -228,10 +236,16 @@ impl Worker<'_> {
     fn step(&mut self, key: &str, task: Keyed) -> Option<Keyed> {
         let tube = &self.tubes[task.tube];
         let is_ready = task.place == Place::Ready;
-        match self.rng.range(0..10) {
+        let has_times = TUBES[task.tube].1 == FIFOTTL;
+        match self.rng.range(0..12) {
             0..2 => {
                 self.repeat(key, task);
                 Some(task)
+            }
+            10.. if has_times && is_ready => self.change_moment(key, task, Place::Later),
+            // It may not go on to a tube without times.
+            2..9 | 10.. if task.place == Place::Later => {
+                self.change_moment(key, task, Place::Ready)
             }
             2 => {
                 let (put, new) = self.new_put(key, task.id);
@@ -268,6 +282,16 @@ impl Worker<'_> {
             }),
             _ => Some(task),
         }
+    }
+
+    /// Lets a task wait for a moment, or no longer.
+    fn change_moment(&mut self, key: &str, task: Keyed, place: Place) -> Option<Keyed> {
+        let moment = (place == Place::Later).then(later);
+        let change = Update::new().not_before(moment);
+        let tube = &self.tubes[task.tube];
+        self.call(key, Some(Keyed { place, ..task }), || {
+            tube.update(task.id, change).map(|receipt| receipt.id)
+        })
     }
 
     /// Repeats a put, which changes nothing.
@@ -362,7 +386,7 @@ impl Ledger {
         let tubes = open_tubes(&store);
         let mut by_key = BTreeMap::new();
         for tube in &tubes {
-            for state in [State::Ready, State::Buried, State::Done] {
+            for state in [State::Ready, State::Delayed, State::Buried, State::Done] {
                 for task in tasks_in(tube, state) {
                     let Some(key) = task.key else { continue };
                     let other = by_key.insert(key.clone(), task.id);
