@@ -4,7 +4,7 @@ use tubewell::{TubeInfo, TubeOptions};
 
 use crate::image_run::micros;
 use crate::rng::Rng;
-use crate::state::{Contents, Found, Kind, NEVER};
+use crate::state::{Contents, Found, Kind, NEVER, Task};
 
 /// The gates of a tube.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,13 @@ impl Kind {
         let mut paused: Vec<_> = paused.map(|(name, until)| (name, left(until))).collect();
         paused.sort_unstable();
         paused
+    }
+
+    /// Whether the sub-queue of a task may be paused. The tasks of temporary tubes are not known.
+    pub fn may_pause(&self, task: Option<&Task>, now: u64) -> bool {
+        let name = task.map(|task| task.sub_queue.as_deref().unwrap_or_default());
+        let mut paused = self.paused_sub_queues(now).into_iter();
+        paused.any(|(one, _)| name.is_none_or(|name| name == one))
     }
 
     /// How many tasks of a sub-queue may be taken; 0 if it is paused.

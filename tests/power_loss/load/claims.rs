@@ -34,17 +34,19 @@ impl Load {
         let issued = self.disk.position();
         match tube?.claim(id) {
             Err(Error::NotReady { state, why, .. }) => {
-                let task = self.contents.tasks.get(&id);
+                let (task, now) = (self.contents.tasks.get(&id), self.now());
+                let kind = &self.contents.tubes[name];
                 let is_expected = match state {
                     State::Taken => self.may_have_claim(|other| other == (name, id)),
-                    State::Ready if self.contents.tubes[name].is_paused(self.now()) => true,
+                    State::Ready if kind.is_paused(now) => true,
+                    State::Ready if kind.may_pause(task.map(|task| &**task), now) => true,
                     // Another task of its sub-queue is taken, or the end of its claim is not flushed.
                     State::Ready => {
                         !self.tickets.is_empty()
                             || self.may_have_claim(|(tube, other)| tube == name && other != id)
                     }
                     // The tasks of temporary tubes are not known here.
-                    _ if self.contents.tubes[name].temporary => true,
+                    _ if kind.temporary => true,
                     _ => task.is_some_and(|task| task.state == state),
                 };
                 assert!(is_expected, "task {id} is not ready but {state:?}, {why}: {task:?}");
