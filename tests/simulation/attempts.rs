@@ -6,19 +6,18 @@
 mod recovery;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, ManualClock, Result, State,
-    Store, TaskInfo, Tube, TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Result, State, TaskInfo, Tube,
+    TubeOptions,
 };
 
-use crate::disk::Disk;
 use crate::model::Micros;
 use crate::rng::Rng;
-use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
+use crate::seeds::{Simulated, run_seeds};
 use crate::simulator::micros;
+use crate::world::{Upset, World};
 
 const MS: Micros = 1000;
 const TTR: Micros = 40 * MS;
@@ -55,55 +54,27 @@ struct Task {
 }
 
 struct Simulation {
-    clock: ManualClock,
-    disk: Arc<Disk>,
-    store: Store,
-    tubes: Vec<Tube>,
-    now: Micros,
+    world: World,
     policies: Vec<Policy>,
     tasks: BTreeMap<(usize, u64), Task>,
     claims: Vec<(usize, Claim)>,
     /// How many claims have become overdue, unless a fault has hidden some.
     lost: Option<u64>,
-    trace: Vec<String>,
-    coverage: Coverage,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0xA77E;
+    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
-        let (clock, disk) = (ManualClock::new(), Disk::new());
-        let store = open(&clock, &disk);
         let policies: Vec<Policy> = (0..3).map(|_| random_policy(&mut rng)).collect();
-        for (nth, policy) in policies.iter().enumerate() {
-            let backoff = Backoff::exponential(Duration::from_micros(policy.backoff));
-            let options = TubeOptions::new()
-                .ttr(Duration::from_micros(TTR))
-                .max_attempts(policy.limit)
-                .count_takes(policy.counting)
-                .durability(policy.durability)
-                .backoff(if policy.backoff > 0 { backoff } else { Backoff::none() })
-                .reclaim_delay(Duration::from_micros(policy.reclaim_delay));
-            store.create_tube(&nth.to_string(), FIFOTTL, options).unwrap();
-        }
-        store.flush().unwrap();
-        let tubes = tubes_of(&store, policies.len());
-        let (tasks, claims, trace) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (now, lost, coverage) = (0, Some(0), BTreeMap::new());
         Simulation {
-            clock,
-            disk,
-            store,
-            tubes,
-            now,
+            world: World::new(FIFOTTL, policies.iter().map(Policy::options)),
             policies,
-            tasks,
-            claims,
-            lost,
-            trace,
-            coverage,
+            tasks: BTreeMap::new(),
+            claims: Vec::new(),
+            lost: Some(0),
         }
     }
 
@@ -115,45 +86,37 @@ impl Simulated for Simulation {
             18..30 => self.end_claim(rng),
             30 => self.kick(nth),
             31..36 => self.advance(rng.below(30 * MS)),
-            36 => drop(self.done(self.store.flush())),
-            37 => arm(&self.disk, rng),
-            38 => self.kill_or_cut(rng),
+            36 => drop(self.done(self.world.store.flush())),
+            37 => self.world.arm(rng),
+            38 => self.crash(rng),
             _ => self.reopen(),
         }
     }
 
-    fn check(&self) {
-        self.compare();
+    fn compare(&self) {
+        self.compare_all();
     }
 
-    fn recover(&mut self) {
-        self.repair();
+    fn learn(&mut self, upset: Upset) {
+        self.learn_all(upset);
     }
 
-    fn crash(&mut self, rng: &mut Rng) {
-        self.kill_or_cut(rng);
+    fn world(&self) -> &World {
+        &self.world
     }
 
-    fn disk(&self) -> &Disk {
-        &self.disk
+    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
+        (&mut self.world, &mut self.claims)
     }
 
-    fn store(&self) -> &Store {
-        &self.store
-    }
-
-    fn into_log(self) -> (Vec<String>, Coverage) {
-        (self.trace, self.coverage)
+    fn into_world(self) -> World {
+        self.world
     }
 }
 
 impl Simulation {
     fn tube(&self, nth: usize) -> Tube {
-        self.tubes[nth].clone()
-    }
-
-    fn cover(&mut self, what: &'static str) {
-        *self.coverage.entry(what).or_default() += 1;
+        self.world.tubes[nth].clone()
     }
 
     /// The answer of a call, unless the storage has failed.
@@ -166,7 +129,7 @@ impl Simulation {
                 | Error::Io { .. }
                 | Error::DiskFull { .. }
                 | Error::NotTaken { .. },
-            ) if self.disk.tripped() => None,
+            ) if self.world.disk.tripped() => None,
             Err(error) => panic!("{error}"),
         }
     }
@@ -200,20 +163,20 @@ impl Simulation {
                 _ => {}
             }
         }
-        if !self.disk.tripped() {
+        if !self.world.disk.tripped() {
             let got = claim.as_ref().map(Claim::id);
             let task = got.map(|id| self.tasks.get(&(nth, id)));
             assert_eq!(got, next, "not the next task: {task:?}, {policy:?}");
         }
         let Some(claim) = claim else { return };
-        self.trace.push(format!("attempt {} of {}", claim.attempt(), claim.id()));
+        self.world.trace.push(format!("attempt {} of {}", claim.attempt(), claim.id()));
         let task = self.tasks.get_mut(&(nth, claim.id())).expect("a known task");
         task.attempts += 1;
         task.handed_out += 1;
         assert_eq!(claim.attempt(), task.attempts, "{task:?}");
         assert!(task.attempts <= policy.limit, "handed out too often: {task:?}");
         task.must_exist |= policy.counting == Counting::Flushed;
-        task.status = Status::Taken(self.now + TTR);
+        task.status = Status::Taken(self.world.now + TTR);
         self.claims.push((nth, claim));
     }
 
@@ -223,10 +186,10 @@ impl Simulation {
             return;
         }
         let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
-        let (key, policy, now) = ((nth, claim.id()), self.policies[nth], self.now);
+        let (key, policy, now) = ((nth, claim.id()), self.policies[nth], self.world.now);
         let Some(mut task) = self.tasks.get(&key).copied() else { return };
         let is_held = matches!(task.status, Status::Taken(_)) && claim.attempt() == task.attempts;
-        if !self.disk.tripped() {
+        if !self.world.disk.tripped() {
             assert_eq!(claim.is_current(), is_held, "{task:?}");
         }
         let delay = rng.pick(&[0, 0, 7 * MS]);
@@ -249,7 +212,7 @@ impl Simulation {
                 drop(claim);
                 if is_held {
                     self.tasks.entry(key).and_modify(|task| task.status = after(0));
-                    self.cover("drop");
+                    self.world.cover("drop");
                 }
                 return;
             }
@@ -258,7 +221,7 @@ impl Simulation {
         task.must_exist &= name != "ack";
         task.buried_early |= name == "bury_with";
         let is_forgiven = name == "snooze" || name == "revoke";
-        if !is_held && !self.disk.tripped() {
+        if !is_held && !self.world.disk.tripped() {
             // A revoke finds the claim of the next holder, if there is one.
             match answer {
                 Err(Error::NotTaken { .. } | Error::NotFound { .. }) => return,
@@ -280,10 +243,10 @@ impl Simulation {
             };
             let state = status.map_or(State::Done, state_of);
             // If the storage fails at the last attempt, the task is ready, and the next take buries it.
-            let is_hidden = self.disk.tripped() && receipt.state == State::Ready;
+            let is_hidden = self.world.disk.tripped() && receipt.state == State::Ready;
             assert!(receipt.state == state || is_hidden, "{name}: {receipt:?}, {task:?}");
         }
-        self.cover(name);
+        self.world.cover(name);
         if is_forgiven {
             task.attempts -= 1;
             task.handed_out = task.handed_out.saturating_sub(1);
@@ -310,18 +273,17 @@ impl Simulation {
 
     /// Claims and delays of tasks do not affect each other.
     fn advance(&mut self, by: Micros) {
-        self.clock.advance(Duration::from_micros(by));
-        let before = self.now;
-        self.now += by;
+        let before = self.world.now;
+        self.world.advance(by);
         for ((nth, _), task) in &mut self.tasks {
             let policy = self.policies[*nth];
             if let Status::Taken(until) = task.status {
                 let end = until + policy.reclaim_delay;
-                let is_overdue = (before + 1..=self.now).contains(&until);
+                let is_overdue = (before + 1..=self.world.now).contains(&until);
                 if is_overdue && policy.reclaim_delay > 0 {
                     self.lost = self.lost.map(|lost| lost + 1);
                 }
-                if end <= self.now {
+                if end <= self.world.now {
                     task.status = match backoff(policy, task.attempts) {
                         _ if task.attempts == policy.limit => Status::Buried,
                         0 => Status::Ready,
@@ -329,14 +291,14 @@ impl Simulation {
                     };
                 }
             }
-            if matches!(task.status, Status::Delayed(until) if until <= self.now) {
+            if matches!(task.status, Status::Delayed(until) if until <= self.world.now) {
                 task.status = Status::Ready;
             }
         }
     }
 
     /// Compares everything with the model.
-    fn compare(&self) {
+    fn compare_all(&self) {
         for (nth, policy) in self.policies.iter().enumerate() {
             let mut found = BTreeMap::new();
             found.extend(tasks_of(&self.tube(nth)).into_iter().map(|info| (info.id, info)));
@@ -344,7 +306,7 @@ impl Simulation {
                 let info = found.remove(id).unwrap_or_else(|| panic!("{id} is gone: {task:?}"));
                 let due = match task.status {
                     Status::Delayed(until) | Status::Taken(until) => {
-                        Some(until.saturating_sub(self.now))
+                        Some(until.saturating_sub(self.world.now))
                     }
                     Status::Ready | Status::Buried => None,
                 };
@@ -358,9 +320,22 @@ impl Simulation {
             assert!(found.is_empty(), "not put: {found:?}");
         }
         if let Some(lost) = self.lost {
-            let all = self.store.statistics();
+            let all = self.world.store.statistics();
             assert_eq!(all.values().map(|tube| tube.calls.lost).sum::<u64>(), lost);
         }
+    }
+}
+
+impl Policy {
+    fn options(&self) -> TubeOptions {
+        let backoff = Backoff::exponential(Duration::from_micros(self.backoff));
+        TubeOptions::new()
+            .ttr(Duration::from_micros(TTR))
+            .max_attempts(self.limit)
+            .count_takes(self.counting)
+            .durability(self.durability)
+            .backoff(if self.backoff > 0 { backoff } else { Backoff::none() })
+            .reclaim_delay(Duration::from_micros(self.reclaim_delay))
     }
 }
 

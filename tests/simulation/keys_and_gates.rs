@@ -6,18 +6,14 @@
 mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{
-    Claim, Durability, Error, Finish, Keep, ManualClock, OnKey, Put, Result, Store, Tube,
-    TubeOptions, UTUBE,
-};
+use tubewell::{Claim, Durability, Error, Finish, Keep, OnKey, Put, Result, TubeOptions, UTUBE};
 
-use crate::disk::Disk;
 use crate::model::Micros;
 use crate::rng::Rng;
-use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
+use crate::seeds::{Simulated, run_seeds};
+use crate::world::{Upset, World};
 
 const MS: Micros = 1000;
 const NEVER: Micros = Micros::MAX;
@@ -73,11 +69,7 @@ impl Gates {
 }
 
 struct Simulation {
-    clock: ManualClock,
-    disk: Arc<Disk>,
-    store: Store,
-    tubes: Vec<Tube>,
-    now: Micros,
+    world: World,
     policies: Vec<Policy>,
     /// All tasks ever put whose id is known.
     tasks: BTreeMap<u64, Task>,
@@ -92,28 +84,17 @@ struct Simulation {
     are_gates_unknown: bool,
     /// Whether a call met a failing disk: the model may be wrong.
     is_unsure: bool,
-    trace: Vec<String>,
-    coverage: Coverage,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x6A7E;
+    type Claim = Claim;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
-        let (clock, disk) = (ManualClock::new(), Disk::new());
-        let store = open(&clock, &disk);
         let policies: Vec<Policy> = (0..TUBES).map(|_| random_policy(&mut rng)).collect();
-        for (nth, policy) in policies.iter().enumerate() {
-            store.create_tube(&nth.to_string(), UTUBE, policy.options()).unwrap();
-        }
-        store.flush().unwrap();
         Simulation {
-            tubes: tubes_of(&store, TUBES),
-            clock,
-            disk,
-            store,
-            now: 0,
+            world: World::new(UTUBE, policies.iter().map(|policy| policy.options())),
             policies,
             tasks: BTreeMap::new(),
             gates: Gates::default(),
@@ -123,8 +104,6 @@ impl Simulated for Simulation {
             unflushed: BTreeSet::new(),
             are_gates_unknown: false,
             is_unsure: false,
-            trace: Vec::new(),
-            coverage: BTreeMap::new(),
         }
     }
 
@@ -136,53 +115,39 @@ impl Simulated for Simulation {
             19..26 => self.end_claim(rng),
             26..31 => self.administer(rng),
             31..34 => self.change_gates(nth, rng),
-            34..36 => self.advance(rng.below(15 * MS)),
-            36 => arm(&self.disk, rng),
-            37..39 => self.kill_or_cut(rng),
+            34..36 => self.world.advance(rng.below(15 * MS)),
+            36 => self.world.arm(rng),
+            37..39 => self.crash(rng),
             _ => self.reopen(),
         }
     }
 
-    fn check(&self) {
-        self.compare();
+    fn compare(&self) {
+        self.compare_all();
     }
 
-    fn recover(&mut self) {
-        self.repair();
+    fn learn(&mut self, upset: Upset) {
+        self.learn_all(upset);
     }
 
-    fn crash(&mut self, rng: &mut Rng) {
-        self.kill_or_cut(rng);
+    fn world(&self) -> &World {
+        &self.world
     }
 
-    fn disk(&self) -> &Disk {
-        &self.disk
+    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
+        (&mut self.world, &mut self.claims)
     }
 
-    fn store(&self) -> &Store {
-        &self.store
-    }
-
-    fn into_log(self) -> (Vec<String>, Coverage) {
-        (self.trace, self.coverage)
+    fn into_world(self) -> World {
+        self.world
     }
 }
 
 impl Simulation {
     /// The answer of a call, and whether it took place; the disk may have failed.
     fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
-        let label = answer.as_ref().map_or_else(crate::simulator::error_label, |_| "done");
-        self.trace.push(format!("{verb}: {label}"));
-        self.is_unsure |= self.disk.tripped();
-        match answer {
-            Ok(answer) => {
-                *self.coverage.entry(verb).or_default() += 1;
-                (Some(answer), true)
-            }
-            Err(Error::OutcomeUnknown { .. }) if self.disk.tripped() => (None, true),
-            Err(_) if self.disk.tripped() => (None, false),
-            Err(error) => panic!("{verb}: {error}"),
-        }
+        self.is_unsure |= self.world.disk.tripped();
+        self.world.done(verb, answer)
     }
 
     /// A call that changes a task that exists. Returns whether it took place.
@@ -220,7 +185,7 @@ impl Simulation {
         let key = Some(rng.pick(&KEYS)).filter(|_| rng.one_in(2) && !self.is_unsure);
         let (put, task) = self.new_task(nth, key, rng);
         let Some(old) = key.and_then(|key| self.by_key(key)) else {
-            let answer = self.tubes[nth].put(put);
+            let answer = self.world.tubes[nth].put(put);
             if let (Some(receipt), _) = self.done("put", answer) {
                 let old = self.tasks.insert(receipt.id, task);
                 assert_eq!(old, None, "the id {} is used twice", receipt.id);
@@ -229,7 +194,7 @@ impl Simulation {
             return;
         };
         let on_key = rng.pick(&[OnKey::Reject, OnKey::Keep, OnKey::Replace, OnKey::Replace]);
-        let answer = self.tubes[nth].put(put.on_key(on_key));
+        let answer = self.world.tubes[nth].put(put.on_key(on_key));
         let id = match &answer {
             Ok(receipt) => Some(receipt.id),
             Err(Error::KeyInUse { id, .. }) => Some(*id),
@@ -248,15 +213,15 @@ impl Simulation {
     }
 
     fn take(&mut self, nth: usize) {
-        let answer = self.tubes[nth].try_take();
+        let answer = self.world.tubes[nth].try_take();
         let (Some(claim), _) = self.done("take", answer) else { return };
         if !self.is_unsure {
             let ready = self.of(nth, Status::Ready);
             let next = ready.iter().copied().find(|id| !self.is_shut(nth, *id));
             let id = claim.as_ref().map(Claim::id);
-            assert_eq!(id, next, "not the next of {ready:?}, {:?}", self.gates.at(self.now));
+            assert_eq!(id, next, "not the next of {ready:?}, {:?}", self.gates.at(self.world.now));
             if next != ready.first().copied() {
-                *self.coverage.entry("take beside a gate").or_default() += 1;
+                self.world.cover("take beside a gate");
             }
         }
         let Some(claim) = claim else { return };
@@ -297,9 +262,9 @@ impl Simulation {
         let (to, beside) = ((old.tube + 1) % TUBES, rng.index(TUBES));
         let (put, advanced) = self.new_task(to, None, rng);
         let (put_beside, task_beside) = self.new_task(beside, None, rng);
-        let finish = Finish::new().put(&self.tubes[beside], put_beside);
-        let new = self.store.next_id();
-        let answer = claim.finish(finish.advance(&self.tubes[to], put));
+        let finish = Finish::new().put(&self.world.tubes[beside], put_beside);
+        let new = self.world.store.next_id();
+        let answer = claim.finish(finish.advance(&self.world.tubes[to], put));
         let is_answered = answer.is_ok();
         let is_applied = self.change("finish", answer, id, Task { key: old.key, ..advanced });
         if is_answered {
@@ -318,7 +283,7 @@ impl Simulation {
         }
         let id = rng.pick(&ids);
         let task = self.tasks[&id];
-        let tube = self.tubes[task.tube].clone();
+        let tube = self.world.tubes[task.tube].clone();
         let to = (task.tube + 1 + rng.index(TUBES - 1)) % TUBES;
         let gone = Task { status: None, ..task };
         match (task.status, rng.below(4)) {
@@ -331,7 +296,7 @@ impl Simulation {
             (status, _) => {
                 // The claim of a taken task ends.
                 let status = status.map(|it| if it == Status::Taken { Status::Ready } else { it });
-                let answer = tube.move_to(id, &self.tubes[to]);
+                let answer = tube.move_to(id, &self.world.tubes[to]);
                 self.change("move", answer, id, Task { tube: to, status, ..task });
             }
         }
@@ -340,9 +305,9 @@ impl Simulation {
     fn change_gates(&mut self, nth: usize, rng: &mut Rng) {
         let (mut gates, name) = (self.gates.clone(), rng.pick(&NAMES));
         let time = rng.pick(&[0, 0, 5 * MS, 20 * MS, NEVER]);
-        let until = if time == 0 { 0 } else { self.now.saturating_add(time) };
+        let until = if time == 0 { 0 } else { self.world.now.saturating_add(time) };
         let pause = if time == NEVER { Duration::MAX } else { Duration::from_micros(time) };
-        let tube = &self.tubes[nth];
+        let tube = &self.world.tubes[nth];
         let (verb, answer) = match rng.below(6) {
             0 => {
                 gates.tubes.insert(nth, until);
@@ -353,15 +318,15 @@ impl Simulation {
                 ("pause a sub-queue", tube.pause_sub_queue(name, pause))
             }
             _ if gates.limits.remove(name).is_some() => {
-                ("remove a limit", self.store.remove_limit(name))
+                ("remove a limit", self.world.store.remove_limit(name))
             }
             _ => {
                 let most = 1 + u32::try_from(rng.below(3)).unwrap();
                 gates.limits.insert(name, most);
-                ("set a limit", self.store.set_limit(name, most))
+                ("set a limit", self.world.store.set_limit(name, most))
             }
         };
-        let has_changed = gates.at(self.now) != self.gates.at(self.now);
+        let has_changed = gates.at(self.world.now) != self.gates.at(self.world.now);
         let (answer, is_applied) = self.done(verb, answer);
         if is_applied {
             self.gates = gates;
@@ -374,14 +339,9 @@ impl Simulation {
         }
     }
 
-    fn advance(&mut self, by: Micros) {
-        self.clock.advance(Duration::from_micros(by));
-        self.now += by;
-    }
-
     /// Whether a gate of its tube or a limit of its sub-queue holds a task back.
     fn is_shut(&self, nth: usize, id: u64) -> bool {
-        let (policy, gates) = (self.policies[nth], self.gates.at(self.now));
+        let (policy, gates) = (self.policies[nth], self.gates.at(self.world.now));
         let name = self.tasks[&id].sub_queue;
         let taken = self.of(nth, Status::Taken).len() as u64;
         let shared = gates.limits.get(name).filter(|_| policy.is_shared);

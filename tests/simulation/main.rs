@@ -33,6 +33,7 @@ mod rng;
 mod seeds;
 mod simulator;
 mod waiters;
+mod world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

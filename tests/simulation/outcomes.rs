@@ -7,18 +7,14 @@ mod check;
 mod recovery;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{
-    Claim, Durability, Error, FIFO, Failure, Keep, ManualClock, Receipt, Result, State, Store,
-    Tube, TubeOptions,
-};
+use tubewell::{Claim, Durability, FIFO, Failure, Keep, Receipt, Result, State, Tube, TubeOptions};
 
-use crate::disk::Disk;
 use crate::model::Micros;
 use crate::rng::Rng;
-use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
+use crate::seeds::{Simulated, run_seeds};
+use crate::world::{Upset, World};
 
 const MS: Micros = 1000;
 const GROUPS: [&str; 2] = ["crash", "timeout"];
@@ -60,56 +56,28 @@ struct Task {
 }
 
 struct Simulation {
-    clock: ManualClock,
-    disk: Arc<Disk>,
-    store: Store,
-    tubes: Vec<Tube>,
-    now: Micros,
+    world: World,
     policies: Vec<Policy>,
     /// All tasks ever put whose id is known.
     tasks: BTreeMap<(usize, u64), Task>,
     claims: Vec<(usize, Claim)>,
     /// Whether a call on a tube met a failing disk: the model may be wrong about the tube.
     is_unsure: Vec<bool>,
-    trace: Vec<String>,
-    coverage: Coverage,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x07C0;
+    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
-        let (clock, disk) = (ManualClock::new(), Disk::new());
-        let store = open(&clock, &disk);
         let policies: Vec<Policy> = (0..3).map(|_| random_policy(&mut rng)).collect();
-        for (nth, policy) in policies.iter().enumerate() {
-            let mut options = TubeOptions::new().durability(policy.durability);
-            if let Some(kept) = policy.done {
-                options = options.keep_done(keep(kept));
-            }
-            if let Some(kept) = policy.buried {
-                options = options.keep_buried(keep(kept));
-            }
-            store.create_tube(&nth.to_string(), FIFO, options).unwrap();
-        }
-        store.flush().unwrap();
-        let tubes = tubes_of(&store, policies.len());
-        let is_unsure = vec![false; policies.len()];
-        let (tasks, claims, trace) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (now, coverage) = (0, BTreeMap::new());
         Simulation {
-            clock,
-            disk,
-            store,
-            tubes,
-            now,
+            world: World::new(FIFO, policies.iter().map(Policy::options)),
+            is_unsure: vec![false; policies.len()],
             policies,
-            tasks,
-            claims,
-            is_unsure,
-            trace,
-            coverage,
+            tasks: BTreeMap::new(),
+            claims: Vec::new(),
         }
     }
 
@@ -121,57 +89,44 @@ impl Simulated for Simulation {
             17..25 => self.end_claim(rng),
             25..31 => self.administer(nth, rng),
             31..35 => self.advance(rng.below(15 * MS)),
-            35 => drop(self.store.flush()),
-            36 => arm(&self.disk, rng),
-            37..39 => self.kill_or_cut(rng),
+            35 => drop(self.world.store.flush()),
+            36 => self.world.arm(rng),
+            37..39 => self.crash(rng),
             _ => self.reopen(),
         }
     }
 
-    fn check(&self) {
-        self.compare();
+    fn compare(&self) {
+        self.compare_all();
     }
 
-    fn recover(&mut self) {
-        self.repair();
+    fn learn(&mut self, upset: Upset) {
+        self.learn_all(upset);
     }
 
-    fn crash(&mut self, rng: &mut Rng) {
-        self.kill_or_cut(rng);
+    fn world(&self) -> &World {
+        &self.world
     }
 
-    fn disk(&self) -> &Disk {
-        &self.disk
+    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
+        (&mut self.world, &mut self.claims)
     }
 
-    fn store(&self) -> &Store {
-        &self.store
-    }
-
-    fn into_log(self) -> (Vec<String>, Coverage) {
-        (self.trace, self.coverage)
+    fn into_world(self) -> World {
+        self.world
     }
 }
 
 impl Simulation {
     /// The answer of a call, and whether it took place; the disk may have failed.
     fn done<T>(&mut self, nth: usize, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
-        let label = answer.as_ref().map_or_else(error_label, |_| "done");
-        self.trace.push(format!("{verb} in {nth}: {label}"));
-        self.is_unsure[nth] |= self.disk.tripped();
-        match answer {
-            Ok(answer) => {
-                *self.coverage.entry(verb).or_default() += 1;
-                (Some(answer), true)
-            }
-            Err(Error::OutcomeUnknown { .. }) if self.disk.tripped() => (None, true),
-            Err(_) if self.disk.tripped() => (None, false),
-            Err(error) => panic!("{verb}: {error}"),
-        }
+        self.world.trace.push(format!("in {nth}"));
+        self.is_unsure[nth] |= self.world.disk.tripped();
+        self.world.done(verb, answer)
     }
 
     fn put(&mut self, nth: usize) {
-        let answer = self.tubes[nth].put("work");
+        let answer = self.world.tubes[nth].put("work");
         if let (Some(receipt), _) = self.done(nth, "put", answer) {
             let status = Some(Status::Ready);
             let task = Task { status, must_be_over: false, done_at: 0 };
@@ -181,7 +136,7 @@ impl Simulation {
     }
 
     fn take(&mut self, nth: usize) {
-        let answer = self.tubes[nth].try_take();
+        let answer = self.world.tubes[nth].try_take();
         let (Some(claim), _) = self.done(nth, "take", answer) else { return };
         let next = self.of(nth, |status| *status == Status::Ready).first().copied();
         if !self.is_unsure[nth] {
@@ -207,15 +162,15 @@ impl Simulation {
         let status = match rng.below(6) {
             0 => {
                 let answer = claim.ack();
-                self.ended(nth, id, "ack", answer, Status::Done(self.now, false))
+                self.ended(nth, id, "ack", answer, Status::Done(self.world.now, false))
             }
             1..4 => {
                 let answer = claim.ack_with(result(id));
-                self.ended(nth, id, "ack_with", answer, Status::Done(self.now, true))
+                self.ended(nth, id, "ack_with", answer, Status::Done(self.world.now, true))
             }
             _ => {
                 let answer = claim.bury_with(failure(id));
-                self.ended(nth, id, "bury_with", answer, Status::Buried(self.now))
+                self.ended(nth, id, "bury_with", answer, Status::Buried(self.world.now))
             }
         };
         // A refused call drops its claim.
@@ -230,14 +185,14 @@ impl Simulation {
         if ids.is_empty() || self.is_unsure[nth] {
             return;
         }
-        let (id, tube) = (rng.pick(&ids), self.tubes[nth].clone());
+        let (id, tube) = (rng.pick(&ids), self.world.tubes[nth].clone());
         let is_done = matches!(self.tasks[&(nth, id)].status, Some(Status::Done(..)));
         let is_buried = matches!(self.tasks[&(nth, id)].status, Some(Status::Buried(_)));
         match rng.below(4) {
             0 if is_done => self.removed(nth, id, "forget", tube.forget(id)),
             0 | 1 if !is_done => {
                 let answer = tube.resolve(id, Some(result(id).as_bytes()));
-                self.ended(nth, id, "resolve", answer, Status::Done(self.now, true));
+                self.ended(nth, id, "resolve", answer, Status::Done(self.world.now, true));
             }
             2 if is_buried => {
                 let (_, is_applied) = self.done(nth, "kick", tube.kick_task(id));
@@ -248,7 +203,7 @@ impl Simulation {
             }
             2 => {
                 let refused = [tube.kick_task(id).is_err(), tube.forget(id).is_err() || is_done];
-                self.is_unsure[nth] |= self.disk.tripped();
+                self.is_unsure[nth] |= self.world.disk.tripped();
                 assert_eq!(refused, [true; 2]);
                 if is_done {
                     self.set(nth, id, None);
@@ -287,7 +242,7 @@ impl Simulation {
             return false;
         }
         if is_done {
-            task.done_at = self.now;
+            task.done_at = self.world.now;
         }
         let is_kept = !is_done || kept.is_some_and(|kept| kept.count != Some(0));
         task.status = is_kept.then_some(status);
@@ -306,8 +261,7 @@ impl Simulation {
     }
 
     fn advance(&mut self, by: Micros) {
-        self.clock.advance(Duration::from_micros(by));
-        self.now += by;
+        self.world.advance(by);
         self.forget_aged();
     }
 
@@ -320,7 +274,7 @@ impl Simulation {
                 _ => continue,
             };
             let age = kept.and_then(|kept| kept.age);
-            if age.is_some_and(|age| at + age <= self.now) {
+            if age.is_some_and(|age| at + age <= self.world.now) {
                 task.status = None;
             }
         }
@@ -345,6 +299,14 @@ impl Simulation {
             _ => (0, *id),
         });
         ids
+    }
+}
+
+impl Policy {
+    fn options(&self) -> TubeOptions {
+        let options = TubeOptions::new().durability(self.durability);
+        let options = self.done.into_iter().map(keep).fold(options, TubeOptions::keep_done);
+        self.buried.into_iter().map(keep).fold(options, TubeOptions::keep_buried)
     }
 }
 
@@ -381,10 +343,6 @@ fn failure(id: u64) -> Failure {
 
 fn listed(tube: &Tube, state: State) -> Vec<u64> {
     tube.list(state, None, 10_000).unwrap().tasks.iter().map(|task| task.id).collect()
-}
-
-fn error_label(error: &Error) -> &'static str {
-    crate::simulator::error_label(error)
 }
 
 #[test]

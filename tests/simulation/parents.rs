@@ -3,27 +3,19 @@
 //! is over, and what has ended for its caller has not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{
-    Claim, Durability, Error, FIFO, ManualClock, OnParent, Put, Result, State, Store, Tube,
-    TubeOptions,
-};
+use tubewell::{Claim, Durability, Error, FIFO, OnParent, Put, Result, State, TubeOptions};
 
-use crate::disk::Disk;
 use crate::family::{End, Family, RULES, Task};
 use crate::rng::Rng;
-use crate::seeds::{Coverage, RECOVERY, Simulated, arm, open, random_crash, run_seeds, tubes_of};
-use crate::simulator::error_label;
+use crate::seeds::{Simulated, run_seeds};
+use crate::world::{Upset, World};
 
 const STATES: [State; 4] = [State::Ready, State::Taken, State::Blocked, State::Buried];
 
 struct Simulation {
-    clock: ManualClock,
-    disk: Arc<Disk>,
-    store: Store,
-    tubes: Vec<Tube>,
+    world: World,
     durability: [Durability; 3],
     model: Family,
     claims: Vec<(usize, Claim)>,
@@ -32,38 +24,26 @@ struct Simulation {
     /// Whether a call met a failing disk: the model may be wrong.
     is_unsure: bool,
     next: u64,
-    trace: Vec<String>,
-    coverage: Coverage,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x0FA7;
+    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
-        let (clock, disk) = (ManualClock::new(), Disk::new());
-        let store = open(&clock, &disk);
         let levels = [Durability::Flush, Durability::write(), Durability::relaxed()];
         // In half of the runs a kill loses nothing that was answered.
         let durability = if rng.one_in(2) { [levels[0], levels[1], levels[0]] } else { levels };
-        for (nth, durability) in durability.into_iter().enumerate() {
-            let options = TubeOptions::new().durability(durability);
-            store.create_tube(&nth.to_string(), FIFO, options).unwrap();
-        }
-        store.flush().unwrap();
+        let options = durability.map(|durability| TubeOptions::new().durability(durability));
         Simulation {
-            tubes: tubes_of(&store, durability.len()),
-            clock,
-            disk,
-            store,
+            world: World::new(FIFO, options),
             durability,
             model: Family::default(),
             claims: Vec::new(),
             over: BTreeMap::new(),
             is_unsure: false,
             next: 0,
-            trace: Vec::new(),
-            coverage: Coverage::new(),
         }
     }
 
@@ -74,73 +54,68 @@ impl Simulated for Simulation {
             18..25 => self.end_claim(rng),
             25..33 => self.administer(rng),
             33 => self.truncate(rng),
-            34 => drop(self.store.flush()),
-            35 => arm(&self.disk, rng),
+            34 => drop(self.world.store.flush()),
+            35 => self.world.arm(rng),
             36..39 => self.crash(rng),
             _ => self.reopen(),
         }
         // Children are told of the ends of their parents.
-        self.clock.advance(Duration::ZERO);
+        self.world.clock.advance(Duration::ZERO);
     }
 
-    fn check(&self) {
+    fn compare(&self) {
         if !self.is_unsure {
             assert_eq!(self.found(), self.model.tasks);
         }
     }
 
-    fn recover(&mut self) {
-        self.disk.repair();
-        self.clock.advance(RECOVERY);
-        self.store.flush().unwrap();
-        self.disk.clear_tripped();
-        self.cover("outage");
-        self.learn(|_| true);
-    }
-
-    fn crash(&mut self, rng: &mut Rng) {
-        let crash = random_crash(&self.disk, rng);
-        self.cover(crash.name());
-        let after = self.disk.after_crash(crash);
-        self.open_after(after);
-        if crash.is_power_cut() {
-            self.learn(|durability| durability == Durability::Flush);
-        } else {
-            self.learn(|durability| !matches!(durability, Durability::Relaxed { .. }));
+    fn learn(&mut self, upset: Upset) {
+        let tasks = self.model.tasks.values_mut();
+        // The claims have ended with the process.
+        for task in tasks.filter(|task| upset != Upset::Outage && task.state == State::Taken) {
+            task.state = State::Ready;
         }
+        self.world.clock.advance(Duration::ZERO);
+        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
+        self.claims.retain(|(_, claim)| claim.is_current());
+        self.over.retain(|_, nth| upset.keeps_all(self.durability[*nth]));
+        let found = self.found();
+        for (id, task) in &found {
+            assert!(!self.over.contains_key(id), "{id} is back: {task:?}");
+            for parent in &task.parents {
+                assert!(found.contains_key(parent), "{task:?} waits for {parent}, which is over");
+            }
+            let is_blocked = task.state == State::Blocked;
+            assert!(is_blocked != task.parents.is_empty() || task.state == State::Buried);
+        }
+        if !self.is_unsure
+            && self.durability.into_iter().all(|durability| upset.keeps_all(durability))
+        {
+            self.world.cover("exact");
+            assert_eq!(found, self.model.tasks);
+        }
+        self.model.tasks = found;
+        self.is_unsure = false;
     }
 
-    fn disk(&self) -> &Disk {
-        &self.disk
+    fn world(&self) -> &World {
+        &self.world
     }
 
-    fn store(&self) -> &Store {
-        &self.store
+    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
+        (&mut self.world, &mut self.claims)
     }
 
-    fn into_log(self) -> (Vec<String>, Coverage) {
-        (self.trace, self.coverage)
+    fn into_world(self) -> World {
+        self.world
     }
 }
 
 impl Simulation {
-    fn cover(&mut self, what: &'static str) {
-        *self.coverage.entry(what).or_default() += 1;
-    }
-
     /// The answer of a call. `None` if the disk has failed: it may have taken place.
     fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> Option<T> {
-        let label = answer.as_ref().map_or_else(error_label, |_| "done");
-        self.trace.push(format!("{verb}: {label}"));
-        self.is_unsure |= self.disk.tripped();
-        match answer {
-            Ok(answer) => {
-                self.cover(verb);
-                Some(answer)
-            }
-            Err(_) if self.disk.tripped() => None,
-            Err(error) => panic!("{verb}: {error}"),
-        }
+        self.is_unsure |= self.world.disk.tripped();
+        self.world.done(verb, answer).0
     }
 
     fn ids(&self) -> Vec<u64> {
@@ -166,8 +141,8 @@ impl Simulation {
         let (tube, of, ids, rule) =
             (rng.index(3), rng.index(3), self.some_ids(rng), rng.pick(&RULES));
         let count = if rng.one_in(30) { 100 } else { 1 };
-        let put = Put::new(rule.as_str()).after(&self.tubes[of], ids.clone()).on_parent(rule);
-        let answer = self.tubes[tube].put_many(vec![put; count]);
+        let put = Put::new(rule.as_str()).after(&self.world.tubes[of], ids.clone()).on_parent(rule);
+        let answer = self.world.tubes[tube].put_many(vec![put; count]);
         let parents = self.model.open_of(&ids);
         let state = if parents.is_empty() { State::Ready } else { State::Blocked };
         let verb = if state == State::Blocked { "put of a child" } else { "put" };
@@ -181,7 +156,7 @@ impl Simulation {
 
     fn take(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.tubes[nth].try_take();
+        let answer = self.world.tubes[nth].try_take();
         let Some(claim) = self.done("take", answer) else { return };
         let ready = |(_, task): &(&u64, &Task)| task.tube == nth && task.state == State::Ready;
         let next = self.model.tasks.iter().find(ready).map(|(id, _)| *id);
@@ -224,11 +199,11 @@ impl Simulation {
         }
         let id = rng.pick(&ids);
         let Task { tube: nth, state, parents, .. } = self.model.tasks[&id].clone();
-        let tube = self.tubes[nth].clone();
+        let tube = self.world.tubes[nth].clone();
         match rng.below(5) {
             0 => {
                 let ids = self.some_ids(rng);
-                let answer = tube.add_parents(id, &self.tubes[0], &ids);
+                let answer = tube.add_parents(id, &self.world.tubes[0], &ids);
                 let new = self.model.open_of(&ids);
                 let is_refused =
                     matches!(answer, Err(Error::Cycle { .. } | Error::NotReady { .. }));
@@ -280,69 +255,16 @@ impl Simulation {
 
     fn truncate(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.tubes[nth].truncate();
+        let answer = self.world.tubes[nth].truncate();
         if self.done("truncate", answer).is_some() {
             self.model.truncate(nth);
         }
     }
 
-    fn reopen(&mut self) {
-        if self.disk.tripped() {
-            return;
-        }
-        let closed = self.store.close();
-        let is_tripped = self.disk.tripped();
-        assert!(closed.is_ok() || is_tripped);
-        self.is_unsure |= is_tripped;
-        self.disk.repair();
-        self.disk.clear_tripped();
-        self.open_after(self.disk.clone());
-        self.cover("close");
-        self.learn(|durability| !is_tripped || durability == Durability::Flush);
-    }
-
-    fn open_after(&mut self, disk: Arc<Disk>) {
-        self.disk.repair();
-        self.store = Store::in_memory().unwrap();
-        self.tubes.clear();
-        self.claims.clear();
-        self.disk = disk;
-        self.store = open(&self.clock, &self.disk);
-        self.store.flush().unwrap();
-        self.tubes = tubes_of(&self.store, self.durability.len());
-        for task in self.model.tasks.values_mut().filter(|task| task.state == State::Taken) {
-            task.state = State::Ready;
-        }
-    }
-
-    /// Compares all tasks with what must be left of them, and continues with what is there. `keeps`:
-    /// whether all calls of a tube that were answered are in effect.
-    fn learn(&mut self, keeps: impl Fn(Durability) -> bool) {
-        self.clock.advance(Duration::ZERO);
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(|(_, claim)| claim.is_current());
-        self.over.retain(|_, nth| keeps(self.durability[*nth]));
-        let found = self.found();
-        for (id, task) in &found {
-            assert!(!self.over.contains_key(id), "{id} is back: {task:?}");
-            for parent in &task.parents {
-                assert!(found.contains_key(parent), "{task:?} waits for {parent}, which is over");
-            }
-            let is_blocked = task.state == State::Blocked;
-            assert!(is_blocked != task.parents.is_empty() || task.state == State::Buried);
-        }
-        if !self.is_unsure && self.durability.into_iter().all(keeps) {
-            self.cover("exact");
-            assert_eq!(found, self.model.tasks);
-        }
-        self.model.tasks = found;
-        self.is_unsure = false;
-    }
-
     /// All tasks of the store.
     fn found(&self) -> BTreeMap<u64, Task> {
         let mut found = BTreeMap::new();
-        for (nth, tube) in self.tubes.iter().enumerate() {
+        for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in STATES {
                 for info in tube.list(state, None, 10_000).unwrap().tasks {
                     let body = tube.peek(info.id).unwrap().data;

@@ -1,46 +1,57 @@
-//! What the simulations of attempts, of outcomes, and of keys and gates share: the disk that fails, and the seeds.
+//! Simulations of single concepts, each determined by a seed.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use tubewell::{ManualClock, Store, Tube};
-
-use crate::disk::{Crash, Disk, KINDS};
-use crate::faults::{Fault, Plan};
 use crate::rng::Rng;
+use crate::world::{Coverage, Upset, World};
 
-/// Longer than the store waits before it opens a failed storage again.
-pub const RECOVERY: Duration = Duration::from_secs(30);
 const SEEDS: u64 = 20;
 const STEPS: u64 = 150;
-
-/// How often something was done.
-pub type Coverage = BTreeMap<&'static str, u64>;
 
 /// A simulation that one seed determines.
 pub trait Simulated: Sized {
     /// So that simulations with the same seed differ.
     const SALT: u64;
+    /// What it holds of a claim.
+    type Claim;
 
     fn new(seed: u64) -> Self;
     /// A call, a move of the clock, a fault, or a crash.
     fn act(&mut self, rng: &mut Rng);
     /// Compares the store with the model. Reads the disk.
-    fn check(&self);
-    /// Repairs the disk, and waits until the store works again.
-    fn recover(&mut self);
-    fn crash(&mut self, rng: &mut Rng);
-    fn disk(&self) -> &Disk;
-    fn store(&self) -> &Store;
-    fn into_log(self) -> (Vec<String>, Coverage);
+    fn compare(&self);
+    /// Compares the store with what must be left of it, and continues with what is there.
+    fn learn(&mut self, upset: Upset);
+    fn world(&self) -> &World;
+    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>);
+    fn into_world(self) -> World;
+
+    fn recover(&mut self) {
+        self.world_and_claims().0.recover();
+        self.learn(Upset::Outage);
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        let (world, claims) = self.world_and_claims();
+        let upset = world.crash(claims, rng);
+        self.learn(upset);
+    }
+
+    /// Closes the store, unless its disk has failed, and opens it.
+    fn reopen(&mut self) {
+        if self.world().disk.tripped() {
+            return;
+        }
+        let (world, claims) = self.world_and_claims();
+        let upset = world.reopen(claims);
+        self.learn(upset);
+    }
 
     fn step(&mut self, rng: &mut Rng) {
         self.act(rng);
-        if !self.disk().tripped() {
+        let disk = &self.world().disk;
+        if !disk.tripped() {
             // A comparison reads the disk.
-            if !self.disk().is_armed() {
-                self.check();
+            if !disk.is_armed() {
+                self.compare();
             }
         } else if rng.one_in(3) {
             self.recover();
@@ -55,12 +66,14 @@ pub trait Simulated: Sized {
         for _ in 0..STEPS {
             simulation.step(&mut rng);
         }
-        if simulation.disk().tripped() {
+        if simulation.world().disk.tripped() {
             simulation.recover();
         }
-        simulation.disk().repair();
-        assert_eq!(simulation.store().verify().unwrap(), [""; 0]);
-        simulation.into_log()
+        let world = simulation.world();
+        world.disk.repair();
+        assert_eq!(world.store.verify().unwrap(), [""; 0]);
+        let World { trace, coverage, .. } = simulation.into_world();
+        (trace, coverage)
     }
 }
 
@@ -87,25 +100,4 @@ pub fn run_seeds<S: Simulated>(test: &str, wanted: &[&str]) {
             assert!(coverage.contains_key(what), "{what} is not covered");
         }
     }
-}
-
-pub fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
-    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
-    options.open_on(disk.storage()).unwrap()
-}
-
-pub fn tubes_of(store: &Store, count: usize) -> Vec<Tube> {
-    (0..count).map(|nth| store.tube(&nth.to_string()).unwrap()).collect()
-}
-
-/// Arms the disk with a random fault in one of its next calls.
-pub fn arm(disk: &Disk, rng: &mut Rng) {
-    let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
-    let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
-    disk.arm(Plan { kind, nth, fault, lasting });
-}
-
-pub fn random_crash(disk: &Disk, rng: &mut Rng) -> Crash {
-    let partial = Crash::PartialPowerCut { kept: rng.index(disk.unflushed() + 1), torn: false };
-    rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial])
 }

@@ -1,17 +1,14 @@
 //! Outages, crashes and closes; the comparison with the model, and what must be left after them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, State, Store, TaskInfo};
+use tubewell::{Claim, State, TaskInfo};
 
 use super::{Gates, KEYS, NAMES, NEVER, Simulation, Status, TUBES, Task, body};
-use crate::disk::{Crash, Disk};
 use crate::model::Micros;
-use crate::rng::Rng;
-use crate::seeds::{RECOVERY, open, random_crash, tubes_of};
 use crate::simulator::micros;
+use crate::world::Upset;
 
 const STATES: [(State, Status); 4] = [
     (State::Ready, Status::Ready),
@@ -21,75 +18,29 @@ const STATES: [(State, Status); 4] = [
 ];
 
 impl Simulation {
-    /// Repairs the disk, and waits until the store works again.
-    pub(super) fn repair(&mut self) {
-        self.disk.repair();
-        self.advance(micros(RECOVERY));
-        self.store.flush().unwrap();
-        self.disk.clear_tripped();
-        *self.coverage.entry("outage").or_default() += 1;
-        self.learn(false);
-    }
-
-    pub(super) fn kill_or_cut(&mut self, rng: &mut Rng) {
-        let crash = random_crash(&self.disk, rng);
-        *self.coverage.entry(crash.name()).or_default() += 1;
-        let after = self.disk.after_crash(crash);
-        self.open_after(&after);
-        self.learn(crash.is_power_cut());
-    }
-
-    pub(super) fn reopen(&mut self) {
-        if self.disk.tripped() {
-            return;
-        }
-        if self.store.close().is_err() {
-            assert!(self.disk.tripped());
-            let after = self.disk.after_crash(Crash::Kill);
-            self.open_after(&after);
-            return self.learn(false);
-        }
-        self.disk.repair();
-        let disk = self.disk.clone();
-        self.open_after(&disk);
-        *self.coverage.entry("close").or_default() += 1;
-        self.learn(false);
-    }
-
-    fn open_after(&mut self, disk: &Arc<Disk>) {
-        self.disk.repair();
-        self.store = Store::in_memory().unwrap();
-        self.tubes.clear();
-        self.claims.clear();
-        self.disk = disk.clone();
-        self.store = open(&self.clock, disk);
-        self.store.flush().unwrap();
-        self.tubes = tubes_of(&self.store, TUBES);
-        for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {
-            task.status = Some(Status::Ready);
-        }
-    }
-
     /// Compares all tasks with what must be left of them, and continues with what is there.
-    fn learn(&mut self, is_power_cut: bool) {
-        self.clock.advance(Duration::ZERO);
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+    pub(super) fn learn_all(&mut self, upset: Upset) {
+        if upset != Upset::Outage {
+            self.release_taken();
+        }
+        self.world.clock.advance(Duration::ZERO);
+        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
         self.claims.retain(Claim::is_current);
         if self.are_gates_unknown {
             self.gates = self.read_gates();
         }
         let mut lost = std::mem::take(&mut self.unknown);
         let unflushed = std::mem::take(&mut self.unflushed);
-        if is_power_cut {
+        if upset.is_power_cut() {
             lost.extend(unflushed);
         }
         let was_sure = !self.is_unsure && lost.is_empty() && !self.are_gates_unknown;
         (self.is_unsure, self.are_gates_unknown) = (false, false);
         if was_sure {
-            *self.coverage.entry("exact").or_default() += 1;
-            return self.compare();
+            self.world.cover("exact");
+            return self.compare_all();
         }
-        *self.coverage.entry("learned").or_default() += 1;
+        self.world.cover("learned");
         let found: Vec<(u64, Task)> = (0..TUBES).flat_map(|nth| self.read_tube(nth)).collect();
         for (id, task) in self.tasks.iter_mut().filter(|(id, _)| lost.contains(id)) {
             let new = found.iter().find(|(of, _)| of == id).map(|(_, task)| *task);
@@ -103,11 +54,18 @@ impl Simulation {
                 known.status = task.status;
             }
         }
-        self.compare();
+        self.compare_all();
+    }
+
+    /// The claims have ended with the process.
+    fn release_taken(&mut self) {
+        for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {
+            task.status = Some(Status::Ready);
+        }
     }
 
     /// Compares everything with the model.
-    pub(super) fn compare(&self) {
+    pub(super) fn compare_all(&self) {
         let stored = self.tasks.iter().filter(|(_, task)| task.status.is_some());
         for nth in 0..TUBES {
             let mut found = self.read_tube(nth);
@@ -117,13 +75,13 @@ impl Simulation {
             assert_eq!(found, expected, "tube {nth}, {:?}", self.policies[nth]);
         }
         for key in KEYS {
-            let found = self.store.by_key(key).unwrap();
+            let found = self.world.store.by_key(key).unwrap();
             let found = found.map(|found| (found.info.id, found.tube));
             let expected = self.by_key(key).map(|id| (id, self.tasks[&id].tube.to_string()));
             assert_eq!(found, expected, "the task with {key:?}");
         }
-        assert_eq!(self.read_gates(), self.gates.at(self.now));
-        for limit in self.store.limits() {
+        assert_eq!(self.read_gates(), self.gates.at(self.world.now));
+        for limit in self.world.store.limits() {
             let shared = (0..TUBES).find(|nth| self.policies[*nth].is_shared);
             let holders = shared.map_or(0, |nth| self.holders(nth, &limit.name));
             assert_eq!(limit.taken, holders, "{limit:?}");
@@ -132,7 +90,7 @@ impl Simulation {
 
     /// The tasks of a tube.
     fn read_tube(&self, nth: usize) -> Vec<(u64, Task)> {
-        let tube = &self.tubes[nth];
+        let tube = &self.world.tubes[nth];
         let mut ids = BTreeSet::new();
         let mut tasks = Vec::new();
         for (state, status) in STATES {
@@ -154,10 +112,10 @@ impl Simulation {
 
     fn read_gates(&self) -> Gates {
         let until = |left: Option<Duration>| {
-            left.map_or(NEVER, |left| self.now.saturating_add(Micros::from(micros(left))))
+            left.map_or(NEVER, |left| self.world.now.saturating_add(Micros::from(micros(left))))
         };
         let mut gates = Gates::default();
-        for (nth, tube) in self.tubes.iter().enumerate() {
+        for (nth, tube) in self.world.tubes.iter().enumerate() {
             let info = tube.info().unwrap();
             if info.paused {
                 gates.tubes.insert(nth, until(info.resumes_in));
@@ -167,7 +125,7 @@ impl Simulation {
                 gates.sub_queues.insert((nth, name), until(paused.resumes_in));
             }
         }
-        for limit in self.store.limits() {
+        for limit in self.world.store.limits() {
             let name = NAMES.into_iter().find(|name| *name == limit.name).unwrap();
             gates.limits.insert(name, limit.most);
         }

@@ -6,9 +6,9 @@ use super::{GROUPS, Simulation, Status, group_of, listed, result};
 
 impl Simulation {
     /// Compares everything with the model.
-    pub(super) fn compare(&self) {
+    pub(super) fn compare_all(&self) {
         for (nth, policy) in self.policies.iter().enumerate() {
-            let tube = &self.tubes[nth];
+            let tube = &self.world.tubes[nth];
             let at = format!("tube {nth}, {policy:?}, {:?}", self.tasks);
             let ready = self.of(nth, |status| *status == Status::Ready);
             assert_eq!(listed(tube, State::Ready), ready, "{at}");

@@ -1,0 +1,150 @@
+//! What the simulations of single concepts share: a clock, a disk that fails, a store with numbered
+//! tubes, and the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Durability, Error, ManualClock, Result, Store, Tube, TubeOptions};
+
+use crate::disk::{Crash, Disk, KINDS};
+use crate::faults::{Fault, Plan};
+use crate::model::Micros;
+use crate::rng::Rng;
+use crate::simulator::{error_label, micros};
+
+/// Longer than the store waits before it opens a failed storage again.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// How often something was done.
+pub type Coverage = BTreeMap<&'static str, u64>;
+
+/// What may have changed the store beside the calls. A close that fails is a kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upset {
+    Outage,
+    Close,
+    Crash(Crash),
+}
+
+impl Upset {
+    pub fn is_power_cut(self) -> bool {
+        matches!(self, Upset::Crash(crash) if crash.is_power_cut())
+    }
+
+    /// Whether all calls of such a tube that were answered must be in effect.
+    pub fn keeps_all(self, durability: Durability) -> bool {
+        match self {
+            Upset::Outage | Upset::Close => true,
+            _ if self.is_power_cut() => durability == Durability::Flush,
+            Upset::Crash(_) => !matches!(durability, Durability::Relaxed { .. }),
+        }
+    }
+}
+
+pub struct World {
+    pub clock: ManualClock,
+    pub now: Micros,
+    pub disk: Arc<Disk>,
+    pub store: Store,
+    pub tubes: Vec<Tube>,
+    pub trace: Vec<String>,
+    pub coverage: Coverage,
+}
+
+impl World {
+    /// A store with a tube for each of these options.
+    pub fn new(driver: &str, options: impl IntoIterator<Item = TubeOptions>) -> World {
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let store = open(&clock, &disk);
+        let numbered = options.into_iter().enumerate();
+        let create =
+            |(nth, options): (usize, _)| store.create_tube(&nth.to_string(), driver, options);
+        let tubes = numbered.map(|tube| create(tube).unwrap()).collect();
+        store.flush().unwrap();
+        let (trace, coverage) = (Vec::new(), Coverage::new());
+        World { clock, now: 0, disk, store, tubes, trace, coverage }
+    }
+
+    pub fn cover(&mut self, what: &'static str) {
+        *self.coverage.entry(what).or_default() += 1;
+    }
+
+    pub fn advance(&mut self, by: Micros) {
+        self.clock.advance(Duration::from_micros(by));
+        self.now += by;
+    }
+
+    /// The answer of a call, and whether it took place; the disk may have failed.
+    pub fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
+        let label = answer.as_ref().map_or_else(error_label, |_| "done");
+        self.trace.push(format!("{verb}: {label}"));
+        match answer {
+            Ok(answer) => {
+                self.cover(verb);
+                (Some(answer), true)
+            }
+            Err(Error::OutcomeUnknown { .. }) if self.disk.tripped() => (None, true),
+            Err(_) if self.disk.tripped() => (None, false),
+            Err(error) => panic!("{verb}: {error}"),
+        }
+    }
+
+    /// Arms the disk with a random fault in one of its next calls.
+    pub fn arm(&self, rng: &mut Rng) {
+        let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
+        let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
+        self.disk.arm(Plan { kind, nth, fault, lasting });
+    }
+
+    /// Repairs the disk, and waits until the store works again.
+    pub fn recover(&mut self) {
+        self.disk.repair();
+        self.advance(micros(RECOVERY));
+        self.store.flush().unwrap();
+        self.disk.clear_tripped();
+        self.cover("outage");
+    }
+
+    /// Ends the process in one of several ways, with these claims, and opens the store.
+    pub fn crash<C>(&mut self, claims: &mut Vec<C>, rng: &mut Rng) -> Upset {
+        let kept = rng.index(self.disk.unflushed() + 1);
+        let partial = Crash::PartialPowerCut { kept, torn: false };
+        let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
+        self.cover(crash.name());
+        self.crash_by(crash, claims)
+    }
+
+    /// Closes the store, and opens it.
+    pub fn reopen<C>(&mut self, claims: &mut Vec<C>) -> Upset {
+        if self.store.close().is_err() {
+            assert!(self.disk.tripped());
+            return self.crash_by(Crash::Kill, claims);
+        }
+        self.cover("close");
+        self.open_after(self.disk.clone(), claims);
+        Upset::Close
+    }
+
+    fn crash_by<C>(&mut self, crash: Crash, claims: &mut Vec<C>) -> Upset {
+        self.open_after(self.disk.after_crash(crash), claims);
+        Upset::Crash(crash)
+    }
+
+    fn open_after<C>(&mut self, disk: Arc<Disk>, claims: &mut Vec<C>) {
+        self.disk.repair();
+        self.store = Store::in_memory().unwrap();
+        let count = self.tubes.len();
+        self.tubes.clear();
+        claims.clear();
+        self.disk = disk;
+        self.store = open(&self.clock, &self.disk);
+        self.store.flush().unwrap();
+        self.tubes = (0..count).map(|nth| self.store.tube(&nth.to_string()).unwrap()).collect();
+    }
+}
+
+fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
+    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
+    options.open_on(disk.storage()).unwrap()
+}
