@@ -101,11 +101,21 @@ impl Core {
         found.record.header.open_parents() > 0 || self.has_children(number, id).unwrap_or(true)
     }
 
-    /// A task was removed before it was done.
-    pub(in crate::core) fn end_without_done(&mut self, number: u32, id: u64, has_children: bool) {
+    /// Removes the rows of a task that is not deleted: its ttl has elapsed, or its tube keeps it no
+    /// longer. Marks it if others wait for it.
+    pub(in crate::core) fn remove_as_gone(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+    ) -> Result<()> {
+        // The children of a task that is done are free, or are being freed.
+        let has_children = found.shelf != Shelf::Done && self.has_children(number, id)?;
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         if has_children {
             self.tell_later(number, id, ParentEnd::Gone);
         }
+        Ok(())
     }
 
     /// Tells a child of the end of its parent, and makes visible what becomes of it.
