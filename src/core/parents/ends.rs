@@ -72,16 +72,17 @@ impl Core {
         }
     }
 
-    /// Makes visible what a call has decided, and that it has freed these tasks.
+    /// Makes visible what a call in a tube has decided, and that it has freed these tasks.
     pub(in crate::core) fn publish_with_freed<T>(
         &mut self,
+        number: u32,
         freed: Vec<Change>,
-        visibility: Visibility,
         publish: impl FnOnce(&mut Core) -> T,
     ) -> T {
         if freed.is_empty() {
             return publish(self);
         }
+        let visibility = self.visibility(number);
         self.publish_together(|core| {
             let answer = publish(core);
             for change in freed {

@@ -34,8 +34,7 @@ impl Core {
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
         let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));
-        let visibility = self.visibility(number);
-        Ok(self.publish_with_freed(freed, visibility, |core| {
+        Ok(self.publish_with_freed(number, freed, |core| {
             if keeping == Keeping::Unchanged && result.is_none() {
                 return core.apply_change(number, change);
             }
@@ -63,8 +62,7 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Resolve, State::Done);
         let change = self.change(number, id, kind, Some(from), to, Some(header));
-        let visibility = self.visibility(number);
-        Ok(self.publish_with_freed(freed, visibility, |core| {
+        Ok(self.publish_with_freed(number, freed, |core| {
             core.end_with_result(Change { keeping, ..change }, result)
         }))
     }
