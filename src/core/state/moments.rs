@@ -98,6 +98,14 @@ impl Clocks<'_> {
         }
     }
 
+    /// The shelf of a task that is put, or put off. `is_blocked`: it waits for other tasks.
+    pub(in crate::core) fn place(self, is_blocked: bool, header: &mut Header) -> Shelf {
+        if is_blocked {
+            return Shelf::Blocked;
+        }
+        if header.ready_at > 0 { Shelf::Delayed } else { self.gate(Shelf::Delayed, header) }
+    }
+
     /// The shelf of a task of the shelf `from` that could be ready now, its delay being over: that of
     /// the delayed tasks, as long as its moment has not come. Its ttl does not count while it waits.
     pub(in crate::core) fn gate(self, from: Shelf, header: &mut Header) -> Shelf {

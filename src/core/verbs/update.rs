@@ -141,11 +141,7 @@ impl Core {
             });
         }
         self.clocks().aim(header);
-        Ok(match shelf {
-            Shelf::Blocked => Shelf::Blocked,
-            _ if header.ready_at > 0 => Shelf::Delayed,
-            _ => self.clocks().gate(Shelf::Delayed, header),
-        })
+        Ok(self.clocks().place(shelf == Shelf::Blocked, header))
     }
 
     /// The answer to a call that changes nothing.
