@@ -62,8 +62,7 @@ impl Core {
             })
         })?;
         if told.len() < CHILDREN_PER_STEP {
-            self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
-            self.chores.remove(&(buffer, parent));
+            self.remove_chore((buffer, parent));
         } else if let Some(chore) = self.chores.get_mut(&(buffer, parent)) {
             chore.after = told.last().map(|(id, _)| *id);
         }
@@ -83,10 +82,22 @@ impl Core {
         if self.chores.get(&(buffer, parent)).is_some_and(is_over) {
             return;
         }
-        let mark: Value = [end.byte()].as_slice().into();
-        self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
-        self.chores.insert((buffer, parent), Chore { end, after: None, visibility });
+        self.store_chore((buffer, parent), Chore { end, after: None, visibility });
         self.effects.call_writer = true;
+    }
+
+    /// Notes a chore, and marks its parent.
+    pub(super) fn store_chore(&mut self, (buffer, parent): (usize, u64), chore: Chore) {
+        let mark = [chore.end.byte()].as_slice().into();
+        self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
+        self.chores.insert((buffer, parent), chore);
+    }
+
+    /// Removes a chore, and the mark of its parent.
+    pub(super) fn remove_chore(&mut self, (buffer, parent): (usize, u64)) {
+        if self.chores.remove(&(buffer, parent)).is_some() {
+            self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
+        }
     }
 
     /// A parent that an earlier run has marked.
@@ -121,7 +132,7 @@ impl Core {
         let Some(tube) = self.tubes.get(&number) else { return false };
         let counts = &tube.counts;
         // A buried task may have parents.
-        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.format >= FORMAT)
+        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.has_had_parents())
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by

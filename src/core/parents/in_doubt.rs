@@ -66,17 +66,9 @@ impl Core {
 
     /// What the children of a task are to be told is as before the transaction.
     pub(in crate::core) fn put_chore_back(&mut self, id: u64, before: Option<&Chore>) {
-        let key = (FILE, id);
         match before {
-            Some(chore) => {
-                let mark = [chore.end.byte()].as_slice().into();
-                self.buffers[FILE].replace(Table::Meta, keys::freed(id), mark);
-                self.chores.insert(key, *chore);
-            }
-            None if self.chores.remove(&key).is_some() => {
-                self.buffers[FILE].remove(Table::Meta, keys::freed(id));
-            }
-            None => {}
+            Some(chore) => self.store_chore((FILE, id), *chore),
+            None => self.remove_chore((FILE, id)),
         }
     }
 }
