@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys, parents,
+    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
 use crate::core::claims::IS_DONE;
@@ -149,8 +149,7 @@ impl Core {
             return Ok(());
         }
         for (child, _) in &children {
-            let value = to.to_be_bytes().as_slice().into();
-            self.buffers[buffer].replace(Table::Index, keys::parent_edge(*child, id), value);
+            move_parent(&mut self.buffers[buffer], *child, (id, to));
         }
         let count = i64::try_from(children.len()).unwrap_or(i64::MAX);
         self.count_edges(vec![(from, -count), (to, count)]);

@@ -4,7 +4,7 @@
 //! A task that the transaction has acked is not over for them: they wait for it, until the commit is
 //! in the file. No chore runs meanwhile, so what the transaction has caused can be taken back.
 
-use tubewell_drivers::{EdgeEnd, Rows, Table, children, edge, keys};
+use tubewell_drivers::{EdgeEnd, children, edge, move_parent};
 
 use crate::Result;
 use crate::core::state::{Chore, Core, FILE, InDoubt, ParentEnd};
@@ -51,8 +51,7 @@ impl Core {
             if let Some((_, from)) = edge(rows, child, id)?
                 && from != to
             {
-                let value = to.to_be_bytes().as_slice().into();
-                rows.replace(Table::Index, keys::parent_edge(child, id), value);
+                move_parent(rows, child, (id, to));
                 self.count_edges(vec![(from, -1), (to, 1)]);
             }
         }
