@@ -2,7 +2,7 @@
 //!
 //! A moment stays one of the wall clock: it is compared with that clock whenever a task could become
 //! ready, and never converted to the timeline for good. The wall clock is read for tasks with a
-//! moment only. Invariant: a call whose tasks have none does not read it.
+//! moment only. Invariant: a store does not read it as long as it has none and gets none.
 
 use std::cell::Cell;
 use std::fmt;
