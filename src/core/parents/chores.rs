@@ -24,10 +24,14 @@ const HAS_EDGES: &[u8] = b"e";
 
 impl Core {
     /// Does one step of the chores that tell children of the ends of their parents. Returns false if
-    /// there are none.
+    /// there are none. While a transaction is in doubt it does none: the flush that follows a step
+    /// waits for that transaction.
     pub(crate) fn tell_children(&mut self) -> Result<bool> {
         if self.chores.is_empty() && self.purges_with_edges.is_empty() {
             return Ok(false);
+        }
+        if !self.has_chores() {
+            return Ok(true);
         }
         Ok(self.do_next_chore()?.is_some())
     }
@@ -188,4 +192,36 @@ pub(crate) fn read_ended_parents(meta: &[Row]) -> BTreeMap<u64, ParentEnd> {
         Some((u64::from_be_bytes(parent), ParentEnd::from_row(row)?))
     });
     marks.collect()
+}
+
+#[cfg(all(test, feature = "redb"))]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::core::state::InDoubt;
+    use crate::{FIFOTTL, Put, Store, TubeOptions};
+
+    #[test]
+    fn no_child_is_told_while_a_transaction_is_in_doubt() {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let parent = tube.put("parent").unwrap().id;
+        tube.put(Put::new("child").after(&tube, [parent])).unwrap();
+        store.inner().run(|core| {
+            let number = core.find_tube("work").unwrap().number;
+            core.tell_later(number, parent, ParentEnd::Buried);
+            let (noted, acked, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
+            let chores = BTreeMap::new();
+            let commit = u64::MAX;
+            core.in_doubt =
+                Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores });
+            assert_eq!(core.tell_children(), Ok(true));
+            assert_eq!(core.chores.len(), 1);
+            core.in_doubt = None;
+            assert_eq!(core.tell_children(), Ok(true));
+            assert_eq!((core.chores.len(), core.tell_children()), (0, Ok(false)));
+        });
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
 }
