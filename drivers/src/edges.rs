@@ -6,7 +6,7 @@
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
-use crate::tables::{Reads, Rows, Table};
+use crate::tables::{Reads, Rows, Table, Value};
 
 /// The other end of an edge: the id of a task, and the space of its tube when the edge was written.
 pub type EdgeEnd = (u64, u32);
@@ -51,14 +51,19 @@ pub fn remove_edge<R: Rows>(rows: &mut R, child: u64, parent: u64) {
     rows.remove(Table::Index, keys::parent_edge(child, parent));
 }
 
+/// Writes that the parent of an edge is in another space now. There must be such an edge. The caller
+/// counts it.
+pub fn move_parent<R: Rows>(rows: &mut R, child: u64, (parent, space): EdgeEnd) {
+    rows.replace(Table::Index, keys::parent_edge(child, parent), value_of(space));
+}
+
 impl<R: Rows> Ledger<'_, R> {
     /// Adds an edge from a parent to a task of this tube. There must be none. The header of the task
     /// counts it.
     pub fn add_edge(&mut self, child: u64, (parent, space): EdgeEnd) {
-        let value = |space: u32| space.to_be_bytes().as_slice().into();
         let (down, up) = (keys::child_edge(parent, child), keys::parent_edge(child, parent));
-        self.rows.insert(Table::Index, down, value(self.space));
-        self.rows.insert(Table::Index, up, value(space));
+        self.rows.insert(Table::Index, down, value_of(self.space));
+        self.rows.insert(Table::Index, up, value_of(space));
         self.edge_changes.push((space, 1));
     }
 
@@ -97,6 +102,11 @@ impl<R: Rows> Ledger<'_, R> {
             self.remove_edge(child, *parent);
         }
     }
+}
+
+/// The value of a row of an edge: the space of the other task.
+fn value_of(space: u32) -> Value {
+    space.to_be_bytes().as_slice().into()
 }
 
 fn edges<R: Reads>(

@@ -38,7 +38,7 @@ pub use counts::Counts;
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
-pub use edges::{EdgeEnd, children, edge, parents, remove_edge};
+pub use edges::{EdgeEnd, children, edge, move_parent, parents, remove_edge};
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};

@@ -29,8 +29,8 @@ pub(crate) use catalog::{
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, ClaimKey, Clocks, Config, Core, Decided, Definition, FILE,
-    FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TakeSlot,
+    AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided, Definition,
+    FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TakeSlot,
     UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};

@@ -86,8 +86,8 @@ pub(super) enum WriterTask {
 }
 
 /// The next task of the writer thread: a write of the journal, then a commit that was left to it or
-/// has no leader, then the shrinking of an idle file, then, with `chores`, a
-/// step of a chore, such as a commit that purges rows.
+/// has no leader, then the shrinking of an idle file, then, with `chores`, a step of a chore, such as
+/// a commit that purges rows.
 pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
     if core.buffers[FILE].needs_write {
         return Some(WriterTask::Write);

@@ -3,7 +3,7 @@
 use tubewell_drivers::{Header, Table, keys};
 
 use super::Salvage;
-use crate::core::{ParentEnd, describe};
+use crate::core::{ChildFate, ParentEnd, describe};
 use crate::{OnParent, State, TaskInfo};
 
 impl Salvage<'_> {
@@ -18,20 +18,18 @@ impl Salvage<'_> {
         let (mut open, mut over, mut group) = (Vec::new(), 0, None);
         for key in self.reader.keys_of_task(Table::Index, &keys::parents_prefix(info.id)) {
             let Ok((_, _, parent)) = keys::split_edge(&key) else { continue };
-            match self.end_of_parent(&key, parent) {
-                Some(ParentEnd::Buried) if rule != OnParent::Release => {
-                    if rule == OnParent::Bury && is_blocked {
-                        group = group.or(Some("parent-buried"));
-                    }
-                    open.push(parent);
-                }
-                Some(end) => {
-                    over += 1;
-                    if end == ParentEnd::Gone && rule != OnParent::Release && is_blocked {
-                        group = Some("parent-gone");
-                    }
-                }
-                None => open.push(parent),
+            let Some(end) = self.end_of_parent(&key, parent) else {
+                open.push(parent);
+                continue;
+            };
+            let fate = end.fate_of_child(rule, is_blocked);
+            if fate == ChildFate::Buried && (group.is_none() || end == ParentEnd::Gone) {
+                group = Some(end.failure_group());
+            }
+            if end == ParentEnd::Buried && fate != ChildFate::Freed {
+                open.push(parent);
+            } else {
+                over += 1;
             }
         }
         info.open_parents = info.open_parents.saturating_sub(over);

@@ -249,9 +249,7 @@ impl Core {
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
         let mut from = State::on_shelf(found.shelf);
-        let has_children = self.has_children(number, id)?;
-        self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
-        self.end_without_done(number, id, has_children);
+        self.remove_as_gone(number, id, &found)?;
         self.note_freed(number, &header);
         let was_claimed = self.remove_claim(id);
         if let Some(tube) = self.tubes.get_mut(&number) {

@@ -24,10 +24,14 @@ const HAS_EDGES: &[u8] = b"e";
 
 impl Core {
     /// Does one step of the chores that tell children of the ends of their parents. Returns false if
-    /// there are none.
+    /// there are none. While a transaction is in doubt it does none: the flush that follows a step
+    /// waits for that transaction.
     pub(crate) fn tell_children(&mut self) -> Result<bool> {
         if self.chores.is_empty() && self.purges_with_edges.is_empty() {
             return Ok(false);
+        }
+        if !self.has_chores() {
+            return Ok(true);
         }
         Ok(self.do_next_chore()?.is_some())
     }
@@ -62,8 +66,7 @@ impl Core {
             })
         })?;
         if told.len() < CHILDREN_PER_STEP {
-            self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
-            self.chores.remove(&(buffer, parent));
+            self.remove_chore((buffer, parent));
         } else if let Some(chore) = self.chores.get_mut(&(buffer, parent)) {
             chore.after = told.last().map(|(id, _)| *id);
         }
@@ -83,10 +86,22 @@ impl Core {
         if self.chores.get(&(buffer, parent)).is_some_and(is_over) {
             return;
         }
-        let mark: Value = [end.byte()].as_slice().into();
-        self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
-        self.chores.insert((buffer, parent), Chore { end, after: None, visibility });
+        self.store_chore((buffer, parent), Chore { end, after: None, visibility });
         self.effects.call_writer = true;
+    }
+
+    /// Notes a chore, and marks its parent.
+    pub(super) fn store_chore(&mut self, (buffer, parent): (usize, u64), chore: Chore) {
+        let mark = [chore.end.byte()].as_slice().into();
+        self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
+        self.chores.insert((buffer, parent), chore);
+    }
+
+    /// Removes a chore, and the mark of its parent.
+    pub(super) fn remove_chore(&mut self, (buffer, parent): (usize, u64)) {
+        if self.chores.remove(&(buffer, parent)).is_some() {
+            self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
+        }
     }
 
     /// A parent that an earlier run has marked.
@@ -121,7 +136,7 @@ impl Core {
         let Some(tube) = self.tubes.get(&number) else { return false };
         let counts = &tube.counts;
         // A buried task may have parents.
-        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.format >= FORMAT)
+        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.has_had_parents())
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by
@@ -177,4 +192,36 @@ pub(crate) fn read_ended_parents(meta: &[Row]) -> BTreeMap<u64, ParentEnd> {
         Some((u64::from_be_bytes(parent), ParentEnd::from_row(row)?))
     });
     marks.collect()
+}
+
+#[cfg(all(test, feature = "redb"))]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::core::state::InDoubt;
+    use crate::{FIFOTTL, Put, Store, TubeOptions};
+
+    #[test]
+    fn no_child_is_told_while_a_transaction_is_in_doubt() {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let parent = tube.put("parent").unwrap().id;
+        tube.put(Put::new("child").after(&tube, [parent])).unwrap();
+        store.inner().run(|core| {
+            let number = core.find_tube("work").unwrap().number;
+            core.tell_later(number, parent, ParentEnd::Buried);
+            let (noted, acked, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
+            let chores = BTreeMap::new();
+            let commit = u64::MAX;
+            core.in_doubt =
+                Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores });
+            assert_eq!(core.tell_children(), Ok(true));
+            assert_eq!(core.chores.len(), 1);
+            core.in_doubt = None;
+            assert_eq!(core.tell_children(), Ok(true));
+            assert_eq!((core.chores.len(), core.tell_children()), (0, Ok(false)));
+        });
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys, parents,
+    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
 use crate::core::claims::IS_DONE;
@@ -66,7 +66,7 @@ impl Core {
         let known = parents(&mut self.buffers[self.buffer_of(number)], id, usize::MAX)?;
         open.retain(|(parent, _)| known.iter().all(|(other, _)| other != parent));
         if open.is_empty() {
-            return Ok(self.unchanged(number, id, &found));
+            return Ok(self.unchanged(number, id, found.shelf));
         }
         check_parents(known.len() + open.len())?;
         self.check_no_cycle(number, id, &open)?;
@@ -101,7 +101,7 @@ impl Core {
         let mut removed = self.parents_of(number, id, &found)?;
         removed.retain(|(parent, _)| ids.is_none_or(|ids| ids.contains(parent)));
         if removed.is_empty() {
-            return Ok(self.unchanged(number, id, &found));
+            return Ok(self.unchanged(number, id, found.shelf));
         }
         let from = State::on_shelf(found.shelf);
         let (to, header) = self.without_parents(&found, count_of(&removed));
@@ -149,8 +149,7 @@ impl Core {
             return Ok(());
         }
         for (child, _) in &children {
-            let value = to.to_be_bytes().as_slice().into();
-            self.buffers[buffer].replace(Table::Index, keys::parent_edge(*child, id), value);
+            move_parent(&mut self.buffers[buffer], *child, (id, to));
         }
         let count = i64::try_from(children.len()).unwrap_or(i64::MAX);
         self.count_edges(vec![(from, -count), (to, count)]);
@@ -355,14 +354,6 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    /// The answer to a call that changes nothing.
-    fn unchanged(&self, number: u32, id: u64, found: &Found) -> Decided<Receipt> {
-        let is_taken = self.is_claimed(id);
-        let state = if is_taken { State::Taken } else { State::on_shelf(found.shelf) };
-        let receipt = self.memory_receipt(number, id, state);
-        self.once_visible(number, id, receipt)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use tubewell_drivers::{EdgeEnd, Found, More, Shelf, edge, remove_edge};
+use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 
 use crate::commit::{Change, Visibility};
-use crate::core::state::{Core, ParentEnd};
-use crate::{Error, EventKind, Failure, Result, State};
+use crate::core::state::{ChildFate, Core, ParentEnd};
+use crate::{Error, EventKind, Failure, OnParent, Result, State};
 
 /// How many children an ack tells with its own commit.
 pub(super) const FREED_AT_ONCE: usize = 64;
@@ -56,13 +56,20 @@ impl Core {
         let buffer = self.buffer_of(number);
         let mut freed = Vec::new();
         for child in children.iter().take(FREED_AT_ONCE) {
-            match self.free(buffer, id, *child) {
+            match self.free_one(buffer, id, *child) {
                 // A damaged child stays blocked, and `verify` reports it.
                 Err(Error::Corrupt { .. }) => {}
                 change => freed.extend(change?),
             }
         }
         Ok(freed)
+    }
+
+    fn free_one(&mut self, buffer: usize, id: u64, child: EdgeEnd) -> Result<Option<Change>> {
+        match self.find_child(buffer, id, child)? {
+            Some((number, found)) => self.free(number, id, child.0, &found),
+            None => Ok(None),
+        }
     }
 
     /// The first children of a task are free, and the call has succeeded: the others follow.
@@ -72,16 +79,17 @@ impl Core {
         }
     }
 
-    /// Makes visible what a call has decided, and that it has freed these tasks.
+    /// Makes visible what a call in a tube has decided, and that it has freed these tasks.
     pub(in crate::core) fn publish_with_freed<T>(
         &mut self,
+        number: u32,
         freed: Vec<Change>,
-        visibility: Visibility,
         publish: impl FnOnce(&mut Core) -> T,
     ) -> T {
         if freed.is_empty() {
             return publish(self);
         }
+        let visibility = self.visibility(number);
         self.publish_together(|core| {
             let answer = publish(core);
             for change in freed {
@@ -101,11 +109,21 @@ impl Core {
         found.record.header.open_parents() > 0 || self.has_children(number, id).unwrap_or(true)
     }
 
-    /// A task was removed before it was done.
-    pub(in crate::core) fn end_without_done(&mut self, number: u32, id: u64, has_children: bool) {
+    /// Removes the rows of a task that is not deleted: its ttl has elapsed, or its tube keeps it no
+    /// longer. Marks it if others wait for it.
+    pub(in crate::core) fn remove_as_gone(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+    ) -> Result<()> {
+        // The children of a task that is done are free, or are being freed.
+        let has_children = found.shelf != Shelf::Done && self.has_children(number, id)?;
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         if has_children {
             self.tell_later(number, id, ParentEnd::Gone);
         }
+        Ok(())
     }
 
     /// Tells a child of the end of its parent, and makes visible what becomes of it.
@@ -117,34 +135,25 @@ impl Core {
         visibility: Visibility,
     ) -> Result<()> {
         let Some((number, found)) = self.find_child(buffer, parent, child)? else { return Ok(()) };
-        let rule = found.record.header.more.as_ref().map_or(0, |more| more.on_parent);
-        let freed = match end {
-            ParentEnd::Done => true,
-            ParentEnd::Buried | ParentEnd::Gone if rule == More::RELEASE_ON_PARENT => true,
-            ParentEnd::Buried if rule != More::BURY_ON_PARENT => return Ok(()),
-            // It waits on, if it is kicked.
-            ParentEnd::Buried if found.shelf != Shelf::Blocked => return Ok(()),
-            ParentEnd::Gone if found.shelf != Shelf::Blocked => true,
-            ParentEnd::Buried | ParentEnd::Gone => false,
-        };
-        if freed {
-            if let Some(change) = self.free(buffer, parent, child)? {
-                self.make_visible(change, visibility);
+        let (id, is_blocked) = (child.0, found.shelf == Shelf::Blocked);
+        match end.fate_of_child(OnParent::of(&found.record.header), is_blocked) {
+            ChildFate::Waits => {}
+            ChildFate::Freed => {
+                if let Some(change) = self.free(number, parent, id, &found)? {
+                    self.make_visible(change, visibility);
+                }
             }
-            return Ok(());
+            ChildFate::Buried => self.bury_child(number, (parent, end), id, &found, visibility)?,
         }
-        self.bury_child(number, (parent, end), child.0, &found, visibility)
+        Ok(())
     }
 
     /// Removes the edge from a parent to a child. Returns the change of a child that is free now.
-    fn free(&mut self, buffer: usize, parent: u64, child: EdgeEnd) -> Result<Option<Change>> {
-        let Some((number, found)) = self.find_child(buffer, parent, child)? else {
-            return Ok(None);
-        };
-        let id = child.0;
-        let Some(edge) = edge(&mut self.buffers[buffer], id, parent)? else { return Ok(None) };
-        let (to, header) = self.without_parents(&found, 1);
-        self.write_without_parents(number, id, &found, to, &header, &[edge])?;
+    fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
+        let rows = &mut self.buffers[self.buffer_of(number)];
+        let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
+        let (to, header) = self.without_parents(found, 1);
+        self.write_without_parents(number, id, found, to, &header, &[edge])?;
         if to == found.shelf {
             return Ok(None);
         }
@@ -163,9 +172,9 @@ impl Core {
     ) -> Result<()> {
         let is_gone = end == ParentEnd::Gone;
         let edge = edge(&mut self.buffers[self.buffer_of(number)], id, parent)?;
-        let (group, what) =
-            if is_gone { ("parent-gone", "removed") } else { ("parent-buried", "buried") };
-        let failure = Failure::new(group, format!("its parent, task {parent}, was {what}"));
+        let what = if is_gone { "removed" } else { "buried" };
+        let message = format!("its parent, task {parent}, was {what}");
+        let failure = Failure::new(end.failure_group(), message);
         let mut header = found.record.header.clone();
         if is_gone {
             header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(1));

@@ -4,7 +4,7 @@
 //! A task that the transaction has acked is not over for them: they wait for it, until the commit is
 //! in the file. No chore runs meanwhile, so what the transaction has caused can be taken back.
 
-use tubewell_drivers::{EdgeEnd, Rows, Table, children, edge, keys};
+use tubewell_drivers::{EdgeEnd, children, edge, move_parent};
 
 use crate::Result;
 use crate::core::state::{Chore, Core, FILE, InDoubt, ParentEnd};
@@ -51,8 +51,7 @@ impl Core {
             if let Some((_, from)) = edge(rows, child, id)?
                 && from != to
             {
-                let value = to.to_be_bytes().as_slice().into();
-                rows.replace(Table::Index, keys::parent_edge(child, id), value);
+                move_parent(rows, child, (id, to));
                 self.count_edges(vec![(from, -1), (to, 1)]);
             }
         }
@@ -66,17 +65,9 @@ impl Core {
 
     /// What the children of a task are to be told is as before the transaction.
     pub(in crate::core) fn put_chore_back(&mut self, id: u64, before: Option<&Chore>) {
-        let key = (FILE, id);
         match before {
-            Some(chore) => {
-                let mark = [chore.end.byte()].as_slice().into();
-                self.buffers[FILE].replace(Table::Meta, keys::freed(id), mark);
-                self.chores.insert(key, *chore);
-            }
-            None if self.chores.remove(&key).is_some() => {
-                self.buffers[FILE].remove(Table::Meta, keys::freed(id));
-            }
-            None => {}
+            Some(chore) => self.store_chore((FILE, id), *chore),
+            None => self.remove_chore((FILE, id)),
         }
     }
 }

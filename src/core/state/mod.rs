@@ -51,7 +51,7 @@ pub(super) use moments::OLDEST_STORE;
 pub(crate) use moments::{Clocks, WallClock};
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(super) use parents::Chore;
-pub(crate) use parents::ParentEnd;
+pub(crate) use parents::{ChildFate, ParentEnd};
 pub(crate) use policies::Policies;
 pub(super) use request::History;
 pub(super) use request::check_parents;

@@ -2,7 +2,7 @@
 //!
 //! A moment stays one of the wall clock: it is compared with that clock whenever a task could become
 //! ready, and never converted to the timeline for good. The wall clock is read for tasks with a
-//! moment only. Invariant: a call whose tasks have none does not read it.
+//! moment only. Invariant: a store does not read it as long as it has none and gets none.
 
 use std::cell::Cell;
 use std::fmt;
@@ -96,6 +96,14 @@ impl Clocks<'_> {
             header.expires_at = header.expires_at.saturating_add(expected - from);
             header.edit_more(|more| more.ttl_from = Some(expected));
         }
+    }
+
+    /// The shelf of a task that is put, or put off. `is_blocked`: it waits for other tasks.
+    pub(in crate::core) fn place(self, is_blocked: bool, header: &mut Header) -> Shelf {
+        if is_blocked {
+            return Shelf::Blocked;
+        }
+        if header.ready_at > 0 { Shelf::Delayed } else { self.gate(Shelf::Delayed, header) }
     }
 
     /// The shelf of a task of the shelf `from` that could be ready now, its delay being over: that of

@@ -1,5 +1,6 @@
 //! The ends of parents, and the chores that tell their children.
 
+use crate::OnParent;
 use crate::commit::Visibility;
 
 /// Why a child no longer waits for a parent.
@@ -28,6 +29,35 @@ impl ParentEnd {
     pub(in crate::core) fn from_row(row: &[u8]) -> Option<ParentEnd> {
         ParentEnd::ALL.into_iter().find(|end| [end.byte()] == *row)
     }
+
+    /// What becomes of a child with this rule.
+    pub(crate) fn fate_of_child(self, rule: OnParent, is_blocked: bool) -> ChildFate {
+        match (self, rule) {
+            (ParentEnd::Done, _) | (_, OnParent::Release) => ChildFate::Freed,
+            (ParentEnd::Buried, OnParent::Bury) | (ParentEnd::Gone, _) if is_blocked => {
+                ChildFate::Buried
+            }
+            // If the child is buried, it waits on once it is kicked.
+            (ParentEnd::Buried, _) => ChildFate::Waits,
+            (ParentEnd::Gone, _) => ChildFate::Freed,
+        }
+    }
+
+    /// The failure group of a child that is buried.
+    pub(crate) fn failure_group(self) -> &'static str {
+        if self == ParentEnd::Gone { "parent-gone" } else { "parent-buried" }
+    }
+}
+
+/// What becomes of a child when a parent ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChildFate {
+    /// It waits for the parent as before.
+    Waits,
+    /// It no longer waits for the parent.
+    Freed,
+    /// It is buried. It still waits for the parent if that is buried, too.
+    Buried,
 }
 
 /// The children of a parent, which are told of its end a step at a time. A row of `meta` marks the

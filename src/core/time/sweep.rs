@@ -36,10 +36,10 @@ impl DueKind {
     const ALL: [DueKind; 2] = [DueKind::Timeline, DueKind::Moment];
 
     /// The table of the rows, and the keys between which they are.
-    fn range(self) -> (Table, Vec<u8>, Vec<u8>) {
+    fn range(self) -> (Table, &'static [u8], &'static [u8]) {
         match self {
-            DueKind::Timeline => (Table::Dues, Vec::new(), vec![u8::MAX; 21]),
-            DueKind::Moment => (Table::Index, vec![keys::MOMENT], vec![keys::MOMENT + 1]),
+            DueKind::Timeline => (Table::Dues, &[], &[u8::MAX; 21]),
+            DueKind::Moment => (Table::Index, &[keys::MOMENT], &[keys::MOMENT + 1]),
         }
     }
 
@@ -135,8 +135,8 @@ impl Core {
         }
         let (table, begin, end) = kind.range();
         loop {
-            let from = kind.cursor(buffer).next.clone().max(begin.clone());
-            let Some((key, pointer)) = buffer.scan(table, &from, &end, 1)?.pop() else {
+            let from = kind.cursor(buffer).next.as_slice().max(begin).to_vec();
+            let Some((key, pointer)) = buffer.scan(table, &from, end, 1)?.pop() else {
                 kind.cursor(buffer).earliest = NEVER;
                 return Ok(None);
             };

@@ -34,8 +34,7 @@ impl Core {
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
         let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));
-        let visibility = self.visibility(number);
-        Ok(self.publish_with_freed(freed, visibility, |core| {
+        Ok(self.publish_with_freed(number, freed, |core| {
             if keeping == Keeping::Unchanged && result.is_none() {
                 return core.apply_change(number, change);
             }
@@ -63,8 +62,7 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Resolve, State::Done);
         let change = self.change(number, id, kind, Some(from), to, Some(header));
-        let visibility = self.visibility(number);
-        Ok(self.publish_with_freed(freed, visibility, |core| {
+        Ok(self.publish_with_freed(number, freed, |core| {
             core.end_with_result(Change { keeping, ..change }, result)
         }))
     }
@@ -149,12 +147,7 @@ impl Core {
     pub(in crate::core) fn trim_buried_at_close(&mut self, number: u32) -> Result<()> {
         let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
         let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
-        oldest.iter().try_for_each(|(id, found)| {
-            let has_children = self.has_children(number, *id)?;
-            self.edit(number, |ledger| ledger.remove(*id, found.shelf, &found.record.header))?;
-            self.end_without_done(number, *id, has_children);
-            Ok(())
-        })
+        oldest.iter().try_for_each(|(id, found)| self.remove_as_gone(number, *id, found))
     }
 
     /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
@@ -188,12 +181,8 @@ impl Core {
         found: &Found,
         visibility: Visibility,
     ) -> Result<()> {
-        let header = &found.record.header;
-        // The children of a task that is done are free, or are being freed.
-        let has_children = found.shelf != Shelf::Done && self.has_children(number, id)?;
-        self.edit(number, |ledger| ledger.remove(id, found.shelf, header))?;
-        self.end_without_done(number, id, has_children);
-        self.note_freed(number, header);
+        self.remove_as_gone(number, id, found)?;
+        self.note_freed(number, &found.record.header);
         let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
         let change = self.change(number, id, kind, Some(from), State::Done, None);
         let keeping = kept_until_now(found.shelf);

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
@@ -347,9 +347,7 @@ impl Core {
         self.need_format_of_header(&header);
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
-            None if !parents.is_empty() => Shelf::Blocked,
-            None if header.ready_at == 0 => self.clocks().gate(Shelf::Delayed, &mut header),
-            None => Shelf::Delayed,
+            None => self.clocks().place(!parents.is_empty(), &mut header),
         };
         if request.restored_as.is_some()
             && let Some(tube) = self.tubes.get_mut(&number)

@@ -112,11 +112,7 @@ impl Core {
                 self.parents_of(*before, *id, found)?
             }
         };
-        let shelf = match header.ready_at {
-            _ if !parents.is_empty() => Shelf::Blocked,
-            0 => self.clocks().gate(Shelf::Delayed, &mut header),
-            _ => Shelf::Delayed,
-        };
+        let shelf = self.clocks().place(!parents.is_empty(), &mut header);
         self.move_children(*before, *id, number)?;
         let failure = if has_failure(&keyed) {
             self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure))

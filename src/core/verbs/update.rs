@@ -141,11 +141,18 @@ impl Core {
             });
         }
         self.clocks().aim(header);
-        Ok(match shelf {
-            Shelf::Blocked => Shelf::Blocked,
-            _ if header.ready_at > 0 => Shelf::Delayed,
-            _ => self.clocks().gate(Shelf::Delayed, header),
-        })
+        Ok(self.clocks().place(shelf == Shelf::Blocked, header))
+    }
+
+    /// The answer to a call that changes nothing.
+    pub(in crate::core) fn unchanged(
+        &self,
+        number: u32,
+        id: u64,
+        shelf: Shelf,
+    ) -> Decided<Receipt> {
+        let receipt = self.memory_receipt(number, id, self.state_of(id, shelf));
+        self.once_visible(number, id, receipt)
     }
 
     /// Stores a changed header, and a new body if there is one, with all copies of the header. The
@@ -162,8 +169,7 @@ impl Core {
         let old = &found.record.header;
         let current = self.claims.get(&id).map_or(old, |claim| &claim.header);
         if body.is_none() && header == *current {
-            let receipt = self.memory_receipt(number, id, self.state_of(id, shelf));
-            return Ok(self.once_visible(number, id, receipt));
+            return Ok(self.unchanged(number, id, shelf));
         }
         self.need_format_of_header(&header);
         self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;
