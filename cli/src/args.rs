@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use serde::Deserialize;
 
 use crate::help_text as help;
 use crate::{duration, moment, tube_names};
@@ -29,7 +30,7 @@ pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use parents::{AddParents, OneTask, RemoveParents};
-pub use put::{Format, Import, OnKey, Put, PutOptions};
+pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
 /// The heading of the options that every command has.
@@ -286,7 +287,8 @@ pub struct Peek {
     pub body: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// Can be taken
     Ready,

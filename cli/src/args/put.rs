@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use serde::Deserialize;
 
 use super::number;
 use crate::{duration, moment, tube_names};
@@ -116,7 +117,8 @@ pub struct Put {
     pub wait: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnParent {
     /// Wait for a buried one; bury the task if one is removed
     Wait,
