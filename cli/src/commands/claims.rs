@@ -11,7 +11,7 @@ use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
-use crate::{bytes, duration, record, store};
+use crate::{bytes, duration, store};
 
 /// A claimed task.
 #[derive(Serialize)]
@@ -143,7 +143,7 @@ fn print_end(
     done: &str,
     output: &mut Output,
 ) -> CommandResult {
-    let state = record::state(receipt.state);
+    let state = receipt.state.as_str();
     let said = matches!((receipt.state, done), (State::Ready | State::Done, _) | (_, "buried"));
     if said || output.json {
         return print_state(token, state, done, output);

@@ -8,7 +8,7 @@ use super::task_text;
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Cell, Output, size};
-use crate::record::{FailureRecord, ResultBytes, state};
+use crate::record::{FailureRecord, ResultBytes};
 use crate::{bytes, store};
 
 /// How a task has ended.
@@ -38,7 +38,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
             return Err(none("has ended, and nothing is kept of it").hint(hint));
         }
         None => {
-            let now = tube.peek(id).map_or("unknown", |task| state(task.info.state));
+            let now = tube.peek(id).map_or("unknown", |task| task.info.state.as_str());
             return Err(none(&format!("has not ended: it is {now}")));
         }
     };
@@ -53,7 +53,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
         return output.object(&OutcomeRecord {
             id,
             tube: name,
-            state: state(ended),
+            state: ended.as_str(),
             result: ResultBytes::new(result.as_deref()),
             failure: failure.as_ref().map(FailureRecord::new),
         });
@@ -88,7 +88,7 @@ pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandRes
         error => error.into(),
     })?;
     let printed = if output.json {
-        output.object(&json!({ "id": id, "tube": name, "state": state(receipt.state) }))
+        output.object(&json!({ "id": id, "tube": name, "state": receipt.state.as_str() }))
     } else {
         output.line(format!("resolved task {id}"))
     };
@@ -103,7 +103,7 @@ fn print(
     failure: Option<&LastFailure>,
     output: &mut Output,
 ) -> CommandResult {
-    let mut lines = vec![("task", id.to_string()), ("state", state(ended).to_owned())];
+    let mut lines = vec![("task", id.to_string()), ("state", ended.as_str().to_owned())];
     lines.extend(failure.into_iter().flat_map(task_text::failure_lines));
     if ended == State::Done {
         lines.push(("result", result.map_or("none".into(), |bytes| size(bytes.len() as u64))));

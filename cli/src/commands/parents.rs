@@ -6,7 +6,7 @@ use tubewell::{Error, Receipt, Store, Tube};
 use crate::args::{AddParents, OneTask, RemoveParents};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Cell, Output, note};
-use crate::{record, store};
+use crate::store;
 
 /// How many children a call returns.
 const CHILDREN_MAX: usize = 10_000;
@@ -79,7 +79,7 @@ fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static s
         match tubes[place].peek(id) {
             Ok(task) => {
                 tubes.swap(0, place);
-                return Ok(Some((tubes[0].name().to_owned(), record::state(task.info.state))));
+                return Ok(Some((tubes[0].name().to_owned(), task.info.state.as_str())));
             }
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -90,7 +90,7 @@ fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static s
 
 fn print_state(task: &OneTask, receipt: Receipt, output: &mut Output) -> CommandResult {
     let OneTask { tube, id } = task;
-    let state = record::state(receipt.state);
+    let state = receipt.state.as_str();
     if output.json {
         return output.object(&json!({ "id": id, "tube": tube, "state": state }));
     }
