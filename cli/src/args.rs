@@ -29,7 +29,7 @@ pub use keys::{Find, Requeue};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
-pub use parents::{AddParents, OneTask, RemoveParents};
+pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
@@ -220,6 +220,16 @@ pub struct OneTube {
 }
 
 #[derive(Debug, Args)]
+pub struct OneTask {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The task
+    #[arg(value_parser = number, allow_negative_numbers = true)]
+    pub id: u64,
+}
+
+#[derive(Debug, Args)]
 pub struct Pause {
     /// How long. Default: never ends
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
@@ -232,7 +242,7 @@ pub struct Pause {
     pub target: PauseTarget,
 }
 
-/// What is paused or continued.
+/// The tube or the sub-queue to pause, or to continue.
 #[derive(Debug, Args)]
 pub struct PauseTarget {
     /// The tube

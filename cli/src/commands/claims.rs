@@ -26,12 +26,9 @@ struct Claimed<'a> {
 pub fn claim(store: &Store, args: &ClaimTask, output: &mut Output) -> CommandResult {
     let claim = match args.id {
         None => next_task(store, &args.tube, args.timeout, "claim")?,
-        Some(id) => store::tube(store, &args.tube)?.claim(id).map_err(|error| match error {
-            Error::NotFound { .. } => {
-                Failure::new(Exit::NoTask, format!("{} has no task {id}", args.tube))
-            }
-            error => error.into(),
-        })?,
+        Some(id) => store::tube(store, &args.tube)?
+            .claim(id)
+            .map_err(|error| Failure::of_task(error, &args.tube, id))?,
     };
     let body = claim.data().to_vec();
     let task = Popped::new(&claim, &body);

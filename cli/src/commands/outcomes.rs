@@ -23,12 +23,9 @@ struct OutcomeRecord<'a> {
 }
 
 pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandResult {
-    let (name, id) = (&args.tube, args.id);
+    let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
-    let ending = tube.outcome(id).map_err(|error| match error {
-        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
-        error => error.into(),
-    })?;
+    let ending = tube.outcome(id).map_err(|error| Failure::of_task(error, name, id))?;
     let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
     let (ended, result, failure) = match ending {
         Some(Ending::Done { result }) => (State::Done, result, None),
@@ -78,14 +75,13 @@ pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
 }
 
 pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandResult {
-    let (name, id) = (&args.tube, args.id);
+    let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
     let result = bytes::of_result(&args.result)?;
     let receipt = tube.resolve(id, result.as_deref()).map_err(|error| match error {
-        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
         Error::NotReady { state: State::Taken, .. } => Failure::from(error)
             .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
-        error => error.into(),
+        error => Failure::of_task(error, name, id),
     })?;
     let printed = if output.json {
         output.object(&json!({ "id": id, "tube": name, "state": receipt.state.as_str() }))
