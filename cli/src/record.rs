@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::moment;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use tubewell::{LastFailure, Statistics, TaskCounts, TaskInfo, TubeInfo};
+
+use crate::moment;
 
 /// A task.
 #[derive(Debug, Serialize)]

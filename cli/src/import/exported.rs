@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use tubewell::{LastFailure, OnKey, OnParent, Put, Restore, State, Tube};
 
-use super::exported_tube::{ExportedTube, exported_time, exported_tube, is_timed};
+use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, bytes, check_object, explain, not_before};
+use crate::store::is_timed;
 use crate::{args, duration};
 
 /// A line of an export with a limit that tubes share.
