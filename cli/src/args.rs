@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use serde::Deserialize;
 
 use crate::help_text as help;
 use crate::{duration, moment, tube_names};
@@ -28,8 +29,8 @@ pub use keys::{Find, Requeue};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
-pub use parents::{AddParents, OneTask, RemoveParents};
-pub use put::{Format, Import, OnKey, Put, PutOptions};
+pub use parents::{AddParents, RemoveParents};
+pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
 /// The heading of the options that every command has.
@@ -219,6 +220,16 @@ pub struct OneTube {
 }
 
 #[derive(Debug, Args)]
+pub struct OneTask {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The task
+    #[arg(value_parser = number, allow_negative_numbers = true)]
+    pub id: u64,
+}
+
+#[derive(Debug, Args)]
 pub struct Pause {
     /// How long. Default: never ends
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
@@ -231,7 +242,7 @@ pub struct Pause {
     pub target: PauseTarget,
 }
 
-/// What is paused or continued.
+/// The tube or the sub-queue to pause, or to continue.
 #[derive(Debug, Args)]
 pub struct PauseTarget {
     /// The tube
@@ -286,7 +297,8 @@ pub struct Peek {
     pub body: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// Can be taken
     Ready,

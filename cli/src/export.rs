@@ -19,7 +19,7 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, FailureRecord, ResultBytes, state};
+use crate::record::{Body, FailureRecord, ResultBytes};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -310,7 +310,7 @@ fn task_line<'a>(
     TaskLine {
         tube,
         id: info.id,
-        state: state(info.state),
+        state: info.state.as_str(),
         pri: info.pri,
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(due_in))),

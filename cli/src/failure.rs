@@ -131,6 +131,16 @@ impl Failure {
         self.hint("the command is done, only its output is missing: do not repeat it")
     }
 
+    /// The failure of a call on this task of this tube.
+    pub fn of_task(error: Error, tube: &str, task: u64) -> Failure {
+        match error {
+            Error::NotFound { id } if id == task => {
+                Failure::new(Exit::NoTask, format!("{tube} has no task {id}"))
+            }
+            error => error.into(),
+        }
+    }
+
     /// Reading standard input failed.
     pub fn input(error: &io::Error) -> Failure {
         Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))

@@ -292,11 +292,12 @@ Examples:
   tubewell peek mail 17 --body > letter.txt";
 
 pub const LIST: &str = "\
-Ready tasks come first, then taken, delayed, blocked and buried ones. PARENTS is
-how many other tasks a task waits for. Within a state the order is by priority, then by age. Ready tasks of a tube with sub-queues are
-grouped by sub-queue. --state delayed alone lists by due time. Done tasks, which
-a tube with --keep-done keeps, are listed only with --state done: those that
-ended first come first. So do the buried ones of a tube with --keep-buried.
+Ready tasks come first, then taken, delayed, blocked and buried ones. Within a
+state the order is by priority, then by age. Ready tasks of a tube with
+sub-queues are grouped by sub-queue. --state delayed alone lists by due time.
+Done tasks, which a tube with --keep-done keeps, are listed only with --state
+done: those that ended first come first. So do the buried ones of a tube with
+--keep-buried. PARENTS is how many other tasks a task waits for.
 
 Examples:
   tubewell list mail
@@ -382,10 +383,11 @@ pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <
        tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
 
 pub const DELETE: &str = "\
-A task that others wait for is not deleted: `resolve` it, or remove it as their
-parent. Without --if, tasks in any state are deleted. A worker that has such a task may
-go on, but it cannot finish the task any more. `cancel` deletes only tasks that
-have not begun, and `truncate` deletes all tasks of a tube.
+Without --if, tasks in any state are deleted. A worker that has such a task may
+go on, but it cannot finish the task any more. A task is not deleted while other
+tasks wait for it: `resolve` it, or let them no longer wait (`remove-parents`).
+`cancel` deletes only tasks that have not begun, and `truncate` deletes all
+tasks of a tube.
 
 Examples:
   tubewell delete mail 17 18
@@ -411,7 +413,8 @@ Examples:
 
 pub const RESOLVE: &str = "\
 For a task whose work was done by hand: a ready, delayed, blocked or buried one.
-The tasks that wait for it no longer do. If its tube keeps what is done, it keeps the task and the result.
+The tasks that wait for it no longer do. If its tube keeps what is done, it
+keeps the task and the result.
 
 Examples:
   tubewell resolve mail 17

@@ -40,18 +40,20 @@ pub fn now() -> SystemTime {
 
 /// How long it is until a moment: zero if it has come, `Duration::MAX` if it never comes.
 pub fn time_until(moment: SystemTime) -> Duration {
-    if show(moment) == NEVER {
-        return Duration::MAX;
-    }
-    moment.duration_since(now()).unwrap_or_default()
+    let left = moment.duration_since(now()).unwrap_or_default();
+    since_1970(moment).map_or(Duration::MAX, |_| left)
+}
+
+/// The time from 1970 to a moment: zero if it is earlier, `None` if it never comes, which is what
+/// the last one of 64 bits of microseconds stands for.
+fn since_1970(moment: SystemTime) -> Option<Duration> {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(since).filter(|since| since.as_micros() < u128::from(u64::MAX))
 }
 
 /// A moment as text, in UTC. One that never comes is `never`, one before 1970 is that of 1970.
 pub fn show(moment: SystemTime) -> String {
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
-    if since.as_micros() >= u128::from(u64::MAX) {
-        return NEVER.into();
-    }
+    let Some(since) = since_1970(moment) else { return NEVER.into() };
     let seconds = i128::from(since.as_secs());
     let (year, month, day) = date_of(seconds.div_euclid(DAY));
     let of_day = seconds.rem_euclid(DAY);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::moment;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tubewell::{LastFailure, State, Statistics, TaskCounts, TaskInfo, TubeInfo};
+use tubewell::{LastFailure, Statistics, TaskCounts, TaskInfo, TubeInfo};
+
+use crate::moment;
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -37,7 +38,7 @@ impl<'a> TaskRecord<'a> {
         TaskRecord {
             id: info.id,
             tube,
-            state: state(info.state),
+            state: info.state.as_str(),
             pri: info.pri,
             sub_queue: info.sub_queue.as_deref(),
             key: info.key.as_deref(),
@@ -207,18 +208,6 @@ impl<'a> CountsRecord<'a> {
             total: tasks.total,
             kept: tasks.kept,
         }
-    }
-}
-
-/// The name of a state.
-pub fn state(state: State) -> &'static str {
-    match state {
-        State::Ready => "ready",
-        State::Taken => "taken",
-        State::Delayed => "delayed",
-        State::Blocked => "blocked",
-        State::Buried => "buried",
-        State::Done => "done",
     }
 }
 

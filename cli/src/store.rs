@@ -174,9 +174,14 @@ pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
     Ok(tube)
 }
 
+/// Whether the tasks of a tube of this driver have times.
+pub fn is_timed(driver: &str) -> bool {
+    [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&driver)
+}
+
 /// Checks that the driver of a tube has delays. `option` is what asks for one.
 pub fn check_has_delays(option: &str, tube: &Tube) -> CommandResult {
-    if [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&tube.driver()) {
+    if is_timed(tube.driver()) {
         return Ok(());
     }
     let (name, driver) = (tube.name(), tube.driver());

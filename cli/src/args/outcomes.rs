@@ -5,10 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::ValueHint;
-use clap_complete::ArgValueCompleter;
 
-use super::number;
-use crate::tube_names;
+use super::OneTask;
 
 /// Where a result comes from.
 #[derive(Debug, Args)]
@@ -24,12 +22,8 @@ pub struct ResultSource {
 
 #[derive(Debug, Args)]
 pub struct Outcome {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The task
-    #[arg(value_parser = number, allow_negative_numbers = true)]
-    pub id: u64,
+    #[command(flatten)]
+    pub task: OneTask,
     /// Print the result only, unchanged
     #[arg(long, conflicts_with = "json")]
     pub result: bool,
@@ -37,12 +31,8 @@ pub struct Outcome {
 
 #[derive(Debug, Args)]
 pub struct Resolve {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The task
-    #[arg(value_parser = number, allow_negative_numbers = true)]
-    pub id: u64,
+    #[command(flatten)]
+    pub task: OneTask,
     #[command(flatten)]
     pub result: ResultSource,
 }

@@ -1,20 +1,10 @@
-//! The options of the commands on parents: tasks that others wait for.
+//! The options of the commands on parents, the tasks that a task waits for.
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
-use super::number;
+use super::{OneTask, number};
 use crate::tube_names;
-
-#[derive(Debug, Args)]
-pub struct OneTask {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The task
-    #[arg(value_parser = number, allow_negative_numbers = true)]
-    pub id: u64,
-}
 
 #[derive(Debug, Args)]
 pub struct AddParents {

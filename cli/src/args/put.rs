@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use serde::Deserialize;
 
 use super::number;
 use crate::{duration, moment, tube_names};
@@ -108,7 +109,7 @@ pub struct Put {
     /// Tasks that must be done before this one can be taken, by their keys. Default: none
     #[arg(long, value_name = "KEY")]
     pub after_key: Vec<String>,
-    /// What to do when such a task is buried or removed. Default: wait
+    /// What to do if one of these parents is buried or removed. Default: wait
     #[arg(long, value_enum, value_name = "RULE")]
     pub on_parent: Option<OnParent>,
     /// How long to wait for space in a full tube. Default: 0
@@ -116,11 +117,12 @@ pub struct Put {
     pub wait: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnParent {
-    /// Wait for a buried one; bury the task if one is removed
+    /// Wait for a buried parent; bury the task if a parent is removed
     Wait,
-    /// Do not wait for it
+    /// Do not wait for that parent
     Release,
     /// Bury the task
     Bury,

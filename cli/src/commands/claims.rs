@@ -11,7 +11,7 @@ use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
-use crate::{bytes, duration, record, store};
+use crate::{bytes, duration, store};
 
 /// A claimed task.
 #[derive(Serialize)]
@@ -26,12 +26,9 @@ struct Claimed<'a> {
 pub fn claim(store: &Store, args: &ClaimTask, output: &mut Output) -> CommandResult {
     let claim = match args.id {
         None => next_task(store, &args.tube, args.timeout, "claim")?,
-        Some(id) => store::tube(store, &args.tube)?.claim(id).map_err(|error| match error {
-            Error::NotFound { .. } => {
-                Failure::new(Exit::NoTask, format!("{} has no task {id}", args.tube))
-            }
-            error => error.into(),
-        })?,
+        Some(id) => store::tube(store, &args.tube)?
+            .claim(id)
+            .map_err(|error| Failure::of_task(error, &args.tube, id))?,
     };
     let body = claim.data().to_vec();
     let task = Popped::new(&claim, &body);
@@ -143,7 +140,7 @@ fn print_end(
     done: &str,
     output: &mut Output,
 ) -> CommandResult {
-    let state = record::state(receipt.state);
+    let state = receipt.state.as_str();
     let said = matches!((receipt.state, done), (State::Ready | State::Done, _) | (_, "buried"));
     if said || output.json {
         return print_state(token, state, done, output);

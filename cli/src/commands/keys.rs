@@ -8,7 +8,7 @@ use crate::args::{Find, Requeue};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, escape_controls};
 use crate::record::TaskRecord;
-use crate::{record, store};
+use crate::store;
 
 /// Shows the task that has a key.
 pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
@@ -37,7 +37,7 @@ pub fn requeue(store: &Store, args: &Requeue, output: &mut Output) -> CommandRes
         }
         error => error.into(),
     })?;
-    let state = record::state(receipt.state);
+    let state = receipt.state.as_str();
     if output.json {
         return output.object(&json!({ "id": receipt.id, "tube": args.tube, "state": state }));
     }

@@ -9,7 +9,7 @@ use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
-use crate::{record, store};
+use crate::store;
 
 pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
     let to = store::tube(store, &args.to)?;
@@ -46,7 +46,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
 fn print(args: &Advance, receipt: Receipt, output: &mut Output) -> CommandResult {
     let Receipt { id, state, .. } = receipt;
     if output.json {
-        return output.object(&json!({ "id": id, "tube": args.to, "state": record::state(state) }));
+        return output.object(&json!({ "id": id, "tube": args.to, "state": state.as_str() }));
     }
     let delayed = if state == State::Delayed { " and delayed" } else { "" };
     output.line(format!("advanced{delayed}: task {id} of {} to {}", args.token.tube(), args.to))

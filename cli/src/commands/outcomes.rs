@@ -8,7 +8,7 @@ use super::task_text;
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Cell, Output, size};
-use crate::record::{FailureRecord, ResultBytes, state};
+use crate::record::{FailureRecord, ResultBytes};
 use crate::{bytes, store};
 
 /// How a task has ended.
@@ -23,12 +23,9 @@ struct OutcomeRecord<'a> {
 }
 
 pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandResult {
-    let (name, id) = (&args.tube, args.id);
+    let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
-    let ending = tube.outcome(id).map_err(|error| match error {
-        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
-        error => error.into(),
-    })?;
+    let ending = tube.outcome(id).map_err(|error| Failure::of_task(error, name, id))?;
     let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
     let (ended, result, failure) = match ending {
         Some(Ending::Done { result }) => (State::Done, result, None),
@@ -38,7 +35,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
             return Err(none("has ended, and nothing is kept of it").hint(hint));
         }
         None => {
-            let now = tube.peek(id).map_or("unknown", |task| state(task.info.state));
+            let now = tube.peek(id).map_or("unknown", |task| task.info.state.as_str());
             return Err(none(&format!("has not ended: it is {now}")));
         }
     };
@@ -53,7 +50,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
         return output.object(&OutcomeRecord {
             id,
             tube: name,
-            state: state(ended),
+            state: ended.as_str(),
             result: ResultBytes::new(result.as_deref()),
             failure: failure.as_ref().map(FailureRecord::new),
         });
@@ -78,17 +75,16 @@ pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
 }
 
 pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandResult {
-    let (name, id) = (&args.tube, args.id);
+    let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
     let result = bytes::of_result(&args.result)?;
     let receipt = tube.resolve(id, result.as_deref()).map_err(|error| match error {
-        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
         Error::NotReady { state: State::Taken, .. } => Failure::from(error)
             .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
-        error => error.into(),
+        error => Failure::of_task(error, name, id),
     })?;
     let printed = if output.json {
-        output.object(&json!({ "id": id, "tube": name, "state": state(receipt.state) }))
+        output.object(&json!({ "id": id, "tube": name, "state": receipt.state.as_str() }))
     } else {
         output.line(format!("resolved task {id}"))
     };
@@ -103,7 +99,7 @@ fn print(
     failure: Option<&LastFailure>,
     output: &mut Output,
 ) -> CommandResult {
-    let mut lines = vec![("task", id.to_string()), ("state", state(ended).to_owned())];
+    let mut lines = vec![("task", id.to_string()), ("state", ended.as_str().to_owned())];
     lines.extend(failure.into_iter().flat_map(task_text::failure_lines));
     if ended == State::Done {
         lines.push(("result", result.map_or("none".into(), |bytes| size(bytes.len() as u64))));

@@ -4,9 +4,9 @@ use serde_json::json;
 use tubewell::{Error, Receipt, Store, Tube};
 
 use crate::args::{AddParents, OneTask, RemoveParents};
-use crate::failure::{CommandResult, Exit, Failure};
+use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, note};
-use crate::{record, store};
+use crate::store;
 
 /// How many children a call returns.
 const CHILDREN_MAX: usize = 10_000;
@@ -16,13 +16,13 @@ pub fn add(store: &Store, args: &AddParents, output: &mut Output) -> CommandResu
     let tube = store::tube(store, name)?;
     let of = args.parent_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
     let added = tube.add_parents(*id, of.as_ref().unwrap_or(&tube), &args.parents);
-    print_state(&args.task, added.map_err(|error| failure(&args.task, error))?, output)
+    print_state(&args.task, added, output)
 }
 
 pub fn remove(store: &Store, args: &RemoveParents, output: &mut Output) -> CommandResult {
     let parents = (!args.all).then_some(args.parents.as_slice());
     let removed = store::tube(store, &args.task.tube)?.remove_parents(args.task.id, parents);
-    print_state(&args.task, removed.map_err(|error| failure(&args.task, error))?, output)
+    print_state(&args.task, removed, output)
 }
 
 /// Lists the tasks that a task waits for.
@@ -42,7 +42,7 @@ fn list(
     output: &mut Output,
 ) -> CommandResult {
     let tube = store::tube(store, &task.tube)?;
-    let ids = verb(&tube, task.id).map_err(|error| failure(task, error))?;
+    let ids = verb(&tube, task.id).map_err(|error| Failure::of_task(error, &task.tube, task.id))?;
     if ids.is_empty() && !output.json {
         return output.line(format!("task {}: {none}", task.id));
     }
@@ -79,7 +79,7 @@ fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static s
         match tubes[place].peek(id) {
             Ok(task) => {
                 tubes.swap(0, place);
-                return Ok(Some((tubes[0].name().to_owned(), record::state(task.info.state))));
+                return Ok(Some((tubes[0].name().to_owned(), task.info.state.as_str())));
             }
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -88,20 +88,16 @@ fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static s
     Ok(None)
 }
 
-fn print_state(task: &OneTask, receipt: Receipt, output: &mut Output) -> CommandResult {
+fn print_state(
+    task: &OneTask,
+    changed: tubewell::Result<Receipt>,
+    output: &mut Output,
+) -> CommandResult {
     let OneTask { tube, id } = task;
-    let state = record::state(receipt.state);
+    let receipt = changed.map_err(|error| Failure::of_task(error, tube, *id))?;
+    let state = receipt.state.as_str();
     if output.json {
         return output.object(&json!({ "id": id, "tube": tube, "state": state }));
     }
     output.line(format!("task {id} is {state}"))
-}
-
-fn failure(task: &OneTask, error: Error) -> Failure {
-    match error {
-        Error::NotFound { id } if id == task.id => {
-            Failure::new(Exit::NoTask, format!("{} has no task {id}", task.tube))
-        }
-        error => error.into(),
-    }
 }

@@ -1,6 +1,6 @@
 //! `peek`: shows one task and changes nothing.
 
-use tubewell::{Error, State, Store, Tube, UTUBE, UTUBETTL};
+use tubewell::{State, Store, Tube, UTUBE, UTUBETTL};
 
 use super::task_text;
 use crate::failure::{CommandResult, Exit, Failure};
@@ -17,12 +17,7 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
         Some(id) => id,
         None => next(&tube)?,
     };
-    let task = tube.peek(id).map_err(|error| match error {
-        Error::NotFound { .. } => {
-            Failure::new(Exit::NoTask, format!("{} has no task {id}", args.tube))
-        }
-        error => error.into(),
-    })?;
+    let task = tube.peek(id).map_err(|error| Failure::of_task(error, &args.tube, id))?;
     if args.body {
         return output.body(&task.data);
     }

@@ -8,7 +8,7 @@ use tubewell::{Put, Store};
 
 use crate::failure::{CommandResult, Failure};
 use crate::output::Output;
-use crate::{args, bytes, record, store};
+use crate::{args, bytes, store};
 
 pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResult {
     let tube = store::tube_to_fill(store, &args.tube)?;
@@ -33,7 +33,7 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
         Some(wait) => tube.put_wait(task, wait)?,
         None => tube.put(task)?,
     };
-    let state = record::state(receipt.state);
+    let state = receipt.state.as_str();
     if output.json {
         return output.object(&json!({ "id": receipt.id, "tube": args.tube, "state": state }));
     }

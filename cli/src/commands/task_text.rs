@@ -6,7 +6,7 @@ use tubewell::{LastFailure, State, Task, TaskInfo};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
-use crate::{duration, moment, record};
+use crate::{duration, moment};
 
 /// How many characters of a body, and of a failure, fit into a table.
 const PREVIEW: usize = 50;
@@ -31,7 +31,7 @@ pub fn row(task: &Task) -> Vec<Cell> {
     let info = &task.info;
     vec![
         Cell::number(info.id),
-        Cell::text(record::state(info.state)).style(colour(info.state)),
+        Cell::text(info.state.as_str()).style(colour(info.state)),
         Cell::number(info.pri),
         Cell::number(info.takes),
         Cell::number(attempts(info)),
@@ -49,7 +49,7 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     let info = &task.info;
     let mut lines = vec![
         ("task", info.id.to_string()),
-        ("state", record::state(info.state).to_owned()),
+        ("state", info.state.as_str().to_owned()),
         ("pri", info.pri.to_string()),
         ("taken", count(u64::from(info.takes), "time")),
     ];

@@ -7,7 +7,7 @@ use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
-use crate::{record, store};
+use crate::store;
 
 /// Refuses a `bury` that names neither tasks nor a claim.
 pub fn check_bury(args: &Bury) -> CommandResult {
@@ -113,7 +113,7 @@ pub fn each_into(
         match verb(&tube, *id) {
             Ok(_) if printed.is_err() => {}
             Ok(receipt) if output.json => {
-                let state = record::state(receipt.state);
+                let state = receipt.state.as_str();
                 printed = output.object(&json!({ "id": id, "tube": now_in, "state": state }));
             }
             Ok(_) => printed = output.line(format!("{done} task {id}")),

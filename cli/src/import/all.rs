@@ -89,14 +89,12 @@ impl Import<'_> {
     }
 
     pub(super) fn target_of(&mut self, tube: Tube) -> Target {
-        let tubes = self.store.tubes();
-        let info = tubes.iter().find(|info| info.name == tube.name());
         let next = u32::try_from(self.tubes_by_number.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(tube.name().to_owned()).or_insert(next);
         let target = Target {
             name: tube.name().to_owned(),
             driver: tube.driver().to_owned(),
-            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
+            keeps_done: tube.info().is_ok_and(|info| info.keep_done.is_some()),
             tube: tube.deferred(WhenFull::Block),
             number,
         };

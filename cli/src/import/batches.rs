@@ -67,7 +67,7 @@ pub(super) struct Import<'a> {
     pub(super) numbers: BTreeMap<String, u32>,
     pub(super) args: &'a args::Import,
     pub(super) keeps_ids: bool,
-    /// The id of the next task, if the import gives new ids and a task that waits for others was read.
+    /// The id of the next task, if the import gives new ids and a task with parents was read.
     pub(super) next_id: Option<u64>,
     pub(super) signal: signals::StopSignal,
     /// The tasks to store next.
@@ -87,7 +87,7 @@ pub(super) struct Import<'a> {
     /// Tasks of batches that are not stored yet, whose ids are known after that: each may be that of
     /// the task that has its key.
     pub(super) unresolved: HashSet<u64>,
-    /// How many tasks wait for others that are not known.
+    /// How many tasks have parents that are not known.
     pub(super) unknown: u64,
 }
 

@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{LastFailure, OnKey, OnParent, Put, Restore, Tube};
+use tubewell::{LastFailure, OnKey, OnParent, Put, Restore, State, Tube};
 
-use super::exported_tube::{ExportedTube, exported_time, exported_tube, is_timed};
+use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, bytes, check_object, explain, not_before};
-use crate::duration;
+use crate::store::is_timed;
+use crate::{args, duration};
 
 /// A line of an export with a limit that tubes share.
 #[derive(Deserialize)]
@@ -23,7 +24,7 @@ struct LimitLine {
 struct TaskLine {
     tube: String,
     id: Option<u64>,
-    state: ExportedState,
+    state: args::State,
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
@@ -46,7 +47,7 @@ struct TaskLine {
     /// How many parents could not be read.
     #[serde(default)]
     parents_lost: u32,
-    on_parent: Option<ExportedRule>,
+    on_parent: Option<args::OnParent>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -60,35 +61,6 @@ struct FailureLine {
     attempt: u32,
     owner: Option<String>,
     ago: f64,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum ExportedState {
-    Ready,
-    Taken,
-    Delayed,
-    Blocked,
-    Buried,
-    Done,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum ExportedRule {
-    Wait,
-    Release,
-    Bury,
-}
-
-impl From<ExportedRule> for OnParent {
-    fn from(rule: ExportedRule) -> OnParent {
-        match rule {
-            ExportedRule::Wait => OnParent::Wait,
-            ExportedRule::Release => OnParent::Release,
-            ExportedRule::Bury => OnParent::Bury,
-        }
-    }
 }
 
 /// The meaning of a line of an export.
@@ -108,7 +80,7 @@ pub struct ExportedTask {
     has_key: bool,
     takes: u32,
     forgiven: u32,
-    state: ExportedState,
+    state: State,
     group: Option<String>,
     failure: Option<LastFailure>,
     result: Option<Vec<u8>>,
@@ -122,22 +94,22 @@ pub struct ExportedTask {
 
 impl ExportedTask {
     pub fn is_done(&self) -> bool {
-        self.state == ExportedState::Done
+        self.state == State::Done
     }
 
     /// Whether it waits for other tasks, now or when it is kicked.
     pub fn waits(&self) -> bool {
-        self.state == ExportedState::Blocked || !self.parents.is_empty() || self.parents_lost > 0
+        self.state == State::Blocked || !self.parents.is_empty() || self.parents_lost > 0
     }
 
     /// Whether the export does not say all tasks that it waits for.
     pub fn has_lost_parents(&self) -> bool {
-        self.parents_lost > 0 || (self.state == ExportedState::Blocked && self.parents.is_empty())
+        self.parents_lost > 0 || (self.state == State::Blocked && self.parents.is_empty())
     }
 
     /// Whether it does not wait for a parent that is removed.
     pub fn ignores_removed_parents(&self) -> bool {
-        self.on_parent == OnParent::Release || self.state == ExportedState::Buried
+        self.on_parent == OnParent::Release || self.state == State::Buried
     }
 
     /// Whether another task may be kept in its place.
@@ -161,7 +133,7 @@ impl ExportedTask {
     pub fn bury(&mut self, group: &str, why: String) {
         let attempt = self.takes.saturating_sub(self.forgiven);
         self.failure.get_or_insert_with(|| LastFailure::new(group, why, attempt));
-        (self.state, self.group) = (ExportedState::Buried, Some(group.to_owned()));
+        (self.state, self.group) = (State::Buried, Some(group.to_owned()));
         self.drop_delay();
     }
 
@@ -176,7 +148,7 @@ impl ExportedTask {
         let put = if is_timed(driver) {
             let put = self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay);
             self.not_before.into_iter().fold(put, Put::not_before)
-        } else if self.state == ExportedState::Done {
+        } else if self.state == State::Done {
             // How long it is kept.
             self.put.ttl(self.ttl)
         } else {
@@ -185,12 +157,9 @@ impl ExportedTask {
         let mut restore =
             Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            ExportedState::Ready
-            | ExportedState::Taken
-            | ExportedState::Delayed
-            | ExportedState::Blocked => restore,
-            ExportedState::Buried => restore.buried(true),
-            ExportedState::Done => restore.done(self.result),
+            State::Ready | State::Taken | State::Delayed | State::Blocked => restore,
+            State::Buried => restore.buried(true),
+            State::Done => restore.done(self.result),
         };
         if let Some(group) = self.group {
             restore = restore.group(group);
@@ -227,10 +196,11 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let result = bytes("result", line.result, line.result_base64)?;
-    if result.is_some() && line.state != ExportedState::Done {
+    let state = State::from(line.state);
+    if result.is_some() && state != State::Done {
         return Err("only a task that is done has a result".into());
     }
-    let may_wait = [ExportedState::Blocked, ExportedState::Buried].contains(&line.state);
+    let may_wait = [State::Blocked, State::Buried].contains(&state);
     if !may_wait && (!line.parents.is_empty() || line.parents_lost > 0) {
         return Err("only a blocked or a buried task has parents".into());
     }
@@ -258,7 +228,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         has_key,
         takes,
         forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
-        state: line.state,
+        state,
         group: line.group,
         result,
         failure: line.failure.map(exported_failure).transpose()?,
@@ -269,7 +239,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         delay: exported_time("delay", line.delay)?,
         not_before: not_before(line.not_before)?,
     };
-    if task.state == ExportedState::Buried {
+    if task.state == State::Buried {
         task.drop_delay();
     }
     Ok(Some(Exported::Task { tube: line.tube, task }))

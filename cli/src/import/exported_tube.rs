@@ -5,9 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tubewell::{Durability, Error, FIFOTTL, LIMFIFOTTL, TubeOptions, UTUBETTL};
+use tubewell::{Durability, Error, TubeOptions};
 
 use crate::duration;
+use crate::store::is_timed;
 
 /// A line of an export with a driver.
 #[derive(Deserialize)]
@@ -148,9 +149,4 @@ fn exported_seconds(name: &str, seconds: f64) -> Result<Duration, String> {
 pub(super) fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
     let time = seconds.map_or(Ok(Duration::MAX), duration::from_seconds);
     time.map_err(|why| format!("{name}: {why}"))
-}
-
-/// Whether the tasks of a tube of this driver have times.
-pub(super) fn is_timed(driver: &str) -> bool {
-    [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&driver)
 }

@@ -9,7 +9,7 @@ pub(super) struct Stop {
     pub(super) failure: Failure,
     /// The first line that is not stored.
     pub(super) line: Option<u64>,
-    /// How many tasks that wait for others are not stored, although others behind them are.
+    /// How many tasks with parents are not stored, although tasks of later lines are.
     pub(super) left: u64,
 }
 

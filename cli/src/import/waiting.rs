@@ -1,5 +1,5 @@
-//! The tasks of an export that wait for others. They are stored after all others, parents first; until
-//! then their lines are in a temporary file beside the store.
+//! The tasks of an export that have parents. They are stored after all other tasks, parents first;
+//! until then their lines are in a temporary file beside the store.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::ids::NewIds;
 
-/// Tasks that wait for others, in the order of their lines.
+/// Tasks with parents, in the order of their lines.
 pub struct Waiting {
     pub(super) path: PathBuf,
     file: Option<BufWriter<File>>,
@@ -16,7 +16,7 @@ pub struct Waiting {
     pub(super) tasks: Vec<Line>,
 }
 
-/// The line of a task that waits for others.
+/// The line of a task with parents.
 pub(super) struct Line {
     pub(super) number: u64,
     /// Where it is in the file.

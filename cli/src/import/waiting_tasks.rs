@@ -1,4 +1,4 @@
-//! The import of tasks that wait for others.
+//! The import of tasks with parents.
 
 use tubewell::Tube;
 
@@ -21,7 +21,7 @@ enum Missing {
 }
 
 impl Import<'_> {
-    /// Notes a task that waits for others.
+    /// Notes a task with parents.
     pub(super) fn wait_for_parents(
         &mut self,
         (number, text): (u64, &[u8]),
@@ -47,7 +47,7 @@ impl Import<'_> {
         })
     }
 
-    /// Stores the tasks that wait for others, if their lines are before this one.
+    /// Stores the tasks with parents whose lines are before this one.
     pub(super) fn store_waiting(&mut self, end: u64) -> Result<(), Stop> {
         let order = self.waiting.order(end, &mut self.ids);
         let before = self.stored;

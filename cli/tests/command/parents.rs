@@ -1,4 +1,4 @@
-//! Tasks that wait for others: `put --after`, `add-parents`, `remove-parents`, `parents`, `children`.
+//! Tasks with parents: `put --after`, `add-parents`, `remove-parents`, `parents`, `children`.
 
 use serde_json::{Value, json};
 
