@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod common;
 
-use common::Memory;
+use common::{Memory, ledger, plain_header};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -32,16 +32,7 @@ impl Tube {
     }
 
     fn ledger<'a>(&'a mut self, rows: &'a mut Memory) -> Ledger<'a, Memory> {
-        Ledger {
-            rows,
-            space: self.space,
-            sub_queued: self.sub_queued,
-            counts: &mut self.counts,
-            head_cache: &mut self.head_cache,
-            earliest_due: NEVER,
-            earliest_moment: NEVER,
-            edge_changes: Vec::new(),
-        }
+        ledger(rows, (self.space, self.sub_queued), &mut self.counts, &mut self.head_cache)
     }
 
     fn totals(&self) -> TubeTotals {
@@ -65,17 +56,14 @@ fn task() -> impl Strategy<Value = Task> {
         .prop_map(|(shelf, order, sub, expires_at, size, (failure, is_in_group))| {
             let body = vec![7; size];
             let mut header = Header {
-                pri: 0,
                 order,
-                created: 1,
                 expires_at: expires_at.unwrap_or(NEVER),
-                ttr: NEVER,
                 ready_at: if shelf == Shelf::Delayed { 5 } else { 0 },
                 takes: 1,
                 size: body.len() as u64,
                 body_checksum: Header::checksum_of(&body),
                 sub: sub.into(),
-                more: None,
+                ..plain_header()
             };
             if failure.is_some() {
                 header.edit_more(|more| {
@@ -139,19 +127,8 @@ proptest! {
 
 #[test]
 fn contents_of_a_damaged_task_are_refused() {
-    let header = Header {
-        pri: 0,
-        order: 0,
-        created: 1,
-        expires_at: NEVER,
-        ttr: NEVER,
-        ready_at: 0,
-        takes: 0,
-        size: 2000,
-        body_checksum: Header::checksum_of(&[7; 2000]),
-        sub: "".into(),
-        more: None,
-    };
+    let header =
+        Header { size: 2000, body_checksum: Header::checksum_of(&[7; 2000]), ..plain_header() };
     let noted = {
         let mut header = header.clone();
         header.edit_more(|more| more.notes = More::FAILURE_NOTE);

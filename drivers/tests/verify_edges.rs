@@ -6,10 +6,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Memory;
+use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, Ledger, NEVER, Rows, Shelf, Table, TubeTotals, Value,
-    children, edge, keys, parents, remove_edge, verify_rows,
+    Body, Counts, HeadCache, Ledger, Rows, Shelf, Table, TubeTotals, Value, children, edge, keys,
+    parents, remove_edge, verify_rows,
 };
 
 const WORK: u32 = 7;
@@ -60,16 +60,9 @@ impl Store {
     /// Edits the ledger of a tube, and counts the edges that were added.
     fn edit(&mut self, space: u32, edit: impl FnOnce(&mut Ledger<'_, Memory>)) {
         let tube = self.tubes.iter_mut().find(|tube| tube.space == space).unwrap();
-        let mut ledger = Ledger {
-            rows: &mut self.rows,
-            space,
-            sub_queued: tube.sub_queued,
-            counts: &mut tube.counts,
-            head_cache: &mut HeadCache::default(),
-            earliest_due: NEVER,
-            earliest_moment: NEVER,
-            edge_changes: Vec::new(),
-        };
+        let mut head_cache = HeadCache::default();
+        let of = (space, tube.sub_queued);
+        let mut ledger = ledger(&mut self.rows, of, &mut tube.counts, &mut head_cache);
         edit(&mut ledger);
         for (space, change) in ledger.edge_changes {
             let tube = self.tubes.iter_mut().find(|tube| tube.space == space).unwrap();
@@ -78,19 +71,7 @@ impl Store {
     }
 
     fn insert(&mut self, id: u64, space: u32, shelf: Shelf, open_parents: u32) {
-        let mut header = Header {
-            pri: 0,
-            order: 0,
-            created: 1,
-            expires_at: NEVER,
-            ttr: NEVER,
-            ready_at: 0,
-            takes: 0,
-            size: 0,
-            body_checksum: None,
-            sub: "".into(),
-            more: None,
-        };
+        let mut header = plain_header();
         header.edit_more(|more| {
             more.open_parents = open_parents;
             more.ended = (shelf == Shelf::Done).then_some(5);

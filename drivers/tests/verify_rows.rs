@@ -7,9 +7,9 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::Memory;
+use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Position, Rows, Shelf, Table,
+    Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Rows, Shelf, Table,
     TubeTotals, Value, keys, verify_rows,
 };
 
@@ -45,16 +45,8 @@ impl Store {
             [("plain", PLAIN, false), ("queued", QUEUED, true), ("purged", PURGED, true)]
         {
             let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
-            let mut ledger = Ledger {
-                rows: &mut store.rows,
-                space,
-                sub_queued,
-                counts: &mut counts,
-                head_cache: &mut head_cache,
-                earliest_due: NEVER,
-                earliest_moment: NEVER,
-                edge_changes: Vec::new(),
-            };
+            let mut ledger =
+                ledger(&mut store.rows, (space, sub_queued), &mut counts, &mut head_cache);
             let mut parent = None;
             for shelf in Shelf::ALL {
                 for (order, sub, expires_at, size) in
@@ -63,17 +55,13 @@ impl Store {
                     let body = Body::new(vec![b'-'; size]);
                     assert_eq!(body.checksum().is_some(), size > INLINE_MAX);
                     let mut header = Header {
-                        pri: 0,
                         order,
-                        created: 1,
                         expires_at,
-                        ttr: NEVER,
                         ready_at: if shelf == Shelf::Delayed { 100 } else { 0 },
-                        takes: 0,
                         size: size as u64,
                         body_checksum: body.checksum(),
                         sub: if sub_queued { sub.into() } else { "".into() },
-                        more: None,
+                        ..plain_header()
                     };
                     let id = ids.next().unwrap();
                     let parent = *parent.get_or_insert(id);
@@ -301,33 +289,12 @@ fn findings_name_the_tube_the_task_and_the_damage() {
 fn damaged_note_is_not_returned() {
     let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
     let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
-    let mut header = Header {
-        pri: 0,
-        order: 0,
-        created: 1,
-        expires_at: NEVER,
-        ttr: NEVER,
-        ready_at: 0,
-        takes: 0,
-        size: 0,
-        body_checksum: None,
-        sub: "".into(),
-        more: None,
-    };
+    let mut header = plain_header();
     header.edit_more(|more| more.notes = Note::Failure.bit());
     let expected = [Ok(None), Ok(Some(b"text".to_vec()))];
     let key = keys::note(PLAIN, 5, Note::Failure);
     let mut read = |store: &mut Store| {
-        let mut ledger = Ledger {
-            rows: &mut store.rows,
-            space: PLAIN,
-            sub_queued: false,
-            counts: &mut counts,
-            head_cache: &mut head_cache,
-            earliest_due: NEVER,
-            earliest_moment: NEVER,
-            edge_changes: Vec::new(),
-        };
+        let mut ledger = ledger(&mut store.rows, (PLAIN, false), &mut counts, &mut head_cache);
         if ledger.find(5).unwrap().is_none() {
             ledger.insert(5, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
             ledger.set_note(5, false, Note::Failure, b"text");
@@ -366,16 +333,7 @@ fn damaged_tasks_and_counts_of_a_failure_group_are_skipped() {
     let mut store = Store::full();
     let (mut counts, mut head_cache) = (store.tubes[0].counts, HeadCache::default());
     let mut group_in = |rows: &mut Memory| {
-        let mut ledger = Ledger {
-            rows,
-            space: PLAIN,
-            sub_queued: false,
-            counts: &mut counts,
-            head_cache: &mut head_cache,
-            earliest_due: NEVER,
-            earliest_moment: NEVER,
-            edge_changes: Vec::new(),
-        };
+        let mut ledger = ledger(rows, (PLAIN, false), &mut counts, &mut head_cache);
         let tasks = ledger.in_group("timeout", None, 9, false).unwrap();
         (ledger.groups(9).unwrap(), tasks.iter().map(|(id, _)| *id).collect::<Vec<u64>>())
     };

@@ -208,6 +208,10 @@ impl Source<'_> {
         let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
         let is_kept = self.1.outcomes && self.once_in(6)?;
         let among = if is_kept { Among::Kept } else { among[self.below_or_new(4, [240])?] };
+        self.pick_of(tubes, among)
+    }
+
+    fn pick_of(&mut self, tubes: usize, among: Among) -> Result<Pick> {
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 

@@ -18,7 +18,7 @@ mod parents;
 mod reads;
 mod rows;
 
-use tubewell::{ManualClock, Store, Tube, TubeOptions};
+use tubewell::{Durability, ManualClock, Store, Tube, TubeOptions};
 
 fn store_on(path: &std::path::Path) -> Store {
     Store::options().clock(ManualClock::new()).open(path).unwrap()
@@ -70,4 +70,17 @@ fn allocations_of_a_cycle(store: &Store, tube: &Tube) -> u64 {
         tube.put(&[7; 128]).unwrap();
         take();
     })
+}
+
+/// Checks the costs of a tube without options, in a store whose other tube uses what has a cost.
+fn assert_plain_costs(store: &Store, plain: &Tube) {
+    plain.put("warm").unwrap();
+    let put = || _ = plain.put("x").unwrap();
+    assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
+    let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
+    assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let relaxed = store.create_tube("relaxed", plain.driver(), relaxed).unwrap();
+    let cycle = allocations_of_a_cycle(store, &relaxed);
+    assert!(cycle <= 5, "{cycle} allocations per cycle");
 }

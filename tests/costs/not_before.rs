@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{Durability, FIFOTTL, ManualClock, Put, Store, TubeOptions};
+use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
 
-use crate::{allocations_of_a_cycle, flushes_and_commits, rows_edited, with_tube};
+use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
 const START: Duration = Duration::from_secs(1_767_225_600);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -59,14 +59,6 @@ fn moments_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFOTTL, TubeOptions::new(), |store, plain| {
         let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
         other.put_many((1..100).map(|n| Put::new("x").not_before(at(HOUR * n)))).unwrap();
-        plain.put("warm").unwrap();
-        let put = || _ = plain.put("x").unwrap();
-        assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
-        let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
-        let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let relaxed = store.create_tube("relaxed", FIFOTTL, relaxed).unwrap();
-        let cycle = allocations_of_a_cycle(store, &relaxed);
-        assert!(cycle <= 5, "{cycle} allocations per cycle");
+        assert_plain_costs(store, plain);
     });
 }

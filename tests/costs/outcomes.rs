@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{Claim, Durability, FIFO, Failure, Keep, ManualClock, Store, TubeOptions};
 
-use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
+use crate::{allocations, assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
 type End = fn(Claim) -> tubewell::Result<tubewell::Receipt>;
 
@@ -132,17 +132,6 @@ fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {
         let mut wait = std::pin::pin!(keeping.wait_done_async(100, None));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(wait.as_mut().poll(&mut context).is_pending());
-        plain.put("warm").unwrap();
-        let put = || _ = plain.put("x").unwrap();
-        assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
-        let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
-        let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-        let cycle = allocations(500, || {
-            relaxed.put(&[7; 128]).unwrap();
-            relaxed.try_take().unwrap().unwrap().ack().unwrap();
-        });
-        assert!(cycle <= 5, "{cycle} allocations per cycle");
+        assert_plain_costs(store, plain);
     });
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, FIFOTTL, Put, Store, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Put, Store, TubeOptions};
 
-use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
+use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
 /// A put has its record, its place, the header and the counts, and two rows for each parent. An ack
 /// has its record, the header and the counts; each child that it frees moves, loses its place and two
@@ -83,17 +83,6 @@ fn edges_of_another_tube_cost_a_plain_tube_nothing() {
         let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
         let parent = other.put("parent").unwrap().id;
         other.put_many((0..100).map(|_| Put::new("x").after(&other, [parent]))).unwrap();
-        plain.put("warm").unwrap();
-        let put = || _ = plain.put("x").unwrap();
-        assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
-        let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
-        let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-        let cycle = allocations(500, || {
-            relaxed.put(&[7; 128]).unwrap();
-            relaxed.try_take().unwrap().unwrap().ack().unwrap();
-        });
-        assert!(cycle <= 5, "{cycle} allocations per cycle");
+        assert_plain_costs(store, plain);
     });
 }

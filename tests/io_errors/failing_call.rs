@@ -64,6 +64,15 @@ impl<'a, C: Clone + Debug + PartialEq> FailingCall<'a, C> {
         &self.after[0]
     }
 
+    /// The contents after a call that succeeds, and its chores.
+    pub fn after_chores(&self) -> C {
+        let clock = ManualClock::new();
+        let store = open(&self.disk.after_power_cut(), &clock);
+        (self.call)(&store).unwrap();
+        clock.advance(Duration::ZERO);
+        (self.contents)(&store)
+    }
+
     /// Makes the call while calls of the disk fail, makes it again if it was refused, and closes the
     /// store. Returns whether a call of the disk has failed.
     pub fn fails(&self, plan: Plan) -> bool {

@@ -11,10 +11,10 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::failing_call::{FailingCall, fail_with_all_faults, fail_with_sampled_faults};
+use crate::failing_call::{fail_with_all_faults, fail_with_sampled_faults};
 use crate::sampled;
 use crate::support::{NEVER, RETRY_TIME, open};
-use crate::two_tubes::{Call, TUBES, contents};
+use crate::two_tubes::{Call, TUBES, for_each};
 
 const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
 
@@ -147,37 +147,17 @@ fn fail_each(
     disk: impl Fn(Durability) -> Arc<Disk>,
 ) -> usize {
     let mut runs = 0;
-    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
-        let disk = disk(durability);
-        for (name, call) in calls {
-            let call = |store: &Store| {
-                let [work, next] = TUBES.map(|name| store.tube(name).unwrap());
-                call(&work, &next)
-            };
-            let after_chores = contents_after_chores(&disk, &call);
-            let is_flushed = durability == Durability::Flush;
-            let call = FailingCall::new(&disk, &call, &contents, is_flushed)
-                .or_after(after_chores.clone());
-            fail_with_sampled_faults(name, read_step, &mut runs, |plan| {
-                let mut resumed = call.resume(plan);
-                resumed.repeat_if_refused();
-                resumed.do_chores(&after_chores);
-                resumed.close()
-            });
-        }
-    }
+    for_each(calls, disk, |name, call| {
+        let after_chores = call.after_chores();
+        let call = call.or_after(after_chores.clone());
+        fail_with_sampled_faults(name, read_step, &mut runs, |plan| {
+            let mut resumed = call.resume(plan);
+            resumed.repeat_if_refused();
+            resumed.do_chores(&after_chores);
+            resumed.close()
+        });
+    });
     runs
-}
-
-fn contents_after_chores(
-    disk: &Arc<Disk>,
-    call: &dyn Fn(&Store) -> Result<()>,
-) -> [crate::two_tubes::Contents; 2] {
-    let clock = ManualClock::new();
-    let store = open(&disk.after_power_cut(), &clock);
-    call(&store).unwrap();
-    clock.advance(Duration::ZERO);
-    contents(&store)
 }
 
 #[test]

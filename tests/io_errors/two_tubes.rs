@@ -30,6 +30,18 @@ const STATES: [State; 5] =
 /// number of runs.
 pub fn fail_each(calls: &[(&str, Call)], disk: impl Fn(Durability) -> Arc<Disk>) -> usize {
     let mut runs = 0;
+    for_each(calls, disk, |name, call| {
+        fail_with_sampled_faults(name, sampled(5), &mut runs, |plan| call.fails(plan));
+    });
+    runs
+}
+
+/// Passes on each of the calls, once for each durability. `disk` makes the disk of a closed store.
+pub fn for_each(
+    calls: &[(&str, Call)],
+    disk: impl Fn(Durability) -> Arc<Disk>,
+    mut pass_on: impl FnMut(&str, FailingCall<'_, [Contents; 2]>),
+) {
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, call) in calls {
@@ -38,15 +50,13 @@ pub fn fail_each(calls: &[(&str, Call)], disk: impl Fn(Durability) -> Arc<Disk>)
                 call(&work, &next)
             };
             let is_flushed = durability == Durability::Flush;
-            let call = FailingCall::new(&disk, &call, &contents, is_flushed);
-            fail_with_sampled_faults(name, sampled(5), &mut runs, |plan| call.fails(plan));
+            pass_on(name, FailingCall::new(&disk, &call, &contents, is_flushed));
         }
     }
-    runs
 }
 
 /// Every task is found by its key too.
-pub fn contents(store: &Store) -> [Contents; 2] {
+fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
         let tube = store.tube(name).unwrap();

@@ -75,6 +75,7 @@ mod move_all;
 mod moves;
 mod not_before;
 mod not_before_at_random;
+mod not_before_clocks;
 mod order;
 mod outages;
 mod outcomes;

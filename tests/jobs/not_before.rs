@@ -2,41 +2,38 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, ManualClock, OnKey, Put, State,
-    Store, TubeOptions, UTUBETTL, Update, WhenFull,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, OnKey, Put, State, TubeOptions,
+    UTUBETTL, Update, WhenFull,
 };
 
-use crate::blocking_disk::Disk;
-use crate::executor::with_timeout;
-use crate::files::{create, create_with, draft};
+use crate::files::{create, draft};
 use crate::support::*;
 
 /// What the wall clock shows when a test begins.
-const START: Duration = secs(1_767_225_600);
-const MICRO: Duration = Duration::from_micros(1);
-const HOUR: Duration = secs(3600);
+pub const START: Duration = secs(1_767_225_600);
+pub const MICRO: Duration = Duration::from_micros(1);
+pub const HOUR: Duration = secs(3600);
 
 /// The moment at which the wall clock shows this much more than at the beginning.
-fn at(since: Duration) -> SystemTime {
+pub fn at(since: Duration) -> SystemTime {
     UNIX_EPOCH + START + since
 }
 
 impl Case {
     /// Sets the wall clock to this much after its beginning. The store notices at once.
-    fn set_wall(&self, since: Duration) {
+    pub fn set_wall(&self, since: Duration) {
         self.clock.set_wall(START + since);
         self.advance(0);
     }
 
-    fn put_at(&self, since: Duration) -> u64 {
+    pub fn put_at(&self, since: Duration) -> u64 {
         self.add(self.draft("x").not_before(at(since)))
     }
 
-    fn waits(&self, id: u64) -> bool {
+    pub fn waits(&self, id: u64) -> bool {
         self.state(id) == Some(State::Delayed)
     }
 }
@@ -121,94 +118,6 @@ fn moment_is_refused_by_drivers_without_times() {
 }
 
 #[test]
-fn task_follows_a_wall_clock_that_is_set() {
-    for_each_driver(TIMED, |case| {
-        let delayed = case.add(case.draft("delayed").delay(HOUR));
-        let id = case.put_at(HOUR);
-        case.set_wall(HOUR - MICRO);
-        assert_eq!(case.info(id).due_in, Some(MICRO));
-        assert!(case.waits(id));
-        case.clock.advance(MICRO);
-        assert_eq!(case.state(id), Some(State::Ready));
-        assert!(case.waits(delayed));
-
-        // Set forward past the moment, and back.
-        let [forward, back] = [case.put_at(2 * HOUR), case.put_at(3 * HOUR)];
-        case.set_wall(2 * HOUR);
-        assert_eq!(case.state(forward), Some(State::Ready));
-        case.set_wall(secs(0));
-        assert_eq!(case.state(forward), Some(State::Ready), "a ready task stays ready");
-        case.clock.advance(3 * HOUR - MICRO);
-        assert!(case.waits(back));
-        case.clock.advance(MICRO);
-        assert_eq!(case.state(back), Some(State::Ready));
-        assert_eq!(case.tasks(), counts([("ready", 4), ("total", 4)]));
-    });
-}
-
-/// The sweeper has not noticed it yet.
-#[test]
-fn take_follows_a_wall_clock_that_was_set() {
-    for_each_driver(TIMED, |case| {
-        let id = case.put_at(HOUR);
-        assert_eq!(case.take(), None);
-        case.clock.set_wall(START + HOUR);
-        assert_eq!(case.take(), Some(id));
-        // By its id, too.
-        let other = case.put_at(2 * HOUR);
-        case.clock.set_wall(START + 2 * HOUR);
-        case.tube.claim(other).unwrap().ack().unwrap();
-    });
-}
-
-#[test]
-fn task_is_ready_after_a_suspend_past_its_moment() {
-    for_each_driver(TIMED, |case| {
-        let id = case.put_at(HOUR);
-        case.clock.suspend(HOUR - MICRO);
-        assert!(case.waits(id));
-        case.clock.suspend(MICRO);
-        assert_eq!(case.take(), Some(id));
-    });
-}
-
-#[test]
-fn moment_outlives_a_restart_and_a_clock_that_is_set_meanwhile() {
-    for driver in TIMED {
-        let file = StoreFile::new();
-        let (mut store, tube) = create(&file, driver);
-        let id = tube.put(draft(driver, "x").not_before(at(5 * HOUR))).unwrap().id;
-        drop(tube);
-        // Set forward, far back, and forward to the moment.
-        for wall in [START + 4 * HOUR, Duration::ZERO, START + 5 * HOUR - MICRO] {
-            assert_sound(&store);
-            store.close().unwrap();
-            file.clock.set_wall(wall);
-            store = file.open();
-            file.clock.advance(ZERO);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(State::Delayed));
-        }
-        file.clock.advance(MICRO);
-        assert_eq!(take(&store.tube("case").unwrap()), Some(id));
-        assert_sound(&store);
-    }
-}
-
-#[test]
-fn wall_clock_that_is_not_trusted_is_not_followed() {
-    const YEAR: Duration = secs(365 * 86_400);
-    for_each_driver(TIMED, |case| {
-        let id = case.put_at(HOUR);
-        case.set_wall(2 * YEAR);
-        assert!(case.waits(id));
-        case.clock.advance(HOUR - MICRO);
-        assert!(case.waits(id));
-        case.clock.advance(MICRO);
-        assert_eq!(case.take(), Some(id), "the time that was trusted goes on");
-    });
-}
-
-#[test]
 fn moment_that_never_comes_delays_without_an_end() {
     for_each_driver(TIMED, |case| {
         let Some(end) = UNIX_EPOCH.checked_add(Duration::from_micros(u64::MAX)) else { return };
@@ -289,24 +198,6 @@ fn ttl_counts_from_the_moment() {
 }
 
 #[test]
-fn ttl_elapses_while_the_store_is_closed() {
-    for driver in TIMED {
-        let file = StoreFile::new();
-        let (store, tube) = create(&file, driver);
-        let put = |ttl| draft(driver, "x").not_before(at(HOUR)).ttl(ttl);
-        let [short, long] = [put(HOUR), put(3 * HOUR)].map(|put| tube.put(put).unwrap().id);
-        drop(tube);
-        let store = file.reopen_after(store, 2 * HOUR);
-        store.catch_up().unwrap();
-        let tube = store.tube("case").unwrap();
-        assert_eq!(state(&tube, short), None);
-        assert_eq!(tube.peek(long).unwrap().info.ttl_left, Some(2 * HOUR));
-        assert_eq!(take(&tube), Some(long));
-        assert_sound(&store);
-    }
-}
-
-#[test]
 fn buried_task_that_is_kicked_waits_for_its_moment() {
     for_each_driver(TIMED, |case| {
         let ids = [(); 4].map(|()| case.add(case.draft("x").ttl(HOUR).not_before(at(secs(9)))));
@@ -367,33 +258,6 @@ fn task_that_is_given_back_waits_for_its_moment() {
         case.set_wall(secs(9));
         assert_eq!(case.take_all(), [expires, revoked]);
     });
-}
-
-#[test]
-fn claim_that_ends_with_its_store_leaves_the_task_to_its_moment() {
-    for driver in TIMED {
-        for limit in [None, Some(3)] {
-            let file = StoreFile::new();
-            let mut options = TubeOptions::new();
-            if let Some(limit) = limit {
-                options = options.max_attempts(limit);
-            }
-            let (store, tube) = create_with(&file, driver, options);
-            let id = tube.put(draft(driver, "x").not_before(at(ZERO))).unwrap().id;
-            assert_eq!(take(&tube), Some(id));
-            let (killed, copy) = crate::files::after_a_kill(&file);
-            copy.close().unwrap();
-            file.clock.set_wall(START - HOUR);
-            let copy = tubewell::Store::options().clock(&file.clock).open(killed.path()).unwrap();
-            assert_sound(&copy);
-            drop(tube);
-            let store = file.reopen(store);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(State::Delayed));
-            file.clock.advance(HOUR);
-            assert_eq!(take(&store.tube("case").unwrap()), Some(id));
-            assert_sound(&store);
-        }
-    }
 }
 
 #[test]
@@ -598,25 +462,4 @@ fn moments_and_delays_of_many_tasks_come_at_their_own_times() {
         assert_eq!((tasks.ready, tasks.delayed), (n, 500 - n));
     }
     assert_sound(&store);
-}
-
-#[test]
-fn moment_that_comes_during_an_outage_is_kept_after_it() {
-    with_timeout(|| {
-        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
-        let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
-        let puts = [secs(5), secs(9), HOUR].map(|since| Put::new("x").not_before(at(since)));
-        tube.put_many(puts).unwrap();
-        disk.fail_flushes(true);
-        let unknown = tube.put("unknown");
-        assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
-        clock.advance(secs(6));
-        assert_eq!(store.statistics()["case"].tasks.delayed, 3, "nothing is decided");
-        disk.fail_flushes(false);
-        clock.advance(secs(60));
-        let states = [0, 1, 2].map(|id| state(&tube, id).unwrap());
-        assert_eq!(states, [State::Ready, State::Ready, State::Delayed]);
-        assert_sound(&store);
-    });
 }

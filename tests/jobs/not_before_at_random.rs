@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tubewell::{Put, State, Store, Tube, Update};
 
 use crate::files::create;
+use crate::not_before::START;
 use crate::rng::Rng;
 use crate::support::*;
 
 const SEEDS: u64 = 8;
 const STEPS: usize = 300;
-const START: Duration = secs(1_767_225_600);
 
 /// What a task is expected to be.
 #[derive(Clone, Debug)]

@@ -9,8 +9,10 @@ fn after(case: &Case, parents: &[u64]) -> Put {
     case.draft("child").after(&case.tube, parents.iter().copied())
 }
 
-fn ack(case: &Case, id: u64) {
-    case.tube.claim(id).unwrap().ack().unwrap();
+impl Case {
+    pub fn ack(&self, id: u64) {
+        self.tube.claim(id).unwrap().ack().unwrap();
+    }
 }
 
 /// Q007 Q062 Q090 Q097 Q111 Q133
@@ -77,7 +79,7 @@ fn delay_begins_with_the_put_and_is_a_gate_besides_the_parents() {
         assert_eq!([late, early].map(|id| case.state(id)), [Some(State::Blocked); 2]);
         case.advance(2000);
         assert_eq!([late, early].map(|id| case.state(id)), [Some(State::Blocked); 2]);
-        ack(case, parent);
+        case.ack(parent);
         let states = [late, early].map(|id| case.state(id).unwrap());
         assert_eq!(states, [State::Delayed, State::Ready]);
         assert_eq!(case.info(late).due_in, Some(secs(998)));
@@ -113,7 +115,7 @@ fn put_after_an_unknown_task_is_refused() {
 fn put_after_tasks_that_are_over_is_ready() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        ack(case, 0);
+        case.ack(0);
         case.tube.delete(1).unwrap();
         let receipt = case.tube.put(after(case, &[0, 1])).unwrap();
         assert_eq!((receipt.state, case.take()), (State::Ready, Some(receipt.id)));
@@ -121,7 +123,7 @@ fn put_after_tasks_that_are_over_is_ready() {
     let kept = TubeOptions::new().keep_done(tubewell::Keep::new());
     for_each_driver_with(ALL, kept, |case| {
         case.put_all([0]);
-        ack(case, 0);
+        case.ack(0);
         assert_eq!(case.tube.put(after(case, &[0])).unwrap().state, State::Ready);
     });
 }
@@ -139,7 +141,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
             assert_eq!(case.state(child), Some(State::Blocked));
             assert_sound(&case.store);
             if done % 2 == 0 {
-                ack(case, *parent);
+                case.ack(*parent);
             } else {
                 case.tube.remove_parents(child, Some(&[*parent, 77])).unwrap();
             }
@@ -197,7 +199,7 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
         case.put_all([0, 1, 2, 3]);
         keep(case.tube.claim(1).unwrap());
         case.tube.bury(2).unwrap();
-        ack(case, 3);
+        case.ack(3);
         for (id, state) in [(1, State::Taken), (2, State::Buried), (3, State::Done)] {
             let refused = case.tube.add_parents(id, &case.tube, &[0]).unwrap_err();
             assert!(matches!(refused, Error::NotReady { state: was, .. } if was == state));
@@ -316,7 +318,7 @@ fn put_many_finds_parents_within_the_call_only_if_they_come_first() {
         let states: Vec<State> =
             case.tube.put_many(put).unwrap().iter().map(|receipt| receipt.state).collect();
         assert_eq!(states, [State::Ready, State::Blocked]);
-        ack(case, first);
+        case.ack(first);
         assert_eq!(case.take(), Some(first + 1));
     });
 }
@@ -351,7 +353,7 @@ fn buried_task_keeps_its_parents_and_is_blocked_again_by_a_kick() {
         let child = case.add(after(case, &[0, 1]));
         assert_eq!(case.tube.bury(child).unwrap().state, State::Buried);
         assert_eq!(case.info(child).open_parents, 2);
-        ack(case, 0);
+        case.ack(0);
         assert_eq!((case.info(child).open_parents, case.state(child)), (1, Some(State::Buried)));
         assert_eq!(case.tube.kick_task(child).unwrap().state, State::Blocked);
         case.tube.bury(child).unwrap();
@@ -386,7 +388,7 @@ fn tube_with_a_blocked_task_is_not_drained() {
         let child = case.add(case.draft("child").after(&elsewhere, [parent]));
         assert_eq!(case.tube.wait_drained(ZERO), Ok(false));
         elsewhere.try_take().unwrap().unwrap().ack().unwrap();
-        ack(case, child);
+        case.ack(child);
         assert_eq!(case.tube.wait_drained(ZERO), Ok(true));
     });
 }

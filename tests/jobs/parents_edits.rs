@@ -14,10 +14,6 @@ fn child_of(case: &Case, parent: u64) -> u64 {
     case.add(case.draft("child").after(&case.tube, [parent]))
 }
 
-fn ack(tube: &Tube, id: u64) {
-    tube.claim(id).unwrap().ack().unwrap();
-}
-
 /// Q073
 #[test]
 fn task_that_advances_keeps_its_children() {
@@ -31,7 +27,7 @@ fn task_that_advances_keeps_its_children() {
         assert_eq!(other.children(parent), Ok(vec![child]));
         // A child that is put afterwards finds it, whichever tube is named.
         let late = child_of(case, parent);
-        ack(&other, parent);
+        other.claim(parent).unwrap().ack().unwrap();
         assert_eq!(case.take_all(), [child, late]);
     });
 }
@@ -246,7 +242,7 @@ fn blocked_task_is_updated_and_stays_blocked() {
         assert_eq!(case.tube.set_priority(child, 8).unwrap().state, State::Blocked);
         assert_eq!(case.tube.parents(child), Ok(vec![parent]));
         case.advance(5000);
-        ack(&case.tube, parent);
+        case.ack(parent);
         assert_eq!(case.state(child), Some(State::Delayed));
         case.advance(5000);
         let claim = case.tube.claim(child).unwrap();
@@ -277,9 +273,9 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         assert_sound(&case.store);
         let cycle = other.requeue("c", task().after(&case.tube, [grandchild]));
         assert_eq!(cycle, Err(Error::Cycle { id: child }));
-        ack(&case.tube, 0);
+        case.ack(0);
         assert_eq!(state_of(&other, child), State::Blocked);
-        ack(&case.tube, 1);
+        case.ack(1);
         assert_eq!(take(&other), Some(child));
         other.ack(child).unwrap();
         assert_eq!(case.take(), Some(grandchild));
@@ -322,8 +318,8 @@ fn task_waits_for_the_task_with_a_key() {
         let put = case.draft("child").after_key("a").after(&case.tube, [other, parent]);
         let child = case.add(put.on_parent(OnParent::Bury));
         assert_eq!(case.tube.parents(child), Ok(vec![parent, other]));
-        ack(&case.tube, other);
-        ack(&case.tube, parent);
+        case.ack(other);
+        case.ack(parent);
         assert_eq!(case.state(child), Some(State::Ready));
         // Done and kept.
         assert_eq!(case.tube.put(Put::new("x").after_key("a")).unwrap().state, State::Ready);

@@ -22,10 +22,6 @@ fn settle(case: &Case) {
     assert_sound(&case.store);
 }
 
-fn ack(case: &Case, id: u64) {
-    case.tube.claim(id).unwrap().ack().unwrap();
-}
-
 /// Q093 Q095
 #[test]
 fn delete_of_a_task_that_others_wait_for_is_refused() {
@@ -123,9 +119,9 @@ fn children_of_an_expired_parent_follow_their_rules() {
             // The other parent is still there.
             assert_eq!(case.tube.kick_task(both).unwrap().state, State::Blocked);
             assert_eq!(case.tube.kick_task(waits).unwrap().state, State::Ready);
-            ack(case, above);
+            case.ack(above);
             for id in children {
-                ack(case, id);
+                case.ack(id);
             }
         }
     });

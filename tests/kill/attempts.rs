@@ -18,11 +18,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{
-    Backoff, Claim, Counting, Durability, FIFO, FIFOTTL, Failure, State, Store, TaskInfo, Tube,
-    TubeOptions,
-};
+use tubewell::{Backoff, Claim, Counting, FIFO, FIFOTTL, Failure, State, Store, TaskInfo, Tube};
 
+use crate::durability::options_of;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{ChildProcess, Job, ReportWriter};
@@ -35,7 +33,6 @@ const BUSY: &str = "attempts:busy";
 /// Takes one task of each tube, and waits to be killed.
 const HOLDING: &str = "attempts:holding";
 
-const HOUR: Duration = Duration::from_secs(3600);
 const MS: Duration = Duration::from_millis(1);
 /// The ready tasks of a tube.
 const TASKS: u64 = 4;
@@ -85,15 +82,8 @@ pub fn run(job: &Job) {
 
 fn create_tube(store: &Store, name: &str, limit: u32) -> Tube {
     let words: Vec<&str> = name.split('/').collect();
-    let durability = match words[0] {
-        "flush" => Durability::Flush,
-        // Their later flush never comes, but with that of another tube.
-        "write" => Durability::Write { flush_within: HOUR },
-        _ => Durability::Relaxed { max_delay: HOUR },
-    };
     let counting = if words[1] == "written" { Counting::Written } else { Counting::Flushed };
-    let mut options = TubeOptions::new().if_not_exists(true).durability(durability);
-    options = options.max_attempts(limit).count_takes(counting);
+    let mut options = options_of(name).max_attempts(limit).count_takes(counting);
     let with_backoff = words.get(2) == Some(&"backoff");
     if with_backoff {
         options = options.backoff(Backoff::constant(MS));

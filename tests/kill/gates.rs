@@ -11,8 +11,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, Put, Store, Tube, TubeOptions, UTUBE, WhenFull};
+use tubewell::{FIFO, Put, Store, Tube, UTUBE, WhenFull};
 
+use crate::durability::options_of;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
 use crate::values::Values;
@@ -25,15 +26,6 @@ const TUBES: [(&str, &str); 3] = [("flush", FIFO), ("write", UTUBE), ("relaxed",
 /// The least limit of each run: a tube never has as many tasks.
 const LEAST_LIMIT: u64 = 1_000_000;
 
-fn options(name: &str) -> TubeOptions {
-    TubeOptions::new().durability(match name {
-        "flush" => Durability::Flush,
-        // Its later flush never comes, but with that of another tube.
-        "write" => Durability::Write { flush_within: HOUR },
-        _ => Durability::Relaxed { max_delay: HOUR },
-    })
-}
-
 // ---- the worker
 
 /// Does the job of this process.
@@ -42,7 +34,7 @@ pub fn run(job: &Job) {
     let store = Store::open(&job.path).unwrap();
     let tubes = TUBES.map(|(name, driver)| {
         reports.write(&format!("a {name} 0"));
-        let tube = store.create_tube(name, driver, options(name).or_alter(true)).unwrap();
+        let tube = store.create_tube(name, driver, options_of(name).or_alter(true)).unwrap();
         reports.write(&format!("A {name} 0"));
         tube
     });
@@ -61,7 +53,7 @@ fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
     for n in 1.. {
         if rng.one_in(2) {
             let limit = LEAST_LIMIT * (run + 1) + n;
-            let altered = options(name).max_taken(limit);
+            let altered = options_of(name).max_taken(limit);
             reports.write(&format!("a {name} {limit}"));
             match rng.range(0..2) {
                 0 => tube.alter(altered).unwrap(),

@@ -17,11 +17,11 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, Keep, OnKey, Put, State, Store, Tube, TubeOptions, UTUBE,
-    Update, WhenFull,
+    Error, FIFO, FIFOTTL, Keep, OnKey, Put, State, Store, Tube, UTUBE, Update, WhenFull,
 };
 
 use crate::body;
+use crate::durability::options_of;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{Job, ReportWriter};
@@ -45,12 +45,7 @@ const TUBES: [(&str, &str, bool); 4] = [
 
 fn open_tubes(store: &Store) -> Vec<Tube> {
     let open = |(name, driver, keeps): (&str, &str, bool)| {
-        let durability = match name.split_once('/').unwrap().0 {
-            "flush" => Durability::Flush,
-            // Its later flush never comes, but with that of another tube.
-            _ => Durability::Write { flush_within: HOUR },
-        };
-        let options = TubeOptions::new().if_not_exists(true).durability(durability);
+        let options = options_of(name);
         let options = if keeps { options.keep_done(Keep::new().age(HOUR)) } else { options };
         // No task is refused to a claim because others of its sub-queue are taken.
         let options = if driver == UTUBE { options.sub_queue_limit(u32::MAX) } else { options };

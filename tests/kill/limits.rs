@@ -16,8 +16,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Durability, Put, Rate, State, Store, Tube, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{Put, Rate, State, Store, Tube, UTUBE, UTUBETTL};
 
+use crate::durability::options_of;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{Job, ReportWriter};
@@ -34,14 +35,10 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const LIMIT: u32 = 2;
 const TUBES: [&str; 4] = ["own/flush", "own/write", "shared/flush", "shared/write"];
 /// The tube with a rate: one task of a sub-queue in each hour.
-const RATED: &str = "rated";
+const RATED: &str = "rated/flush";
 
 fn create(store: &Store, name: &str) -> Tube {
-    let durability = match name {
-        "own/write" | "shared/write" => Durability::Write { flush_within: HOUR },
-        _ => Durability::Flush,
-    };
-    let options = TubeOptions::new().if_not_exists(true).durability(durability);
+    let options = options_of(name);
     if name == RATED {
         let options = options.sub_queue_rate(Rate::per(1, HOUR));
         return store.create_tube(name, UTUBE, options).unwrap();

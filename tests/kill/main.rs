@@ -15,6 +15,7 @@
 mod abort_points;
 mod attempts;
 mod body;
+mod durability;
 #[allow(dead_code, reason = "other test targets use the rest")]
 #[path = "../common/executor.rs"]
 mod executor;
@@ -34,6 +35,7 @@ mod values;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use expected::Expected;
@@ -99,6 +101,22 @@ fn run_rounds(test: &str, default: u64, mut round: impl FnMut(u64, u64)) -> u64 
     }
     println!("{test}: {rounds} rounds, seed {seed}");
     rounds
+}
+
+/// Runs the rounds of a test on one store, each with its generator and its number. Returns their
+/// ledger.
+fn ledger_of<L: Default>(
+    test: &str,
+    default: u64,
+    round: impl Fn(&Path, &mut Rng, u64, &mut L),
+) -> L {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = L::default();
+    run_rounds(test, default, |seed, number| {
+        round(&path, &mut Rng::for_part(seed, number), number, &mut ledger);
+    });
+    ledger
 }
 
 #[test]
@@ -180,14 +198,8 @@ fn written_changes_survive_abort_at_any_point() {
 /// I02
 #[test]
 fn attempts_are_never_fewer_than_hand_outs_of_killed_workers() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = attempts::Ledger::default();
     let test = "attempts_are_never_fewer_than_hand_outs_of_killed_workers";
-    run_rounds(test, WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        attempts::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger = ledger_of(test, WORKERS, attempts::run_round);
     println!("{}", ledger.summary());
     assert!(ledger.hand_outs() > 50, "the workers did nothing");
 }
@@ -200,13 +212,7 @@ fn task_that_kills_every_worker_is_buried_as_lost_at_its_limit() {
 
 #[test]
 fn acknowledged_results_survive_sigkill() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = outcomes::Ledger::default();
-    run_rounds("acknowledged_results_survive_sigkill", WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        outcomes::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger = ledger_of("acknowledged_results_survive_sigkill", WORKERS, outcomes::run_round);
     println!("{}", ledger.summary());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
@@ -228,13 +234,8 @@ fn answer_to_put_and_wait_is_not_taken_back_by_sigkill() {
 /// I07
 #[test]
 fn finish_is_whole_or_nothing_after_sigkill() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = movement::Ledger::default();
-    run_rounds("finish_is_whole_or_nothing_after_sigkill", WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        movement::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger =
+        ledger_of("finish_is_whole_or_nothing_after_sigkill", WORKERS, movement::run_round);
     println!("{} steps", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
@@ -242,53 +243,31 @@ fn finish_is_whole_or_nothing_after_sigkill() {
 /// I08
 #[test]
 fn tasks_wait_for_their_parents_after_sigkill() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = parents::Ledger::default();
-    run_rounds("tasks_wait_for_their_parents_after_sigkill", WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        parents::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger =
+        ledger_of("tasks_wait_for_their_parents_after_sigkill", WORKERS, parents::run_round);
     println!("{} ends", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 
 #[test]
 fn acknowledged_gates_survive_sigkill() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = gates::Ledger::default();
-    run_rounds("acknowledged_gates_survive_sigkill", KILLS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        gates::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger = ledger_of("acknowledged_gates_survive_sigkill", KILLS, gates::run_round);
     println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 
 #[test]
 fn keys_have_their_acknowledged_tasks_after_sigkill() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = keys::Ledger::default();
-    run_rounds("keys_have_their_acknowledged_tasks_after_sigkill", WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        keys::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger =
+        ledger_of("keys_have_their_acknowledged_tasks_after_sigkill", WORKERS, keys::run_round);
     println!("{}", ledger.summary());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 
 #[test]
 fn pauses_and_limits_of_sub_queues_survive_sigkill_and_claims_free_their_places() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("store.tubewell");
-    let mut ledger = limits::Ledger::default();
     let test = "pauses_and_limits_of_sub_queues_survive_sigkill_and_claims_free_their_places";
-    run_rounds(test, WORKERS, |seed, round| {
-        let mut rng = Rng::for_part(seed, round);
-        limits::run_round(&path, &mut rng, round, &mut ledger);
-    });
+    let ledger = ledger_of(test, WORKERS, limits::run_round);
     println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 20, "the workers did nothing");
 }

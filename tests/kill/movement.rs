@@ -12,13 +12,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
-use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, Finish, Put, State, Store, Tube, TubeOptions, UTUBE, WhenFull,
-};
+use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, State, Store, Tube, UTUBE, WhenFull};
 
 use crate::body;
+use crate::durability::options_of;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{Job, ReportWriter};
@@ -27,7 +25,6 @@ use crate::rng::Rng;
 /// The mode of these workers.
 pub const MODE: &str = "movement:";
 
-const HOUR: Duration = Duration::from_secs(3600);
 /// The tasks that are on their way in a line.
 const TASKS: u64 = 6;
 
@@ -47,14 +44,8 @@ struct Line {
 
 impl Line {
     fn open(store: &Store, (name, drivers): (&'static str, [&str; STEPS])) -> Line {
-        let durability = match name {
-            "flush" => Durability::Flush,
-            // Its later flush never comes, but with that of another tube.
-            _ => Durability::Write { flush_within: HOUR },
-        };
-        let options = TubeOptions::new().if_not_exists(true).durability(durability);
         let tube = |part: &str, driver| {
-            store.create_tube(&format!("{name}/{part}"), driver, options.clone()).unwrap()
+            store.create_tube(&format!("{name}/{part}"), driver, options_of(name)).unwrap()
         };
         let numbered = |part: &str| {
             let tubes = drivers.iter().enumerate();

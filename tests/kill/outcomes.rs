@@ -18,11 +18,11 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Ending, Error, FIFO, Failure, Keep, Put, Restore, State, Store, Tube, TubeOptions,
-    UTUBE, WhenFull,
+    Ending, Error, FIFO, Failure, Keep, Put, Restore, State, Store, Tube, UTUBE, WhenFull,
 };
 
 use crate::body;
+use crate::durability::options_of;
 use crate::moment::kill_at_random;
 use crate::process::{Job, ReportWriter};
 use crate::rng::Rng;
@@ -85,19 +85,11 @@ pub fn run(job: &Job) {
 }
 
 fn create_tube(store: &Store, name: &str, count: Option<u64>) -> Tube {
-    let mut words = name.split('/');
-    let durability = match words.next().unwrap() {
-        "flush" => Durability::Flush,
-        // Their later flush never comes, but with that of another tube.
-        "write" => Durability::Write { flush_within: HOUR },
-        _ => Durability::Relaxed { max_delay: HOUR },
-    };
-    let driver = if words.next() == Some("utube") { UTUBE } else { FIFO };
+    let driver = if name.split('/').nth(1) == Some("utube") { UTUBE } else { FIFO };
     // The age does not elapse, but half of the tubes have the rows of it.
     let keep = count.map_or(Keep::new(), |count| Keep::new().count(count));
     let keep = if driver == UTUBE { keep.age(HOUR) } else { keep };
-    let options = TubeOptions::new().if_not_exists(true).durability(durability).keep_done(keep);
-    store.create_tube(name, driver, options).unwrap()
+    store.create_tube(name, driver, options_of(name).keep_done(keep)).unwrap()
 }
 
 /// Takes tasks and ends them with results. Now and then it puts back done ones.

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
 
-use tubewell::{Durability, Error, FIFO, Finish, Put, State, Store, TaskInfo, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Finish, Put, State, Store, TaskInfo, Tube};
 
 use crate::abort_points::{self, AbortPoint};
 use crate::body;
+use crate::durability::options_of;
 use crate::executor::wait_until;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
@@ -29,7 +29,6 @@ use crate::rng::Rng;
 /// The mode of these workers, which a point follows at which they abort.
 pub const MODE: &str = "parents:";
 
-const HOUR: Duration = Duration::from_secs(3600);
 const THREADS: u64 = 3;
 /// A worker puts no tasks into a store with so many.
 const TASKS: u64 = 500;
@@ -50,13 +49,7 @@ const POINTS: [&str; 7] = [
 ];
 
 fn open_tubes(store: &Store) -> [Tube; 2] {
-    // The later flush of a written tube never comes, but with that of the other one.
-    let durabilities = [Durability::Flush, Durability::Write { flush_within: HOUR }];
-    ["flush", "write"].map(|name| {
-        let durability = durabilities[usize::from(name == "write")];
-        let options = TubeOptions::new().if_not_exists(true).durability(durability);
-        store.create_tube(name, FIFO, options).unwrap()
-    })
+    ["flush", "write"].map(|name| store.create_tube(name, FIFO, options_of(name)).unwrap())
 }
 
 // ---- the worker

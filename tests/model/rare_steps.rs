@@ -173,7 +173,6 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
         tube(None, None, false),
         tube(Some(1), None, true),
     ];
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     let resolve = |tube| by_id(tube, Among::Present, ById::Resolve { size: Some(3) });
     let bury = |tube| by_id(tube, Among::Present, ById::Bury);
     let bury_last = |tube| {
@@ -227,7 +226,7 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
     }
     actions.push(Action::DropTube { tube: counted });
     actions.push(Action::Reopen { closed_for: ClockMove::By(0) });
-    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+    steps_of(tubes, actions)
 }
 
 /// Updates and new priorities in every state, before and after a reopen, and deletes on a condition
@@ -238,10 +237,9 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
     let options = |keep_buried| Options { keep_done: keep, keep_buried, ..Options::default() };
     let tube = |options| Definition { driver, options, durability: None };
     let tubes = vec![tube(options(None)), tube(options(keep))];
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     let reopen = Action::Reopen { closed_for: ClockMove::By(0) };
     let mut actions = Vec::new();
-    for tube in 0..setup.tubes.len() {
+    for tube in 0..tubes.len() {
         let any = |verb| by_id(tube, Among::Present, verb);
         let update = |size, pri, delay| any(ById::Update { size, pri, delay });
         let take = Action::Take { client: 0, tube, keep: true };
@@ -295,7 +293,7 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
             }
         }
     }
-    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+    steps_of(tubes, actions)
 }
 
 /// Tasks of another store are put back in each state, and reach the ends of kept ones. Tubes refuse
@@ -347,8 +345,7 @@ fn restored(driver: Driver) -> (Setup, Vec<Step>) {
         ]);
     }
     actions.push(Action::Reopen { closed_for: ClockMove::By(AGE) });
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
-    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+    steps_of(tubes, actions)
 }
 
 /// Tasks in every state go on in another tube of the driver, and in one that is full.
@@ -360,7 +357,6 @@ fn movement(driver: Driver) -> (Setup, Vec<Step>) {
     };
     let most = Some(3).filter(|_| driver.bounded());
     let tubes = vec![tube(None), tube(None), tube(most)];
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     let take = |tube| Action::Take { client: 0, tube, keep: true };
     let move_to = |tube, to| by_id(tube, Among::Present, ById::MoveTo { to });
     let bury = |tube| by_id(tube, Among::Present, ById::Bury);
@@ -384,6 +380,12 @@ fn movement(driver: Driver) -> (Setup, Vec<Step>) {
     actions.extend((0..4).flat_map(|_| [put(0), bury(0), put(0), put_later(0)]));
     actions.extend([2, 1, 0].map(|to| Action::MoveAll { tube: 0, to }));
     actions.extend([Action::MoveAll { tube: 1, to: 0 }, Action::Kick { tube: 0, count: 9 }]);
+    steps_of(tubes, actions)
+}
+
+/// The steps with these actions. The woken take futures are polled after each.
+fn steps_of(tubes: Vec<Definition>, actions: Vec<Action>) -> (Setup, Vec<Step>) {
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -108,6 +108,13 @@ impl<'a> Playback<'a> {
     }
 }
 
+/// What a power cut at this position of the log leaves.
+pub fn crash(start: &Medium, log: &[Op], at: usize, rng: &mut Rng) -> Medium {
+    let mut playback = Playback::new(start.clone(), log, SyncMode::Reliable);
+    playback.play_to(at);
+    playback.crash(rng).0
+}
+
 fn apply(medium: &mut Medium, op: &Op) {
     match op {
         Op::Write { offset, data } => medium.write(*offset, data),

@@ -11,8 +11,8 @@ use tubewell::{
     UTUBE,
 };
 
-use crate::disk::{Disk, Medium, Op};
-use crate::images::{Playback, SyncMode};
+use crate::disk::{Disk, Medium};
+use crate::images::crash;
 use crate::rng::Rng;
 
 const CACHE: usize = 1 << 20;
@@ -205,12 +205,6 @@ fn end_all(tubes: &[Tube], clock: &ManualClock) {
     assert_eq!(contents(tubes), Contents::new());
 }
 
-fn crash(log: &[Op], at: usize, rng: &mut Rng) -> Medium {
-    let mut playback = Playback::new(Medium::default(), log, SyncMode::Reliable);
-    playback.play_to(at);
-    playback.crash(rng).0
-}
-
 /// Returns the number of images that were checked.
 fn run_seed(seed: u64) -> usize {
     let mut load = Load::begin(seed);
@@ -222,7 +216,7 @@ fn run_seed(seed: u64) -> usize {
     let mut rng = load.rng.clone();
     for _ in 0..12 {
         let at = created + rng.index(log.len() - created + 1);
-        let image = crash(&log, at, &mut rng);
+        let image = crash(&Medium::default(), &log, at, &mut rng);
         let checked = std::panic::AssertUnwindSafe(|| check(image, &load.steps, at));
         if let Err(panic) = std::panic::catch_unwind(checked) {
             eprintln!("seed {seed}");

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tubewell::redb::{ReadableTable, TableDefinition};
 use tubewell::{Durability, Error, FIFO, ManualClock, Result, State, Store, Tube, TubeOptions};
 
-use crate::disk::{Disk, Medium, Op};
-use crate::images::{Playback, SyncMode};
+use crate::disk::{Disk, Medium};
+use crate::images::crash;
 use crate::rng::Rng;
 
 /// The task that was put for each task whose work is done.
@@ -132,13 +132,6 @@ fn check(
     }
     assert!(found.is_empty(), "{found:?} at {at}");
     (store, disk)
-}
-
-/// What a power cut at this position of the log leaves.
-fn crash(start: &Medium, log: &[Op], at: usize, rng: &mut Rng) -> Medium {
-    let mut playback = Playback::new(start.clone(), log, SyncMode::Reliable);
-    playback.play_to(at);
-    playback.crash(rng).0
 }
 
 /// Returns the number of images that were checked.

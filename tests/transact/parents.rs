@@ -46,6 +46,14 @@ impl Tubes {
     fn states(&self, children: [u64; 3]) -> [State; 3] {
         children.map(|id| self.children.peek(id).unwrap().info.state)
     }
+
+    /// Takes and acks a parent that the transaction has not ended.
+    fn ack_again(&self, parent: u64, children: [u64; 3]) {
+        let claim = take(&self.work);
+        assert_eq!(claim.id(), parent);
+        claim.ack().unwrap();
+        assert_eq!(self.states(children), [State::Ready; 3]);
+    }
 }
 
 /// Runs calls while the commit of a transaction is written, which fails or succeeds.
@@ -105,6 +113,16 @@ fn take(tube: &Tube) -> Claim {
     tube.try_take().unwrap().unwrap()
 }
 
+/// Tubes with a parent that is taken. Their changes are flushed.
+fn with_taken_parent(options: TubeOptions) -> (Blocked, Tubes, Claim) {
+    let blocked = Blocked::begin();
+    let tubes = Tubes::create(&blocked.store, options);
+    tubes.work.put("parent").unwrap();
+    let claim = take(&tubes.work);
+    blocked.store.flush().unwrap();
+    (blocked, tubes, claim)
+}
+
 #[test]
 fn children_of_a_task_that_was_never_put_follow_their_rules() {
     for moves in [false, true] {
@@ -136,12 +154,8 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
     let kept = TubeOptions::new().keep_done(Keep::new().count(1));
     for options in [TubeOptions::new(), kept] {
         for fails in [false, true] {
-            let blocked = Blocked::begin();
-            let tubes = Tubes::create(&blocked.store, options.clone());
-            tubes.work.put("parent").unwrap();
-            let claim = take(&tubes.work);
+            let (blocked, tubes, claim) = with_taken_parent(options.clone());
             let parent = claim.id();
-            blocked.store.flush().unwrap();
             let calls = |tx: &Transaction<'_>| tx.ack(&claim);
             let (children, added) = beside_commit(&blocked, fails, calls, || {
                 let children = tubes.put_children(parent);
@@ -155,10 +169,7 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
             assert_eq!(tubes.children.peek(added).unwrap().info.state, state);
             if fails {
                 assert_eq!(tubes.work.children(parent).unwrap().len(), 4);
-                let again = take(&tubes.work);
-                assert_eq!(again.id(), parent);
-                again.ack().unwrap();
-                assert_eq!(tubes.states(children), [State::Ready; 3]);
+                tubes.ack_again(parent, children);
             }
             drop(claim);
             assert_all_can_end(blocked, tubes);
@@ -169,12 +180,8 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
 #[test]
 fn children_of_an_acked_task_follow_their_rules_if_its_tube_was_truncated() {
     for fails in [false, true] {
-        let blocked = Blocked::begin();
-        let tubes = Tubes::create(&blocked.store, TubeOptions::new());
-        tubes.work.put("parent").unwrap();
-        let claim = take(&tubes.work);
+        let (blocked, tubes, claim) = with_taken_parent(TubeOptions::new());
         let parent = claim.id();
-        blocked.store.flush().unwrap();
         let calls = |tx: &Transaction<'_>| tx.ack(&claim);
         let children = beside_commit(&blocked, fails, calls, || {
             let children = tubes.put_children(parent);
@@ -204,12 +211,8 @@ fn children_of_a_released_task_wait_for_it() {
         },
     ];
     for beside in besides {
-        let blocked = Blocked::begin();
-        let tubes = Tubes::create(&blocked.store, TubeOptions::new());
-        tubes.work.put("parent").unwrap();
-        let claim = take(&tubes.work);
+        let (blocked, tubes, claim) = with_taken_parent(TubeOptions::new());
         let parent = claim.id();
-        blocked.store.flush().unwrap();
         let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
@@ -218,10 +221,7 @@ fn children_of_a_released_task_wait_for_it() {
         });
         assert_eq!(tubes.states(children), [State::Blocked; 3]);
         assert_eq!(tubes.work.children(parent).unwrap(), children);
-        let again = take(&tubes.work);
-        assert_eq!(again.id(), parent);
-        again.ack().unwrap();
-        assert_eq!(tubes.states(children), [State::Ready; 3]);
+        tubes.ack_again(parent, children);
         drop(claim);
         assert_all_can_end(blocked, tubes);
     }
@@ -231,12 +231,8 @@ fn children_of_a_released_task_wait_for_it() {
 fn task_that_was_resolved_above_a_failed_release_stays_done() {
     let kept = TubeOptions::new().keep_done(Keep::new().count(1));
     for options in [TubeOptions::new(), kept] {
-        let blocked = Blocked::begin();
-        let tubes = Tubes::create(&blocked.store, options);
-        tubes.work.put("parent").unwrap();
-        let claim = take(&tubes.work);
+        let (blocked, tubes, claim) = with_taken_parent(options);
         let parent = claim.id();
-        blocked.store.flush().unwrap();
         let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, run};
+use crate::support::{Sandbox, columns_of, run};
 
 /// A store with the tube `sums` of these options, and these tasks.
 fn sums(options: &str, tasks: &[&str]) -> Sandbox {
@@ -175,8 +175,7 @@ fn done_tasks_are_listed_and_counted_apart_from_the_others() {
     let record = sandbox.json("peek sums 2").remove(0);
     assert!((600_000.0..=604_800.0).contains(&record["ttl_left"].as_f64().unwrap()), "{record}");
     let stats = sandbox.ok("stats sums");
-    let columns: Vec<Vec<&str>> =
-        stats.lines().map(|line| line.split_whitespace().collect()).collect();
+    let columns = columns_of(&stats);
     assert_eq!(
         columns[0],
         ["TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "TOTAL", "KEPT"]

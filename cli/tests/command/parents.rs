@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, columns_of};
 
 /// The tubes `mail`, with tasks, and `other`.
 fn with_tubes(tasks: &[&str]) -> Sandbox {
@@ -159,15 +159,13 @@ fn stats_list_and_peek_show_blocked_tasks() {
     let sandbox = with_tubes(&["a", "b", "c"]);
     sandbox.ok("add-parents mail 2 0 1");
     let stats = sandbox.ok("stats mail");
-    let columns: Vec<Vec<&str>> =
-        stats.lines().map(|line| line.split_whitespace().collect()).collect();
+    let columns = columns_of(&stats);
     let head = ["TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "TOTAL", "KEPT"];
     assert_eq!(columns[0], head);
     assert_eq!(columns[1], ["mail", "2", "0", "0", "1", "0", "3", "0"]);
     assert_eq!(sandbox.json("stats mail")[0]["blocked"], 1);
     let table = sandbox.ok("list mail");
-    let columns: Vec<Vec<&str>> =
-        table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let columns = columns_of(&table);
     assert_eq!(columns[0][4..6], ["ATTEMPTS", "PARENTS"]);
     assert_eq!((columns[1][5], columns[3][1], columns[3][5]), ("-", "blocked", "2"));
     let listed = sandbox.json("list mail --state blocked");

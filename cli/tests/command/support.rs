@@ -204,6 +204,11 @@ fn program() -> Command {
     env
 }
 
+/// The words of each line of a table.
+pub fn columns_of(table: &str) -> Vec<Vec<&str>> {
+    table.lines().map(|line| line.split_whitespace().collect()).collect()
+}
+
 /// Runs a command to its end.
 pub fn run(mut command: Command, input: &[u8]) -> Ended {
     let mut child = command

@@ -1,8 +1,46 @@
-//! Rows in memory, for the tests of the drivers.
+//! Rows in memory, and ledgers and headers, for the tests of the drivers.
 
 use std::collections::BTreeMap;
 
-use tubewell_drivers::{Reads, RecordError, Row, Rows, Table, Value};
+use tubewell_drivers::{
+    Counts, HeadCache, Header, Ledger, NEVER, Reads, RecordError, Row, Rows, Table, Value,
+};
+
+/// The header of a task with an empty body, and neither times nor a sub-queue.
+pub fn plain_header() -> Header {
+    Header {
+        pri: 0,
+        order: 0,
+        created: 1,
+        expires_at: NEVER,
+        ttr: NEVER,
+        ready_at: 0,
+        takes: 0,
+        size: 0,
+        body_checksum: None,
+        sub: "".into(),
+        more: None,
+    }
+}
+
+/// The ledger of a tube, for one call.
+pub fn ledger<'a, R: Rows>(
+    rows: &'a mut R,
+    (space, sub_queued): (u32, bool),
+    counts: &'a mut Counts,
+    head_cache: &'a mut HeadCache,
+) -> Ledger<'a, R> {
+    Ledger {
+        rows,
+        space,
+        sub_queued,
+        counts,
+        head_cache,
+        earliest_due: NEVER,
+        earliest_moment: NEVER,
+        edge_changes: Vec::new(),
+    }
+}
 
 /// All rows by table and key. Panics at an insert over a row, and at a removal of no row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use tubewell_drivers::{
     Rows, Shelf, Table, TubeTotals, Value, index_rows, keys, verify_rows,
 };
 
-use crate::common::Memory;
+use crate::common::{Memory, ledger, plain_header};
 
 pub const SPACE: u32 = 7;
 const INDEXES: [Table; 3] = [Table::Places, Table::Dues, Table::Index];
@@ -139,16 +139,7 @@ impl Tube {
     }
 
     pub fn ledger_of(&mut self, space: u32) -> Ledger<'_, Edited> {
-        Ledger {
-            rows: &mut self.rows,
-            space,
-            sub_queued: self.sub_queued,
-            counts: &mut self.counts,
-            head_cache: &mut self.head_cache,
-            earliest_due: NEVER,
-            earliest_moment: NEVER,
-            edge_changes: Vec::new(),
-        }
+        ledger(&mut self.rows, (space, self.sub_queued), &mut self.counts, &mut self.head_cache)
     }
 
     /// Makes a change. Its reads fail after this number of reads, if there is one. Returns the
@@ -344,19 +335,7 @@ fn ended(header: &Header) -> u64 {
 
 /// The header of a task with this key.
 pub fn keyed(key: &str) -> Header {
-    let mut header = Header {
-        pri: 0,
-        order: 0,
-        created: 1,
-        expires_at: NEVER,
-        ttr: NEVER,
-        ready_at: 500,
-        takes: 0,
-        size: 0,
-        body_checksum: None,
-        sub: "".into(),
-        more: None,
-    };
+    let mut header = Header { ready_at: 500, ..plain_header() };
     header.edit_more(|more| more.key = Some(key.into()));
     header
 }
@@ -382,17 +361,14 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         |(shelf, (order, sub, expires_at, ready_at, more, end, (until, moment), (size, key)))| {
             let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
             let mut header = Header {
-                pri: 0,
                 order,
-                created: 1,
                 expires_at,
-                ttr: NEVER,
                 ready_at,
                 takes,
                 size: size as u64,
                 body_checksum: body.checksum(),
                 sub: sub.into(),
-                more: None,
+                ..plain_header()
             };
             header.edit_more(|more| {
                 (more.forgiven, more.notes) = (takes, notes);

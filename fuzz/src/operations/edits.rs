@@ -4,7 +4,7 @@ use arbitrary::Result;
 
 use super::{SIZES, Source};
 use crate::model::reference::State;
-use crate::model::steps::{Action, Among, ById, CLIENTS, Pick};
+use crate::model::steps::{Action, Among, ById, CLIENTS};
 
 impl Source<'_> {
     pub(super) fn edit(&mut self, tubes: usize) -> Result<Action> {
@@ -28,7 +28,7 @@ impl Source<'_> {
                 let among = *self.0.choose(&[Among::Present, Among::Parked, Among::Kept])?;
                 Action::ById {
                     client: self.below(CLIENTS)?,
-                    pick: Pick { tube: self.below(tubes)?, among, index: self.choice()? },
+                    pick: self.pick_of(tubes, among)?,
                     verb: self.edit_of_task()?,
                     deferred: self.once_in(4)?,
                 }

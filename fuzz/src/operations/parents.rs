@@ -5,7 +5,7 @@ use arbitrary::Result;
 use super::{NEVER, Source};
 use crate::model::reference::{OnKey, OnParent};
 use crate::model::steps::{
-    Action, AfterTemplate, Among, ByClaim, ById, CLIENTS, Choice, KEYS, Pick, TaskTemplate,
+    Action, AfterTemplate, Among, ByClaim, ById, CLIENTS, Choice, Pick, TaskTemplate,
 };
 
 /// How many dues the sweeper handles in one step.
@@ -88,7 +88,7 @@ impl Source<'_> {
     /// A task that waits for others, or that others wait for.
     fn family(&mut self, tubes: usize) -> Result<Pick> {
         let among = *self.0.choose(&[Among::Children, Among::Parents, Among::Present])?;
-        Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
+        self.pick_of(tubes, among)
     }
 
     fn parent(&mut self, tubes: usize) -> Result<Pick> {
@@ -98,11 +98,10 @@ impl Source<'_> {
 
     fn child(&mut self, tubes: usize) -> Result<TaskTemplate> {
         let parents = (0..self.below(3)?).map(|_| self.parent(tubes)).collect::<Result<_>>()?;
-        let key = |it: &mut Self| Ok((*it.0.choose(&KEYS)?).to_owned());
         let rules = [OnParent::Wait, OnParent::Release, OnParent::Bury];
         let on_parent = *self.0.choose(&rules)?;
-        let after = AfterTemplate { parents, key: self.maybe(8, key)?, on_parent };
-        let key = self.maybe(3, key)?;
+        let after = AfterTemplate { parents, key: self.maybe(8, Self::key)?, on_parent };
+        let key = self.maybe(3, Self::key)?;
         let on_key =
             *self.0.choose(&[OnKey::Replace, OnKey::Replace, OnKey::Keep, OnKey::Reject])?;
         Ok(TaskTemplate { key, on_key, after, ..self.task_template()? })

@@ -2,9 +2,9 @@
 
 use super::super::reference::{Driver, Keep, NEVER, OnKey, Options};
 use super::super::steps::{
-    Action, Among, ByClaim, ById, Definition, KEYS, Setup, Step, TaskTemplate, Workload,
+    Action, Among, ByClaim, ById, Definition, KEYS, Setup, Step, TaskTemplate,
 };
-use super::{by_claim, by_id};
+use super::{by_claim, by_id, steps_of};
 
 /// Steps to a replacement of a task in each state, with a delay and without.
 pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
@@ -13,7 +13,6 @@ pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
     let temporary = Options { temporary: true, ..options.clone() };
     let tubes = [options.clone(), temporary, options];
     let tubes = tubes.map(|options| Definition { driver, options, durability: None }).to_vec();
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     let put = |tube, delay, on_key| {
         let key = Some(KEYS[0].to_owned());
         let template = TaskTemplate { delay, key, on_key, ..TaskTemplate::default() };
@@ -41,5 +40,5 @@ pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
             actions.push(Action::Truncate { tube: to });
         }
     }
-    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+    steps_of(tubes, actions)
 }

@@ -3,9 +3,9 @@
 use super::super::reference::{Driver, Keep, Micros, NEVER, OnKey, OnParent, Options};
 use super::super::steps::{
     Action, AfterTemplate, Among, ByClaim, ById, Choice, ClockMove, Definition, KEYS, Pick,
-    RestoredTemplate, Setup, StateTemplate, Step, TaskTemplate, Workload,
+    RestoredTemplate, Setup, StateTemplate, Step, TaskTemplate,
 };
-use super::{by_claim, by_id, put, put_later};
+use super::{by_claim, by_id, put, put_later, steps_of};
 
 /// The tubes of the parents and of the children.
 const ABOVE: usize = 1;
@@ -259,8 +259,7 @@ fn crowds(driver: Driver) -> (Setup, Vec<Step>) {
 
 fn run(driver: Driver, tubes: [Options; 4], actions: Vec<Action>) -> (Setup, Vec<Step>) {
     let tubes = tubes.map(|options| Definition { driver, options, durability: None }).to_vec();
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
-    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+    steps_of(tubes, actions)
 }
 
 fn first(tube: usize) -> Pick {
