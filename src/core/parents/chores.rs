@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
-use crate::core::state::{Chore, Core, FILE, FORMAT, ParentEnd};
+use crate::core::state::{Chore, Core, FILE, FORMAT_WITH_GATES, ParentEnd};
 use crate::{Error, Result};
 
 /// How many children one step tells. Each is some four rows of the commit.
@@ -38,7 +38,7 @@ impl Core {
 
     /// Whether tasks of this store may have or have had parents.
     pub(crate) fn has_had_parents(&self) -> bool {
-        self.format >= FORMAT
+        self.format >= FORMAT_WITH_GATES
     }
 
     /// Does one step of the next chore. Returns the write buffer that has the edits; `None` if there

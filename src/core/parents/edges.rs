@@ -7,7 +7,7 @@ use tubewell_drivers::{
 };
 
 use crate::core::claims::IS_DONE;
-use crate::core::state::{Core, Decided, FORMAT, PutRequest, check_parents};
+use crate::core::state::{Core, Decided, FORMAT_WITH_GATES, PutRequest, check_parents};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, OnParent, Receipt, Result, State};
 
@@ -43,7 +43,7 @@ impl Core {
             more.on_parent = after.on_parent.number();
         });
         if !open.is_empty() || after.on_parent != OnParent::Wait {
-            self.need_format(FORMAT);
+            self.need_format(FORMAT_WITH_GATES);
         }
         Ok(open)
     }
@@ -74,7 +74,7 @@ impl Core {
         header.edit_more(|more| {
             more.open_parents = more.open_parents.saturating_add(count_of(&open));
         });
-        self.need_format(FORMAT);
+        self.need_format(FORMAT_WITH_GATES);
         self.edit(number, |ledger| {
             if found.shelf == Shelf::Blocked {
                 ledger.rewrite(id, &found, &header);

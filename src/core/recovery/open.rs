@@ -15,8 +15,8 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES,
-    IdleState, Ids, MEMORY, Now, WallClock, Watches,
+    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_GATES,
+    FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -117,7 +117,7 @@ impl Core {
                 let name =
                     std::str::from_utf8(name).map_err(|_| Error::corrupt("the name of a limit"))?;
                 self.limits.most.insert(name.into(), decode("a limit", value)?);
-                self.need_format(FORMAT);
+                self.need_format(FORMAT_WITH_GATES);
             }
         }
         self.load_pauses(&rows)
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::core::catalog::tube_key;
-    use crate::core::state::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
+    use crate::core::state::{FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
     use crate::storage::{Footprint, Overlay};
 
     /// The format of a store that is closed.
@@ -346,7 +346,7 @@ mod tests {
         for (name, put, format) in [
             ("plain", crate::Put::new("x"), FIRST_FORMAT),
             ("limited", crate::Put::new("x").max_attempts(3), FORMAT_WITH_OUTCOMES),
-            ("with a key", crate::Put::new("x").key("k"), FORMAT),
+            ("with a key", crate::Put::new("x").key("k"), FORMAT_WITH_GATES),
         ] {
             let path = dir.path().join(name);
             let store = Store::open(&path).unwrap();
@@ -368,7 +368,9 @@ mod tests {
         const OWN: redb::TableDefinition<u64, u64> = redb::TableDefinition::new("own");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
-        for (with_table, format) in [(false, FIRST_FORMAT), (true, FORMAT), (false, FORMAT)] {
+        for (with_table, format) in
+            [(false, FIRST_FORMAT), (true, FORMAT_WITH_GATES), (false, FORMAT_WITH_GATES)]
+        {
             let store = Store::open(&path).unwrap();
             let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
             store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
@@ -380,7 +382,7 @@ mod tests {
     #[test]
     fn killed_run_leaves_its_reserved_ids_unused() {
         let header = StoreHeader {
-            format: FORMAT,
+            format: FORMAT_WITH_GATES,
             commit: 5,
             next_id: 3,
             reserved: 1000,
@@ -424,7 +426,7 @@ mod tests {
     fn open_rejects_numbers_that_no_store_can_reach() {
         let dir = tempfile::tempdir().unwrap();
         let sound = StoreHeader {
-            format: FORMAT,
+            format: FORMAT_WITH_GATES,
             commit: 5,
             next_id: 3,
             reserved: 3,
@@ -455,7 +457,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let header = StoreHeader {
-            format: FORMAT,
+            format: FORMAT_WITH_GATES,
             commit: 5,
             next_id: 3,
             reserved: 3,

@@ -2,9 +2,11 @@
 
 use tubewell_drivers::{Header, More};
 
-/// The newest format that this release reads, and the one of a store that has or had keys of tasks,
-/// parents, moments, gates or limits.
-pub(crate) const FORMAT: u32 = 5;
+/// The newest format that this release reads, and the one of a store that has or had tags, history,
+/// schedules or metrics.
+pub(crate) const FORMAT: u32 = 6;
+/// The format of a store that has or had keys of tasks, parents, moments, gates or limits.
+pub(crate) const FORMAT_WITH_GATES: u32 = 5;
 /// The format of a store that has or had limits of attempts, failures or kept outcomes.
 pub(crate) const FORMAT_WITH_OUTCOMES: u32 = 4;
 /// The format of a store with parked claims, or with a tube that limits the time of a claim.
@@ -21,6 +23,6 @@ pub(super) fn format_of(header: &Header) -> u32 {
     match header.more.as_deref() {
         None => FIRST_FORMAT,
         Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
-        Some(_) => FORMAT,
+        Some(_) => FORMAT_WITH_GATES,
     }
 }

@@ -10,7 +10,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
+use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
@@ -150,7 +150,7 @@ impl Policies {
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
         if self.has_gates() || self.has_sub_queue_limits() {
-            return FORMAT;
+            return FORMAT_WITH_GATES;
         }
         let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
         match (self.is_empty(), *self == earlier) {
@@ -365,19 +365,19 @@ mod tests {
             (options().keep_done(Keep::new()), FORMAT_WITH_OUTCOMES),
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
-            (options().max_taken(2), FORMAT),
-            (options().sub_queue_limit(2), FORMAT),
+            (options().max_taken(2), FORMAT_WITH_GATES),
+            (options().sub_queue_limit(2), FORMAT_WITH_GATES),
             (options().sub_queue_limit(1), FIRST_FORMAT),
-            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT),
-            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT),
-            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT),
+            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT_WITH_GATES),
+            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT_WITH_GATES),
+            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT, None));
+            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT_WITH_GATES, None));
         }
     }
 }

@@ -12,7 +12,7 @@ use tubewell_drivers::{NEVER, Reads, Table};
 use crate::Result;
 use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, FORMAT, LAST, OLDEST_STORE};
+use crate::core::state::{Core, FILE, FORMAT_WITH_GATES, LAST, OLDEST_STORE};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
@@ -64,7 +64,7 @@ impl Core {
         }
         self.untrusted = untrusted.map(|_| wall);
         self.now.timeline = timeline;
-        if self.format >= FORMAT {
+        if self.format >= FORMAT_WITH_GATES {
             // There may be tasks that wait for a moment.
             self.buffers[FILE].moments = DueCursor::default();
         }

@@ -12,7 +12,9 @@ use tubewell_drivers::{Header, Shelf};
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::{End, Fate};
-use crate::core::state::{AckedTask, ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
+use crate::core::state::{
+    AckedTask, ClaimKey, Core, FILE, FORMAT_WITH_GATES, InDoubt, MEMORY, PutRequest,
+};
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, Failure, OnKey, Result, State};
 
@@ -198,7 +200,7 @@ impl Core {
         own_tables: bool,
     ) -> (Checkpoint, BatchGuard) {
         if own_tables {
-            self.need_format(FORMAT);
+            self.need_format(FORMAT_WITH_GATES);
         }
         self.begin_commit_with_transaction()
     }
