@@ -2,6 +2,7 @@
 
 mod attempts;
 mod outcomes;
+mod progress;
 
 use std::sync::Arc;
 use std::time::Duration;

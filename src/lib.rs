@@ -332,14 +332,14 @@ pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
 pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
-pub use events::{Callback, Event, EventKind, EventStream, Subscription};
+pub use events::{Callback, Event, EventKind, EventStream, Filter, Subscription};
 pub use failure::Failure;
 pub use finish::Finish;
 pub use limit::{Limit, PausedSubQueue};
 pub use on_key::OnKey;
 pub use on_parent::OnParent;
 pub use options::{Durability, TubeOptions, WhenFull};
-pub use owner::Owner;
+pub use owner::{Owner, OwnerInfo};
 pub use policy::{Backoff, Counting, Keep};
 pub use rate::Rate;
 pub use restore::Restore;
@@ -350,7 +350,7 @@ pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
-pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo, TubeTask};
+pub use task::{Cursor, Page, Progress, Put, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]

@@ -29,6 +29,36 @@ pub struct Owner {
     pub is_parked: bool,
 }
 
+/// A session that has claims, or has [described](crate::Session::describe) itself; from
+/// [`Store::owners`](crate::Store::owners).
+///
+/// Times are on running time, which stands still while the machine is suspended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct OwnerInfo {
+    /// The session. If it has ended, it has parked claims that stand.
+    pub session: SessionId,
+    /// The label of the session, if it was begun with
+    /// [`session_named`](crate::Store::session_named).
+    pub label: Option<Arc<str>>,
+    /// What it is, as it has described itself.
+    pub kind: Option<Arc<str>>,
+    /// What else it has said of itself.
+    pub metadata: Option<Arc<str>>,
+    /// How long ago the session began; `None` if it has ended.
+    pub since: Option<Duration>,
+    /// How long ago it last took a task or made a call with a claim; `None` if it has ended.
+    pub last_seen: Option<Duration>,
+    /// How many tasks it has whose claims have not expired.
+    pub running: u64,
+    /// How many tasks it has whose ttr has elapsed, within their
+    /// [reclaim delay](crate::TubeOptions::reclaim_delay).
+    pub overdue: u64,
+    /// How many claims it has [parked](crate::Claim::park).
+    pub parked: u64,
+}
+
 /// `session "worker-3" (0123…)`, or `session 0123…` without a label, and `(parked)` behind it if the
 /// claim is parked.
 impl fmt::Display for Owner {

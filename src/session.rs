@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Call, FILE, TubeRequest};
+use crate::core::{About, Call, FILE, TubeRequest};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
@@ -138,6 +138,34 @@ impl Session {
     ) -> TakeFuture {
         let session = &self.0;
         take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+    }
+
+    /// Says what this session is, for [`Store::owners`](crate::Store::owners): a kind, such as `worker`
+    /// or `window`, and any text about it, such as its version in JSON. Replaces what it said before.
+    ///
+    /// A described session is listed also while it has no claim, until it ends. Only memory changes, and
+    /// the call does not block. The label of the session is given by
+    /// [`session_named`](crate::Store::session_named).
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the kind may have 255 bytes, the metadata 4096.
+    /// [`SessionEnded`](crate::Error::SessionEnded); [`Closed`](crate::Error::Closed). Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let worker = store.session_named("worker-3")?;
+    /// worker.describe("encoder", r#"{"version": 7}"#)?;
+    /// let owners = store.owners();
+    /// assert_eq!(owners[0].label.as_deref(), Some("worker-3"));
+    /// assert_eq!((owners[0].kind.as_deref(), owners[0].running), (Some("encoder"), 0));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "register")]
+    pub fn describe(&self, kind: &str, metadata: &str) -> Result<()> {
+        let about = About { kind: kind.into(), metadata: metadata.into() };
+        self.0.handle.ask(Call::DescribeSession(self.0.id, &about))
     }
 
     /// Ends the session now, without a grace, even if it has other handles.

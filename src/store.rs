@@ -20,7 +20,7 @@ use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
-use crate::{Claim, ClaimToken, Error, Result, SessionId, Tube, TubeInfo, TubeOptions};
+use crate::{Claim, ClaimToken, Error, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
 pub use inspect::{ClockReport, Counters};
 pub use options::StoreOptions;
@@ -151,6 +151,33 @@ impl Store {
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
         self.handle.ask(Call::Tubes).unwrap_or_default()
+    }
+
+    /// The sessions that have tasks or have [described](Session::describe) themselves, and those that
+    /// have [parked](Claim::park) a claim which stands. By label, those without a label first.
+    ///
+    /// A session is listed as long as it has a claim, however long it has made no call. Does not block.
+    /// The cost grows with the number of claims.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("one")?;
+    /// let worker = store.session_named("worker-3")?;
+    /// let job = worker.tube("jobs")?.try_take()?.unwrap();
+    /// let owners = store.owners();
+    /// assert_eq!((owners[0].label.as_deref(), owners[0].running), (Some("worker-3"), 1));
+    ///
+    /// job.ack()?;
+    /// assert!(store.owners().is_empty());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    #[doc(alias = "workers")]
+    pub fn owners(&self) -> Vec<OwnerInfo> {
+        self.handle.ask(Call::Owners).unwrap_or_default()
     }
 
     /// The id of the next task that is put. Waits for nothing.

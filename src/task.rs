@@ -1,5 +1,6 @@
 //! Tasks as callers see them: what is put, and what comes back.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -395,6 +396,50 @@ pub struct TaskInfo {
     /// The moment of the wall clock before which it is not ready, if it has one. It may have passed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub not_before: Option<SystemTime>,
+    /// What its holder reported last, of a task that is taken; see
+    /// [`Claim::progress`](crate::Claim::progress).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub progress: Option<Progress>,
+}
+
+/// How far the work on a taken task is, as its holder reported; from
+/// [`Claim::progress`](crate::Claim::progress) and
+/// [`Claim::progress_text`](crate::Claim::progress_text).
+///
+/// # Example
+/// See [`Claim::progress`](crate::Claim::progress).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Progress {
+    /// How much is done, in units of the holder.
+    pub done: u64,
+    /// How much there is to do; 0 if the holder does not know.
+    pub total: u64,
+    /// What the holder is doing, in its words.
+    pub text: Option<Arc<str>>,
+}
+
+impl Progress {
+    /// The part that is done, from 0 to 1; `None` if the total is not known.
+    #[must_use]
+    pub fn fraction(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a fraction for people")]
+        let fraction = self.done as f64 / self.total as f64;
+        (self.total > 0).then_some(fraction.min(1.0))
+    }
+}
+
+/// `7 of 10`, or `7` if the total is not known, and the text after a colon.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.done, self.total, &self.text) {
+            (0, 0, Some(text)) => return f.write_str(text),
+            (done, 0, _) => write!(f, "{done}")?,
+            (done, total, _) => write!(f, "{done} of {total}")?,
+        }
+        self.text.iter().try_for_each(|text| write!(f, ": {text}"))
+    }
 }
 
 /// A task without its body, and the tube that it is in; from

@@ -53,13 +53,16 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 22] = [
+const EVENT_KINDS: [EventKind; 25] = [
     EventKind::Put,
+    EventKind::Replace,
     EventKind::Take,
     EventKind::Ack,
     EventKind::Release,
+    EventKind::Revoke,
     EventKind::Touch,
     EventKind::Checkpoint,
+    EventKind::Progress,
     EventKind::Fail,
     EventKind::Snooze,
     EventKind::Lost,
@@ -79,18 +82,21 @@ const EVENT_KINDS: [EventKind; 22] = [
 ];
 
 impl EventKind {
-    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
+    /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
+    /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
     /// `resolve`, `forget`, `advance`, `move` or `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             EventKind::Put => "put",
+            EventKind::Replace => "replace",
             EventKind::Take => "take",
             EventKind::Ack => "ack",
             EventKind::Release => "release",
+            EventKind::Revoke => "revoke",
             EventKind::Touch => "touch",
             EventKind::Checkpoint => "checkpoint",
+            EventKind::Progress => "progress",
             EventKind::Fail => "fail",
             EventKind::Snooze => "snooze",
             EventKind::Lost => "lost",

@@ -182,7 +182,7 @@ impl Drop for TakeFuture {
 }
 
 /// When a timeout elapses, on running time; `None` for never.
-fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
+pub(crate) fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
     match timeout.map(micros_ceil)? {
         0 => Some(0),
         NEVER => None,

@@ -7,7 +7,7 @@ use super::claims::Chosen;
 use super::state::Decided;
 use super::verbs::{Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerInfo};
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TubeTask};
 use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
@@ -25,6 +25,9 @@ pub(crate) enum Answer {
     Grants(Grants),
     Chosen(Chosen),
     Owner(Option<Owner>),
+    Owners(Vec<OwnerInfo>),
+    /// `None`: ask again.
+    WaitReady(Option<Watching>),
     Count(u64),
     Ids(Vec<u64>),
     Moved(MoveStep),
@@ -107,6 +110,8 @@ from_answer! {
     Answer::Grants(grants) => grants, Grants;
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
+    Answer::Owners(owners) => owners, Vec<OwnerInfo>;
+    Answer::WaitReady(watching) => watching, Option<Watching>;
     Answer::Count(count) => count, u64;
     Answer::Ids(ids) => ids, Vec<u64>;
     Answer::Moved(step) => step, MoveStep;

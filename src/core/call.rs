@@ -9,9 +9,9 @@ use tubewell_drivers::Body;
 
 use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
-use super::claims::{Chosen, End};
+use super::claims::{Chosen, End, ProgressReport};
 use super::state::{
-    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
 use crate::selection::Select;
@@ -62,6 +62,9 @@ pub(crate) enum Call<'a> {
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
     ResumeSession(SessionId),
+    /// What a session says of itself.
+    DescribeSession(SessionId, &'a About),
+    Owners,
     EndSession(SessionId),
     DropSessionHandle(SessionId),
 }
@@ -100,6 +103,12 @@ pub(crate) enum Verb<'a> {
     WaitDrained {
         session: SessionId,
         timeout: Option<u64>,
+    },
+    /// A wait until a take would get a task.
+    WaitReady {
+        session: SessionId,
+        /// On running time.
+        until: Option<u64>,
     },
     CancelWatch(WatchKey),
     TakeMany {
@@ -237,6 +246,7 @@ pub(crate) enum HolderVerb<'a> {
     Renew {
         hold: u64,
     },
+    Progress(ProgressReport<'a>),
     Park {
         hold: u64,
     },
@@ -293,6 +303,8 @@ impl Core {
                 done(())
             }
             Call::ResumeSession(id) => done(self.resume_session(id)?),
+            Call::DescribeSession(id, about) => done(self.describe_session(id, about)?),
+            Call::Owners => now(self.owners(), Answer::Owners),
             Call::EndSession(id) => done(self.end_session(id)?),
             Call::DropSessionHandle(id) => done(self.drop_session_handle(id)?),
         }
@@ -348,6 +360,10 @@ impl Core {
             }
             Verb::WaitDrained { session, timeout } => {
                 now(self.wait_drained(number, session, timeout)?, Answer::Watching)
+            }
+            Verb::WaitReady { session, until } => {
+                let timeout = until.map(|until| until.saturating_sub(self.now.running));
+                now(self.wait_ready(number, session, timeout)?, Answer::WaitReady)
             }
             Verb::CancelWatch(key) => {
                 self.cancel_watch(key);
@@ -467,6 +483,7 @@ impl Core {
                 answer(self.end_held(key, End::Snooze { delay })?, Answer::Receipt)
             }
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
+            HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
         }
     }

@@ -60,7 +60,7 @@ impl TubeState {
 
     /// When a gate opens by itself for which takes wait.
     fn wanted_alarm(&self, now: Now) -> Option<Alarm> {
-        if self.waiting_takes.is_empty() {
+        if !self.has_waiting_takers() {
             return None;
         }
         match self.pause_ends_at(now) {

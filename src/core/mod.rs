@@ -11,6 +11,7 @@ mod catalog;
 mod claims;
 mod gates;
 mod limits;
+mod origins;
 mod parents;
 mod publish;
 mod recovery;
@@ -26,12 +27,13 @@ pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
 };
-pub(crate) use claims::{Chosen, decode_failure};
+pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided, Definition,
-    FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TakeSlot,
-    UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key, check_size,
+    About, AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
+    Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
+    PutSlot, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key,
+    check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]

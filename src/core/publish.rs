@@ -11,10 +11,9 @@ use tubewell_drivers::Header;
 use crate::commit::{Change, Keeping};
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
-use crate::core::state::{Core, FILE, TubeState};
-use crate::events::QueuedEvent;
+use crate::core::state::{Core, FILE};
 use crate::statistics::Statistics;
-use crate::{Event, EventKind, Result, State};
+use crate::{EventKind, Result, State};
 
 impl Core {
     /// The checkpoint of a write buffer is in the database.
@@ -86,9 +85,10 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
-        if self.has_subscribers || tube.callback.is_some() {
-            self.effects.events.push(queued_event(tube, change));
+        if !self.wanted_events.is_empty() || tube.callback.is_some() || !self.origins.is_empty() {
+            self.queue_event(change);
         }
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
         if !is_current {
             return;
         }
@@ -96,7 +96,7 @@ impl Core {
         if done && change.from.is_some_and(|from| from != State::Done) {
             tube.occupied = tube.occupied.saturating_sub(1);
         }
-        let has_waiters = !tube.waiting_takes.is_empty();
+        let has_waiters = tube.has_waiting_takers();
         let freed = self.offer(change);
         let admitted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
         let served = match freed {
@@ -249,28 +249,15 @@ enum Freed {
     Shared,
 }
 
-fn queued_event(tube: &TubeState, change: &Change) -> QueuedEvent {
-    QueuedEvent {
-        event: Event {
-            tube: tube.definition.name.clone(),
-            id: change.id,
-            kind: change.kind,
-            state: change.to,
-            seq: 0,
-        },
-        callback: tube.callback.clone(),
-    }
-}
-
 /// Counts a change. `is_current`: the task is in the tube's current space, which a truncate
 /// replaces.
 fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool) {
     let calls = &mut visible.calls;
     let call = match change.kind {
-        EventKind::Put => &mut calls.put,
+        EventKind::Put | EventKind::Replace => &mut calls.put,
         EventKind::Take => &mut calls.take,
         EventKind::Ack => &mut calls.ack,
-        EventKind::Release => &mut calls.release,
+        EventKind::Release | EventKind::Revoke => &mut calls.release,
         EventKind::Fail => &mut calls.fail,
         EventKind::Snooze => &mut calls.snooze,
         EventKind::Lost => &mut calls.lost,
@@ -290,6 +277,8 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Advance => &mut calls.advance,
         EventKind::Move => &mut calls.moved,
         EventKind::Update => &mut calls.update,
+        // No change of the task.
+        EventKind::Progress => return,
     };
     *call += 1;
     // A task that is restored as done has no state before.

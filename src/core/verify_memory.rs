@@ -33,6 +33,7 @@ impl Core {
         self.check_limits(&mut findings)?;
         self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
+        self.check_origins(&mut findings);
         Ok(findings)
     }
 
@@ -152,14 +153,15 @@ impl Core {
         let is_waited_for = |tube: &TubeState| {
             let is_due = tube.alarm_is_due(now)
                 || tube.limits.as_ref().is_some_and(|limits| limits.has_opened(now));
-            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !is_due
+            tube.has_waiting_takers() && !tube.is_shut(now) && !is_due
         };
         let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
         for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
             if self.has_takeable(number)? {
                 let name = self.head(number).name;
-                findings
-                    .push(format!("tube {name:?}: a take waits although there is a takeable task"));
+                findings.push(format!(
+                    "tube {name:?}: a caller waits although there is a takeable task"
+                ));
             }
         }
         Ok(())
@@ -214,7 +216,7 @@ impl Core {
                 WatchKey::Tube(number, _) if self.is_drained(number) => {
                     findings.push(format!("a caller waits for tube {number}, which is drained"));
                 }
-                WatchKey::Tube(..) => {}
+                WatchKey::Tube(..) | WatchKey::Ready(..) => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use tubewell_drivers::verify_rows;
 
 use super::{Store, last_commit};
 use crate::core::{Call, Core, FILE, stored_totals};
-use crate::events::Subscription;
+use crate::events::{Filter, Subscription};
 use crate::micros::duration;
 use crate::statistics::Statistics;
 use crate::storage::Engine;
@@ -97,9 +97,27 @@ impl Store {
     /// ```
     #[must_use]
     pub fn subscribe(&self, capacity: usize) -> Subscription {
+        self.events(Filter::new(), capacity)
+    }
+
+    /// Subscribes to the events that pass a filter, from now on; otherwise as
+    /// [`subscribe`](Store::subscribe).
+    ///
+    /// Changes whose events no subscription wants cost nothing more, however many subscriptions there
+    /// are: the store finds the subscriptions that want an event and asks no others. A dropped
+    /// subscription costs nothing any more. The call does not block.
+    ///
+    /// # Example
+    /// See [`Filter`].
+    #[must_use]
+    #[doc(alias = "watch")]
+    #[doc(alias = "pubsub")]
+    pub fn events(&self, filter: Filter, capacity: usize) -> Subscription {
         self.inner().run(|core| {
-            core.has_subscribers = true;
-            self.inner().subscribers.subscribe(capacity)
+            let subscribers = &self.inner().subscribers;
+            let subscription = subscribers.subscribe(filter, capacity);
+            core.wanted_events = subscribers.wanted();
+            subscription
         })
     }
 

@@ -1,4 +1,4 @@
-//! Waiting for the end of tasks: of one task, or of all tasks of a tube.
+//! Waiting for the end of tasks, of one task or of all tasks of a tube; and for a task to take.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::{Decided, PutRequest, Verb, WatchKey, WatchSlot, Watching};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, commit, decide_once_visible};
+use crate::wait::{self, CallFuture, commit, decide_once_visible};
 use crate::{Ending, Put, Receipt, Result};
 
 impl Tube {
@@ -228,6 +228,80 @@ impl Tube {
             let wait = Verb::WaitDrained { session: tube.session, timeout };
             Ok(tube.watch_async(wait).await?.is_some())
         })
+    }
+
+    /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take) would
+    /// return one. Takes nothing.
+    ///
+    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether there was
+    /// a task: false when the timeout elapses. A task that is taken, delayed, blocked or buried does not
+    /// end the wait, nor does one behind a shut gate: a pause, a limit or a rate. Takes that wait come
+    /// first: they get the tasks, and the wait ends when one is left. All callers that wait here return
+    /// together. When this returns, another caller may have taken the task. Nothing polls.
+    ///
+    /// For a program that starts its workers when there is work, and not before.
+    ///
+    /// # Errors
+    /// [`DriverUnknown`](crate::Error::DriverUnknown): register the driver first.
+    /// [`TubeDropped`](crate::Error::TubeDropped), [`SessionEnded`](crate::Error::SessionEnded),
+    /// [`Closed`](crate::Error::Closed) and [`Unavailable`](crate::Error::Unavailable) also end a wait.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// assert!(!tube.wait_ready(Duration::ZERO)?);
+    ///
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| tube.put("a film"));
+    ///     tube.wait_ready(None)
+    /// })?;
+    /// let film = tube.try_take()?.unwrap(); // nothing was taken before
+    /// # drop(film);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "poll")]
+    pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
+        let until = wait::deadline(&self.handle, timeout.into());
+        loop {
+            let watching: Option<Watching> = self.handle.ask(self.verb(self.ready_verb(until)))?;
+            match watching {
+                Some(watching) => return Ok(self.ending(watching)?.is_some()),
+                // Expired tasks were removed. Their edits must not pile up.
+                None => self.inner().wait_for_capacity(self.buffer())?,
+            }
+        }
+    }
+
+    /// As [`wait_ready`](Tube::wait_ready), as a future that blocks no thread.
+    ///
+    /// The wait begins with the first poll. Dropping the future ends the wait.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`wait_ready`](Tube::wait_ready).
+    pub fn wait_ready_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
+        let timeout = timeout.into();
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let until = wait::deadline(&tube.handle, timeout);
+            loop {
+                let watching = tube.handle.ask(tube.verb(tube.ready_verb(until)))?;
+                match watching {
+                    Some(watching) => {
+                        return Ok(Watcher::new(&tube, watching).ending().await?.is_some());
+                    }
+                    None => wait::expiry(&tube.handle, tube.buffer()).await?,
+                }
+            }
+        })
+    }
+
+    /// A wait for a task until this moment of running time.
+    fn ready_verb(&self, until: Option<u64>) -> Verb<'static> {
+        Verb::WaitReady { session: self.session, until }
     }
 
     /// Makes a call that waits for an end, and blocks until then.

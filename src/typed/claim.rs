@@ -200,6 +200,22 @@ impl<T> TypedClaim<T> {
         self.claim.renew(hold)
     }
 
+    /// Reports how far the work is. As [`Claim::progress`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::progress`].
+    pub fn progress(&self, done: u64, total: u64) -> Result<()> {
+        self.claim.progress(done, total)
+    }
+
+    /// Reports what the work is at. As [`Claim::progress_text`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::progress_text`].
+    pub fn progress_text(&self, text: &str) -> Result<()> {
+        self.claim.progress_text(text)
+    }
+
     /// Leaves the claim to the session: the task stays taken, and is finished by its id. As
     /// [`Claim::detach`].
     #[must_use]

@@ -82,4 +82,22 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     pub fn wait_drained_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
         self.tube().wait_drained_async(timeout)
     }
+
+    /// Waits until there is a task to take, and takes nothing. As
+    /// [`Tube::wait_ready`](crate::Tube::wait_ready).
+    ///
+    /// # Errors
+    /// Those of [`Tube::wait_ready`](crate::Tube::wait_ready).
+    pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
+        self.tube().wait_ready(timeout)
+    }
+
+    /// As [`wait_ready`](TypedTube::wait_ready), as a future that blocks no thread. As
+    /// [`Tube::wait_ready_async`](crate::Tube::wait_ready_async).
+    ///
+    /// # Errors
+    /// The future resolves to those of [`wait_ready`](TypedTube::wait_ready).
+    pub fn wait_ready_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
+        self.tube().wait_ready_async(timeout)
+    }
 }

@@ -93,11 +93,11 @@ pub fn library_state(state: State) -> tubewell::State {
 
 pub fn verb_of(kind: EventKind) -> Verb {
     match kind {
-        EventKind::Put => Verb::Put,
+        EventKind::Put | EventKind::Replace => Verb::Put,
         EventKind::Take => Verb::Take,
         EventKind::Ack => Verb::Ack,
         EventKind::Resolve => Verb::Resolve,
-        EventKind::Release => Verb::Release,
+        EventKind::Release | EventKind::Revoke => Verb::Release,
         EventKind::Fail => Verb::Fail,
         EventKind::Snooze => Verb::Snooze,
         EventKind::Lost => Verb::Lost,

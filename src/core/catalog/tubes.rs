@@ -118,6 +118,7 @@ impl Core {
         if !tube.waiting_takes.is_empty() || !tube.waiting_puts.is_empty() {
             return Err(busy("a take or a put waits in it"));
         }
+        self.end_ready_watches(number, || Err(Error::TubeDropped { name: name.into() }));
         let may_have_edges = self.may_have_edges(number);
         let freed = self.remove_all_holders(number);
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
@@ -144,6 +145,7 @@ impl Core {
         let may_have_edges = self.may_have_edges(number);
         for id in taken {
             self.remove_claim(id);
+            self.forget_origin(id);
         }
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
@@ -288,6 +290,7 @@ impl Core {
             limits: SubQueueLimits::of(&definition.policies),
             taken: BTreeSet::new(),
             waiting_takes: BTreeSet::new(),
+            ready_watches: 0,
             waiting_puts: BTreeMap::new(),
             callback: None,
             gates: Gates::new(definition.policies.rate),

@@ -115,10 +115,7 @@ impl Core {
     /// The claim on a task, unless it has expired.
     fn live_claim(&self, id: u64) -> Option<&ClaimState> {
         let claim = self.claims.get(&id)?;
-        let is_live = claim.ends_at() > self.now.running
-            && claim.parked_until().is_none_or(|until| until > self.now.timeline)
-            && claim.header.expires_at > self.now.timeline;
-        is_live.then_some(claim)
+        self.is_live(claim).then_some(claim)
     }
 
     fn owner(&self, id: u64, claim: &ClaimState) -> Owner {

@@ -77,8 +77,13 @@ impl Core {
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
         }
+        let mut is_heard = !self.wanted_events.is_empty();
         if let Some(tube) = self.tubes.get_mut(&claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
+            is_heard |= tube.callback.is_some();
+        }
+        if is_heard {
+            self.note_owner(id, &claim);
         }
         Some(claim)
     }
@@ -151,20 +156,21 @@ impl Core {
         match moved {
             Ok(()) if moves => {
                 self.remove_claim(id);
+                self.note_end(number, id, end);
                 let (kind, from) = (end.kind(), State::Taken);
                 Ok(self.make_fate_visible((number, id), kind, from, fate, visibility))
             }
             Err(error) if end.may_fail() => Err(error),
             // It is ready then, with its attempt counted. The next take buries it if it is spent.
-            Err(_) => self.end_claim_in_memory(id, counted, end.kind()),
-            Ok(()) => self.end_claim_in_memory(id, fate.header, end.kind()),
+            Err(_) => self.end_claim_in_memory(id, counted, end),
+            Ok(()) => self.end_claim_in_memory(id, fate.header, end),
         }
     }
 
     /// Makes a claimed task ready again, in its old position. Only memory changes. The header, with
     /// the increased count of takes, is written with the next commit of any call. The row of a
     /// claim that was parked is removed within the time of the sweeper's edits.
-    fn end_claim_in_memory(&mut self, id: u64, header: Header, kind: EventKind) -> Result<State> {
+    fn end_claim_in_memory(&mut self, id: u64, header: Header, end: End<'_>) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
         match self.write_header(id, number, &header) {
@@ -178,8 +184,9 @@ impl Core {
             // unless it was counted before.
             Err(_) => self.remove_unrecorded_claim(id, &header),
         }
+        self.note_end(number, id, end);
         let (from, to) = (Some(State::Taken), State::Ready);
-        let change = self.change(number, id, kind, from, to, Some(header));
+        let change = self.change(number, id, end.kind(), from, to, Some(header));
         self.make_visible(change, Visibility::Memory);
         if was_parked {
             let buffer = self.buffer_of(number);

@@ -1,5 +1,7 @@
 //! What becomes of a task whose claim ends, for all ends but ack and delete.
 
+use std::sync::Arc;
+
 use tubewell_drivers::{Header, NEVER, Note, Shelf};
 
 use crate::core::state::{Clocks, Policies, WallClock};
@@ -13,8 +15,10 @@ pub(in crate::core) enum End<'a> {
     Release {
         delay: u64,
     },
-    /// Another caller ends it, or the task was never handed out: the attempt does not count.
+    /// Another caller ends it: the attempt does not count.
     Revoke,
+    /// The task was never handed out: the attempt does not count.
+    NotHandedOut,
     /// Its holder gives the task back, and the attempt does not count.
     Snooze {
         delay: u64,
@@ -57,7 +61,7 @@ pub(in crate::core) struct Rules<'a> {
 impl End<'_> {
     /// The end of a claim whose task goes back at once. `forgive`: the attempt does not count.
     pub(in crate::core) fn at_once(forgive: bool) -> End<'static> {
-        if forgive { End::Revoke } else { End::Release { delay: 0 } }
+        if forgive { End::NotHandedOut } else { End::Release { delay: 0 } }
     }
 
     /// The delay that its holder asks for, in microseconds.
@@ -71,7 +75,8 @@ impl End<'_> {
 
     pub(in crate::core) fn kind(self) -> EventKind {
         match self {
-            End::Release { .. } | End::Revoke | End::SessionEnded => EventKind::Release,
+            End::Release { .. } | End::NotHandedOut | End::SessionEnded => EventKind::Release,
+            End::Revoke => EventKind::Revoke,
             End::Snooze { .. } => EventKind::Snooze,
             End::Fail { .. } => EventKind::Fail,
             End::Expired => EventKind::Ttr,
@@ -82,6 +87,23 @@ impl End<'_> {
     /// Whether the claim stands if the storage fails: its holder has asked for more than its end.
     pub(in crate::core) fn may_fail(self) -> bool {
         matches!(self, End::Fail { .. }) || self.delay() > 0
+    }
+
+    /// What the event of the end has as its cause.
+    pub(in crate::core) fn event_cause(self) -> Option<Arc<str>> {
+        let cause = match self {
+            End::Fail { failure, .. } => return Some(failure.shared_group().clone()),
+            End::SessionEnded => "session ended",
+            End::ProcessEnded => "process ended",
+            End::Unrecorded => "storage failed",
+            End::Closed => "store closed",
+            End::Release { .. }
+            | End::Revoke
+            | End::NotHandedOut
+            | End::Snooze { .. }
+            | End::Expired => return None,
+        };
+        Some(cause.into())
     }
 
     /// The group and the cause if this was the last attempt, and no failure was reported.
@@ -113,7 +135,7 @@ impl Rules<'_> {
     /// What becomes of a task whose claim ends. The takes of `header` include that of the claim.
     pub(in crate::core) fn fate(self, id: u64, header: Header, end: End<'_>) -> Fate {
         let mut header = header;
-        if matches!(end, End::Revoke) {
+        if matches!(end, End::Revoke | End::NotHandedOut) {
             header = self.forgive(header);
         } else if matches!(end, End::Snooze { .. }) {
             forgive_one(&mut header);
@@ -123,7 +145,7 @@ impl Rules<'_> {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
             End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
-            End::Revoke | End::Unrecorded | End::Closed => 0,
+            End::Revoke | End::NotHandedOut | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
@@ -275,6 +297,7 @@ mod tests {
         for end in [
             End::Release { delay: 0 },
             End::Revoke,
+            End::NotHandedOut,
             End::Expired,
             End::SessionEnded,
             End::ProcessEnded,
@@ -308,7 +331,7 @@ mod tests {
             let more = last.header.more.unwrap();
             assert_eq!((more.group.as_deref(), more.ended), (Some(group), Some(NOW)));
         }
-        for end in [End::Revoke, End::Snooze { delay: 0 }] {
+        for end in [End::Revoke, End::NotHandedOut, End::Snooze { delay: 0 }] {
             let forgiven = fate(&limited, 2, end);
             assert_eq!((forgiven.shelf, forgiven.header.attempts()), (Shelf::Ready, 1));
         }
@@ -329,6 +352,7 @@ mod tests {
             (End::Release { delay: 9 }, 9),
             (End::Snooze { delay: 9 }, 9),
             (End::Revoke, 0),
+            (End::NotHandedOut, 0),
             (End::Closed, 0),
         ] {
             let ready_at = if delay == 0 { 0 } else { NOW + delay };

@@ -5,7 +5,9 @@ mod choose;
 mod claim;
 mod failure;
 mod fate;
+mod owners;
 mod parked;
+mod progress;
 mod row;
 mod session;
 
@@ -16,3 +18,4 @@ pub(in crate::core) use failure::encode_failure;
 #[cfg(feature = "redb")]
 pub(in crate::core) use fate::Fate;
 pub(in crate::core) use fate::{End, Rules};
+pub(crate) use progress::ProgressReport;

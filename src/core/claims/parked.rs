@@ -170,6 +170,7 @@ impl Core {
             is_overdue: false,
             is_counted: false,
             parked: Some(Box::new(Parked { until: None, label: row.label })),
+            progress: None,
             header,
         };
         self.claims.insert(id, claim);

@@ -8,7 +8,9 @@ use crate::{Error, Result, SessionId};
 
 impl Core {
     pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) {
-        self.sessions.insert(id, SessionState { handles: 1, label, ..SessionState::default() });
+        let now = self.now.running;
+        let times = SessionState { since: now, last_seen: now, ..SessionState::default() };
+        self.sessions.insert(id, SessionState { handles: 1, label, ..times });
     }
 
     /// Adds a handle to a session that exists, or is in its grace period.
@@ -22,8 +24,11 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn check_session(&self, id: SessionId) -> Result<()> {
-        if self.sessions.contains_key(&id) { Ok(()) } else { Err(Error::SessionEnded) }
+    /// Checks that a session has not ended. It is seen now.
+    pub(crate) fn check_session(&mut self, id: SessionId) -> Result<()> {
+        let session = self.sessions.get_mut(&id).ok_or(Error::SessionEnded)?;
+        session.last_seen = self.now.running;
+        Ok(())
     }
 
     /// Removes a handle of a session. If it was the last one, the session ends, or its grace period

@@ -217,8 +217,8 @@ impl Core {
     #[inline]
     pub(in crate::core) fn await_sub_queues(&mut self, number: u32) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let is_waited_for = tube.has_waiting_takers();
         let Some(limits) = &mut tube.limits else { return };
-        let is_waited_for = !tube.waiting_takes.is_empty();
         let openings = is_waited_for.then(|| limits.next_openings(self.now));
         let wanted = openings.unwrap_or_default();
         let old = std::mem::replace(&mut limits.alarms, wanted);

@@ -42,7 +42,7 @@ impl Core {
         let mut set = 0;
         for (number, tube) in &self.tubes {
             let Some(limits) = &tube.limits else { continue };
-            let is_waited_for = !tube.waiting_takes.is_empty();
+            let is_waited_for = tube.has_waiting_takers();
             let openings = is_waited_for.then(|| limits.next_openings(self.now));
             let wanted = openings.unwrap_or_default();
             let alarms = limits.alarms.iter().flatten();

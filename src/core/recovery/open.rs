@@ -18,6 +18,7 @@ use crate::core::state::{
     Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_GATES,
     FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
+use crate::events::KindSet;
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
@@ -74,7 +75,8 @@ impl Core {
             free_in_file: 0,
             epoch,
             arrivals: 0,
-            has_subscribers: false,
+            wanted_events: KindSet::NONE,
+            origins: IdMap::default(),
             serving: false,
             tubes_to_serve: None,
             edits_in_progress: 0,

@@ -7,6 +7,7 @@ use tubewell_drivers::{Header, Table, Value};
 use super::decided::Wait;
 use crate::SessionId;
 use crate::id_map::IdSet;
+use crate::task::Progress;
 
 /// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
 /// parked.
@@ -29,6 +30,8 @@ pub(crate) struct ClaimState {
     pub(crate) is_counted: bool,
     /// The claim was parked, and has a row in the table `claims`.
     pub(crate) parked: Option<Box<Parked>>,
+    /// What its holder has reported.
+    pub(in crate::core) progress: Option<Box<ReportedProgress>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }
@@ -40,6 +43,14 @@ pub(crate) struct Parked {
     pub(crate) until: Option<u64>,
     /// The label of the session that parked it.
     pub(crate) label: Option<Arc<str>>,
+}
+
+/// What the holder of a claim has reported.
+#[derive(Clone, Debug, Default)]
+pub(in crate::core) struct ReportedProgress {
+    pub(in crate::core) last: Progress,
+    /// When the last event of a report was queued, on running time.
+    pub(in crate::core) event_at: Option<u64>,
 }
 
 impl ClaimState {
@@ -70,9 +81,21 @@ pub(in crate::core) struct SessionState {
     pub(in crate::core) handles: usize,
     /// What people know it by.
     pub(in crate::core) label: Option<Arc<str>>,
+    /// What it has said of itself.
+    pub(in crate::core) about: Option<About>,
+    /// When it began, and when it last made a call that needs a session or got a task, on running time.
+    pub(in crate::core) since: u64,
+    pub(in crate::core) last_seen: u64,
     pub(in crate::core) claims: IdSet<u64>,
     /// When its grace period ends, on running time.
     pub(in crate::core) grace_until: Option<u64>,
+}
+
+/// What a session says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) kind: Arc<str>,
+    pub(crate) metadata: Arc<str>,
 }
 
 /// The caller of a holder's operation: a session, and with `epoch` the claim that it must still

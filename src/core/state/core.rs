@@ -19,12 +19,14 @@ use super::gates::Alarms;
 use super::in_doubt::InDoubt;
 use super::limits::SharedLimits;
 use super::moments::{Clocks, WallClock};
+use super::origin::Origin;
 use super::outage::Outage;
 use super::parents::Chore;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::commit::{Change, Visibility, WriteBuffer};
+use crate::events::KindSet;
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
 
@@ -92,8 +94,10 @@ pub(crate) struct Core {
     pub(in crate::core) free_in_file: u64,
     pub(in crate::core) epoch: u64,
     pub(in crate::core) arrivals: u64,
-    /// There may be subscribers to events.
-    pub(crate) has_subscribers: bool,
+    /// The kinds of events that some subscription may want.
+    pub(crate) wanted_events: KindSet,
+    /// What events say of tasks whose changes are not all visible, besides the changes.
+    pub(in crate::core) origins: IdMap<u64, Origin>,
     /// Waiting takes are being served.
     pub(in crate::core) serving: bool,
     /// `Some` while changes are published that become visible together: the tubes whose waiting

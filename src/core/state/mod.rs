@@ -18,6 +18,7 @@ mod idle;
 mod in_doubt;
 pub(super) mod limits;
 mod moments;
+mod origin;
 mod outage;
 mod parents;
 mod policies;
@@ -30,6 +31,7 @@ mod waits;
 pub(super) mod window;
 
 pub(crate) use buffers::{FILE, MEMORY};
+pub(crate) use claims::About;
 pub(super) use claims::Parked;
 pub(super) use claims::SessionState;
 pub(crate) use claims::{ClaimKey, ClaimState, Grant, Holder};

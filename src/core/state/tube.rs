@@ -138,6 +138,8 @@ pub(crate) struct TubeState {
     pub(crate) taken: BTreeSet<Rank>,
     /// Arrivals of the waiting takes, first come, first served.
     pub(crate) waiting_takes: BTreeSet<u64>,
+    /// How many callers wait until a task can be taken. They take none, and are in no line.
+    pub(crate) ready_watches: usize,
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
@@ -154,6 +156,12 @@ impl TubeState {
 
     pub(crate) fn has_shared_limits(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.shared)
+    }
+
+    /// Whether a caller waits for a task that can be taken.
+    #[inline]
+    pub(crate) fn has_waiting_takers(&self) -> bool {
+        !self.waiting_takes.is_empty() || self.ready_watches > 0
     }
 
     /// A change of the task of this rank is visible: if it was a holder of its sub-queue, it is none now.

@@ -14,8 +14,8 @@ use crate::{Ending, Receipt, Result, SessionId};
 pub(crate) type TakeSlot = WaitSlot<Result<Option<Grant>>>;
 /// Receives the decided answer of a waiting put.
 pub(crate) type PutSlot = WaitSlot<Result<Decided<Receipt>>>;
-/// Receives how a watch ended: `None` on timeout. A watch of a tube that is drained receives
-/// [`Ending::Gone`]. The ending is shared, so that no result is copied under the lock.
+/// Receives how a watch ended: `None` on timeout. A watch of a tube that is drained, or that has a
+/// task which can be taken, receives [`Ending::Gone`]. The ending is shared, so that no result is copied under the lock.
 pub(crate) type WatchSlot = WaitSlot<Result<Decided<Option<Arc<Ending>>>>>;
 /// Where a call that waits for space in a write buffer finds that it is called.
 pub(crate) type CapacitySlot = WaitSlot<()>;
@@ -58,9 +58,11 @@ pub(crate) enum WatchKey {
     Task(u64, u64),
     /// A tube, by its number, that has no ready, taken or delayed task.
     Tube(u32, u64),
+    /// A tube that has a task which can be taken.
+    Ready(u32, u64),
 }
 
-/// A caller that waits for the end of a task, or for a drained tube.
+/// A caller that waits for the end of a task, for a drained tube, or for a task that can be taken.
 pub(in crate::core) struct Watch {
     pub(in crate::core) slot: Arc<WatchSlot>,
     pub(in crate::core) tube: u32,
@@ -81,6 +83,10 @@ pub(in crate::core) struct Watches {
     /// The endings of changes that are decided and not yet visible, by task, in the order of its
     /// changes. The ending of a change that says everything itself is not in here.
     pub(in crate::core) endings: IdMap<u64, VecDeque<Arc<Ending>>>,
+    /// Tubes that may have a task for which callers wait that take none.
+    pub(in crate::core) maybe_ready: Vec<u32>,
+    /// These tubes are being looked at.
+    pub(in crate::core) looking: bool,
 }
 
 impl Watches {

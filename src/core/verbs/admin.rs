@@ -103,7 +103,8 @@ impl Core {
     ) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
         let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
-        self.end_claims(taken, End::at_once(forgive))
+        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
+        self.end_claims(taken, end)
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {

@@ -21,12 +21,10 @@ mod update;
 
 pub(crate) use admin::KICK_STEP;
 pub(crate) use delete::SelectStep;
-pub(in crate::core) use keys::KeyLookUp;
-#[cfg(feature = "redb")]
-pub(in crate::core) use keys::key_of;
+pub(in crate::core) use keys::{KeyLookUp, key_of};
 pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
-pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
+pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]
 pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};

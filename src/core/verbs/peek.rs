@@ -148,7 +148,8 @@ impl Core {
         let info = describe(id, state, header, self.clocks());
         let limit = self.tubes.get(&number).and_then(|tube| tube.definition.policies.max_attempts);
         let attempts_left = header.attempts_left(limit);
-        TaskInfo { due_in: info.due_in.or(claim_left), attempts_left, ..info }
+        let (due_in, progress) = (info.due_in.or(claim_left), self.progress_of(id));
+        TaskInfo { due_in, attempts_left, progress, ..info }
     }
 }
 
@@ -246,5 +247,6 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
             left => duration(left),
         }),
         not_before: header.not_before().map(system_time),
+        progress: None,
     }
 }

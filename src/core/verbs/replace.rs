@@ -160,6 +160,7 @@ impl Core {
         self.note_freed(before, old);
         let mut from = self.remove_from_memory(before, &found, id);
         if from == State::Taken {
+            self.note_cause(before, id, "replaced");
             let (taken, ready) = (Some(State::Taken), State::Ready);
             let lost = self.change(before, id, EventKind::Lost, taken, ready, Some(old.clone()));
             self.make_visible(Change { is_intermediate: true, ..lost }, visibility);
@@ -182,7 +183,7 @@ impl Core {
             self.make_visible(Change { is_intermediate: true, ..arrival }, visibility);
             (from, keeping) = (to, Keeping::Unchanged);
         }
-        let put = self.change(number, id, EventKind::Put, Some(from), to, Some(header));
+        let put = self.change(number, id, EventKind::Replace, Some(from), to, Some(header));
         self.make_visible(Change { row: Some(row), keeping, ..put }, visibility);
     }
 }

@@ -10,7 +10,7 @@ use tubewell_drivers::{
 
 use crate::commit::Visibility;
 use crate::core::state::holders::Holders;
-use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
+use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Definition, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
@@ -33,6 +33,15 @@ pub(in crate::core) enum TakeStep {
     Task(Grant),
     Empty,
     /// The step has removed as many expired tasks as it may: release the lock, then continue.
+    BudgetSpent,
+}
+
+/// What a search for the next takeable task has found.
+#[expect(clippy::large_enum_variant, reason = "as `TakeStep`")]
+pub(in crate::core) enum Next {
+    /// It has left the window.
+    Task(Rank, WindowEntry),
+    Empty,
     BudgetSpent,
 }
 
@@ -85,6 +94,17 @@ impl Core {
         session: SessionId,
         budget: &mut usize,
     ) -> Result<TakeStep> {
+        Ok(match self.next_task(number, budget)? {
+            Next::Task(rank, entry) => TakeStep::Task(self.claim(number, rank.1, entry, session)),
+            Next::Empty => TakeStep::Empty,
+            Next::BudgetSpent => TakeStep::BudgetSpent,
+        })
+    }
+
+    /// Removes the next takeable task from the window. Each expired task on the way is removed and
+    /// costs one unit of `budget`.
+    #[inline]
+    pub(in crate::core) fn next_task(&mut self, number: u32, budget: &mut usize) -> Result<Next> {
         while let Some((rank, slot)) = self.next_slot(number, budget)? {
             let id = rank.1;
             let entry = match slot {
@@ -100,14 +120,27 @@ impl Core {
             } else if self.is_spent(number, &entry.header) {
                 self.bury_spent(number, id)?;
             } else {
-                return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
+                return Ok(Next::Task(rank, entry));
             }
             *budget = budget.saturating_sub(1);
             if *budget == 0 {
                 break;
             }
         }
-        Ok(if *budget == 0 { TakeStep::BudgetSpent } else { TakeStep::Empty })
+        Ok(if *budget == 0 { Next::BudgetSpent } else { Next::Empty })
+    }
+
+    /// Gives a task that `next_task` has removed back to the window.
+    pub(in crate::core) fn return_to_window(
+        &mut self,
+        number: u32,
+        rank: Rank,
+        entry: WindowEntry,
+    ) {
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            let sub_queued = tube.definition.sub_queued;
+            tube.window.insert(rank, WindowSlot::Read(entry), sub_queued);
+        }
     }
 
     /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut, or
@@ -239,6 +272,7 @@ impl Core {
             is_overdue: false,
             is_counted: false,
             parked: None,
+            progress: None,
             header: header.clone(),
         };
         self.claims.insert(id, claim);
@@ -247,6 +281,7 @@ impl Core {
         }
         if let Some(session) = self.sessions.get_mut(&session) {
             session.claims.insert(id);
+            session.last_seen = self.now.running;
         }
         let change =
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);

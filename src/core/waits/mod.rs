@@ -1,4 +1,4 @@
-//! Waiting takes, waiting puts, and watches: waits for the end of tasks.
+//! Waiting takes, waiting puts, and watches: waits for the end of tasks, and for tasks that can be taken.
 //!
 //! Takers and putters are served first come, first served. All watches of a task are answered
 //! together.
@@ -6,6 +6,7 @@
 mod capacity;
 mod ends;
 mod puts;
+mod ready;
 mod takes;
 mod watches;
 

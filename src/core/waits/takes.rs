@@ -9,7 +9,7 @@ use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
 
 /// The maximum number of overdue tasks that a take processes before it returns without a task.
-const MAX_OVERDUE_PER_TAKE: usize = 512;
+pub(super) const MAX_OVERDUE_PER_TAKE: usize = 512;
 
 impl Core {
     /// Takes from the first of these tubes that has a task, or registers a waiting take in all of
@@ -44,8 +44,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.insert(arrival);
             }
-            self.set_alarm(*number);
-            self.await_sub_queues(*number);
+            self.set_alarms_of_takers(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
@@ -73,9 +72,15 @@ impl Core {
         Ok(())
     }
 
+    /// Sets the alarms of the gates and the sub-queues of a tube for which callers wait, or removes them.
+    pub(super) fn set_alarms_of_takers(&mut self, number: u32) {
+        self.set_alarm(number);
+        self.await_sub_queues(number);
+    }
+
     /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there
     /// is capacity for the edits that they cause.
-    fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
+    pub(super) fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
                 self.tubes.get(&number).is_some_and(|tube| {
@@ -87,8 +92,17 @@ impl Core {
     }
 
     /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of
-    /// arrival. Each take gets a task of the first of its tubes that has one.
+    /// arrival. Each take gets a task of the first of its tubes that has one. Then answers the callers
+    /// that wait until there is one.
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
+        let is_watched =
+            |number: &u32| self.tubes.get(number).is_some_and(|tube| tube.ready_watches > 0);
+        self.watches.maybe_ready.extend(tubes.iter().copied().filter(is_watched));
+        self.serve_takes(tubes)?;
+        if self.serving { Ok(()) } else { self.answer_ready() }
+    }
+
+    fn serve_takes(&mut self, tubes: &[u32]) -> Result<()> {
         let has_waiters = |number: &u32| {
             self.tubes.get(number).is_some_and(|tube| !tube.waiting_takes.is_empty())
         };
@@ -157,8 +171,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);
             }
-            self.set_alarm(*number);
-            self.await_sub_queues(*number);
+            self.set_alarms_of_takers(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
             self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));

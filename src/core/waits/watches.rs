@@ -1,4 +1,5 @@
-//! Watches: callers that wait for the end of a task, or for a drained tube.
+//! Watches: callers that wait for the end of a task, or for a drained tube. (`ready` has those that wait
+//! for a task that can be taken.)
 //!
 //! A watch is answered when the change that it waits for becomes visible, from that change. So the
 //! answer does not depend on whether the task is kept. In a written tube, where a change is visible
@@ -220,7 +221,7 @@ impl Core {
 
     /// Answers the watches of tubes that are drained.
     pub(in crate::core) fn answer_drained(&mut self) {
-        let watches = self.watches.waiting.range(WatchKey::Tube(0, 0)..);
+        let watches = self.watches.waiting.range(WatchKey::Tube(0, 0)..WatchKey::Ready(0, 0));
         let drained: Vec<WatchKey> =
             watches.filter(|(_, watch)| self.is_drained(watch.tube)).map(|(key, _)| *key).collect();
         for key in drained {
@@ -239,6 +240,7 @@ impl Core {
         let has_ended = |key: &WatchKey| match key {
             WatchKey::Task(id, _) => !self.invisible.contains_key(id),
             WatchKey::Tube(..) => true,
+            WatchKey::Ready(..) => false,
         };
         let keys: Vec<WatchKey> = keys.map(|(key, _)| *key).filter(has_ended).collect();
         for key in keys {
@@ -288,10 +290,13 @@ impl Core {
         if let Some(deadline) = watch.deadline {
             self.timers.remove(&(deadline, Timer::Watch(key)));
         }
+        if let WatchKey::Ready(number, _) = key {
+            self.ready_watch_ended(number);
+        }
         Some(watch)
     }
 
-    fn watch(
+    pub(super) fn watch(
         &mut self,
         key: WatchKey,
         tube: u32,

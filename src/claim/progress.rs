@@ -1,0 +1,58 @@
+//! Progress reports of the holder of a task.
+
+use super::Claim;
+use crate::Result;
+use crate::core::{Call, HolderVerb, ProgressReport};
+
+impl Claim {
+    /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
+    ///
+    /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is taken.
+    /// Subscribers receive an event of kind [`Progress`](crate::EventKind::Progress) with it, at most
+    /// ten times a second for each claim: a report that follows another one sooner causes no event, and
+    /// shows in `TaskInfo` only. So a loop may report at every step.
+    ///
+    /// Only memory changes. Nothing is written, nothing survives the process, and the claim is not
+    /// extended; see [`checkpoint`](Claim::checkpoint) and [`renew`](Claim::renew) for that. The report
+    /// is forgotten with the claim. The call does not block.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. Stop the work: another worker may have
+    /// the task. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{EventKind, FIFO, Filter, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let reports = store.events(Filter::new().kinds([EventKind::Progress]), 100);
+    /// films.put("a film")?;
+    /// let film = films.try_take()?.unwrap();
+    /// film.progress_text("sound")?;
+    /// film.progress(30, 120)?;
+    ///
+    /// let progress = films.peek(film.id())?.info.progress.unwrap();
+    /// assert_eq!(progress.to_string(), "30 of 120: sound");
+    /// assert_eq!(progress.fraction(), Some(0.25));
+    /// assert_eq!(reports.recv().unwrap().progress.unwrap().text.as_deref(), Some("sound"));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn progress(&self, done: u64, total: u64) -> Result<()> {
+        self.report(ProgressReport::Count { done, total })
+    }
+
+    /// Reports what the work is at, in at most 1024 bytes; otherwise as [`progress`](Claim::progress).
+    /// The numbers and the text are reported separately, and both stay until the next report.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).
+    /// Nothing changed.
+    pub fn progress_text(&self, text: &str) -> Result<()> {
+        self.report(ProgressReport::Text(text))
+    }
+
+    fn report(&self, report: ProgressReport<'_>) -> Result<()> {
+        self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::Progress(report)))
+    }
+}

@@ -1,0 +1,87 @@
+//! Owners: the sessions that have claims, or have said what they are.
+
+use std::collections::BTreeMap;
+
+use crate::core::state::{About, ClaimState, Core};
+use crate::micros::duration;
+use crate::owner::OwnerInfo;
+use crate::{Error, Result, SessionId};
+
+/// The longest kind and the longest metadata of a session, in bytes.
+const KIND_MAX: usize = 255;
+const METADATA_MAX: usize = 4096;
+
+impl Core {
+    /// Notes what a session says of itself, instead of what it has said before.
+    pub(in crate::core) fn describe_session(&mut self, id: SessionId, about: &About) -> Result<()> {
+        for (what, text, most) in
+            [("kind", &about.kind, KIND_MAX), ("metadata", &about.metadata, METADATA_MAX)]
+        {
+            if text.len() > most {
+                return Err(Error::invalid(format!(
+                    "the {what} of a session may have {most} bytes; this one has {}",
+                    text.len()
+                )));
+            }
+        }
+        self.check_open()?;
+        self.check_session(id)?;
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.about = Some(about.clone());
+        }
+        Ok(())
+    }
+
+    /// The sessions that have claims or a description, and those that have parked a claim: by label, then
+    /// by session.
+    pub(in crate::core) fn owners(&self) -> Vec<OwnerInfo> {
+        let mut owners: BTreeMap<(Option<&str>, SessionId), OwnerInfo> = BTreeMap::new();
+        for (id, session) in self.sessions.iter().filter(|(_, session)| session.about.is_some()) {
+            owners.insert((session.label.as_deref(), *id), self.owner_info(*id));
+        }
+        for claim in self.claims.values().filter(|claim| self.is_live(claim)) {
+            let parked = claim.parked.as_deref().filter(|parked| parked.until.is_some());
+            let session = self.sessions.get(&claim.session);
+            let label = match parked {
+                Some(parked) => &parked.label,
+                None => session.map_or(&None, |session| &session.label),
+            };
+            let key = (label.as_deref(), claim.session);
+            let owner = owners.entry(key).or_insert_with(|| OwnerInfo {
+                label: label.clone(),
+                ..self.owner_info(claim.session)
+            });
+            match parked {
+                Some(_) => owner.parked += 1,
+                None if claim.deadline <= self.now.running => owner.overdue += 1,
+                None => owner.running += 1,
+            }
+        }
+        owners.into_values().collect()
+    }
+
+    /// What is known of a session, but for its claims.
+    fn owner_info(&self, id: SessionId) -> OwnerInfo {
+        let ago = |then: u64| duration(self.now.running.saturating_sub(then));
+        let session = self.sessions.get(&id);
+        let about = session.and_then(|session| session.about.as_ref());
+        OwnerInfo {
+            session: id,
+            label: session.and_then(|session| session.label.clone()),
+            kind: about.map(|about| about.kind.clone()),
+            metadata: about.map(|about| about.metadata.clone()),
+            since: session.map(|session| ago(session.since)),
+            last_seen: session.map(|session| ago(session.last_seen)),
+            running: 0,
+            overdue: 0,
+            parked: 0,
+        }
+    }
+
+    /// Whether a claim has not ended.
+    pub(super) fn is_live(&self, claim: &ClaimState) -> bool {
+        claim.ends_at() > self.now.running
+            && claim.parked_until().is_none_or(|until| until > self.now.timeline)
+            && claim.header.expires_at > self.now.timeline
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as values: what happened to a task.
+
+use std::sync::Arc;
+
+use crate::State;
+use crate::task::Progress;
+
+/// What happened to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The task was put.
+    Put,
+    /// The task was put anew by its key: it has the body and the options of the new put. If it was
+    /// taken, `Lost` precedes it.
+    Replace,
+    /// The task was taken.
+    Take,
+    /// Its holder acked it.
+    Ack,
+    /// It was released: by its holder, or because the session ended.
+    Release,
+    /// Another caller ended the claim on it: it is ready again.
+    Revoke,
+    /// Its claim, ttr and ttl were extended.
+    Touch,
+    /// Its holder replaced its body.
+    Checkpoint,
+    /// Its holder reported [progress](crate::Claim::progress). At most ten times a second for each
+    /// claim. No change of the task: it is not counted in the statistics.
+    Progress,
+    /// Its holder reported a failure. Its state is then ready, delayed or buried.
+    Fail,
+    /// It was released for a while, and the attempt is forgiven.
+    Snooze,
+    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended,
+    /// or the task was put anew by its key.
+    Lost,
+    /// It was buried.
+    Bury,
+    /// It was kicked: it is ready again.
+    Kick,
+    /// It was deleted, or its ttl elapsed.
+    Delete,
+    /// Its ttl elapsed. Follows `Delete`.
+    Ttl,
+    /// The claim on it expired: its ttr elapsed.
+    Ttr,
+    /// Its delay elapsed.
+    Delay,
+    /// It got parents that are not done: it is blocked.
+    Block,
+    /// Its last parent is done, or parents were removed: it is ready, delayed, or still blocked.
+    Unblock,
+    /// It is done, since a caller that does not hold it said so.
+    Resolve,
+    /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
+    /// newer ones, or a caller forgot it.
+    Forget,
+    /// Its holder passed it on to another tube. This is two events: one of the tube that it has left,
+    /// with state done, and one of the tube that it has entered, with its state there.
+    Advance,
+    /// A caller moved it to another tube. Two events, as of `Advance`.
+    Move,
+    /// Its priority, its body or its delay was changed.
+    Update,
+}
+
+/// A change of a task. It is delivered after the commit that holds the change, or right after the
+/// change if only memory changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Event {
+    /// The name of the tube.
+    pub tube: Arc<str>,
+    /// The id of the task.
+    pub id: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// The state of the task after the change.
+    pub state: State,
+    /// The key of the task, if it has one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub key: Option<Arc<str>>,
+    /// The label of the session that took the task, has it, or had it until this change. `None` if no
+    /// session had it, or if the session has no label.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub owner: Option<Arc<str>>,
+    /// Why it happened, if the kind does not say it. A task that is buried has its failure group, and
+    /// `Fail` has the group of the failure that was reported. `Release` and `Lost` have one of
+    /// `session ended`, `process ended`, `store closed`, `storage failed`, `transaction failed`,
+    /// `overdue` and `replaced`; a `Release` by the holder has none. `Delete` of a task whose ttl elapsed has `expired`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub cause: Option<Arc<str>>,
+    /// What the holder reported, for an event of kind `Progress`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub progress: Option<Progress>,
+    /// How many events that match its filter the subscription has missed directly before this one,
+    /// because its buffer was full. 0 for a callback.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub missed: u64,
+    /// The number of the event in this run of the store. The numbers increase. Those of a
+    /// subscription without a filter have a gap only if events were dropped. A filter and the
+    /// callback of a tube leave out events, so their numbers have gaps.
+    pub seq: u64,
+}
+
+/// A set of kinds, as one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct KindSet(u64);
+
+impl KindSet {
+    /// How many kinds there can be.
+    pub(super) const MOST: usize = u64::BITS as usize;
+    pub(crate) const NONE: KindSet = KindSet(0);
+    pub(crate) const ALL: KindSet = KindSet(u64::MAX);
+
+    #[inline]
+    pub(crate) fn contains(self, kind: EventKind) -> bool {
+        self.has(kind as usize)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == KindSet::NONE
+    }
+
+    /// The numbers of its kinds.
+    pub(super) fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..KindSet::MOST).filter(move |number| self.has(*number))
+    }
+
+    #[inline]
+    pub(super) fn has(self, number: usize) -> bool {
+        self.0 & 1 << number != 0
+    }
+
+    pub(super) fn with(self, number: usize) -> KindSet {
+        KindSet(self.0 | 1 << number)
+    }
+
+    pub(super) fn without(self, number: usize) -> KindSet {
+        KindSet(self.0 & !(1 << number))
+    }
+
+    pub(super) fn union(self, other: KindSet) -> KindSet {
+        KindSet(self.0 | other.0)
+    }
+}
+
+impl FromIterator<EventKind> for KindSet {
+    fn from_iter<T: IntoIterator<Item = EventKind>>(kinds: T) -> KindSet {
+        kinds.into_iter().fold(KindSet::NONE, |set, kind| set.with(kind as usize))
+    }
+}

@@ -1,0 +1,240 @@
+//! The subscribers by what their filters ask for, so that an event finds those that want it without
+//! asking the others.
+//!
+//! A filter asks for some of the fields tube, key and owner: its shape. A subscriber is listed at each
+//! combination of the values that it asks for, and there by kind. An event makes one look-up for each
+//! shape in use, at most 8. Invariant: an event meets at most one place of a subscriber, since it has
+//! one value of each field. (A field with several values, such as tags, must not deliver twice.)
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::event::{Event, KindSet};
+use super::filter::{Filter, Place};
+use crate::id_map::IdMap;
+
+/// The number of a subscriber.
+pub(super) type SubscriberId = u64;
+
+/// The subscribers `S` of a store, with their filters.
+#[derive(Debug)]
+pub(super) struct Index<S> {
+    subscribers: IdMap<SubscriberId, (Filter, S)>,
+    next: SubscriberId,
+    places: HashMap<Place, Listed>,
+    /// How many places there are of each shape.
+    shapes: [usize; Place::SHAPES],
+    /// How many subscribers want each kind.
+    wanted_by: [usize; KindSet::MOST],
+    /// The kinds that some subscriber wants.
+    wanted: KindSet,
+}
+
+/// The subscribers at one place.
+#[derive(Debug, Default)]
+struct Listed {
+    /// Those that want all kinds.
+    any: BTreeSet<SubscriberId>,
+    /// Those that want some kinds, by kind.
+    by_kind: BTreeMap<usize, BTreeSet<SubscriberId>>,
+}
+
+impl<S> Default for Index<S> {
+    fn default() -> Index<S> {
+        Index {
+            subscribers: IdMap::default(),
+            next: 0,
+            places: HashMap::new(),
+            shapes: [0; Place::SHAPES],
+            wanted_by: [0; KindSet::MOST],
+            wanted: KindSet::NONE,
+        }
+    }
+}
+
+impl<S> Index<S> {
+    /// The kinds that some subscriber wants.
+    pub(super) fn wanted(&self) -> KindSet {
+        self.wanted
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.subscribers.len()
+    }
+
+    pub(super) fn insert(&mut self, filter: Filter, subscriber: S) -> SubscriberId {
+        let id = self.next;
+        self.next += 1;
+        let kinds = filter.passing_kinds();
+        for number in kinds.numbers() {
+            self.wanted_by[number] += 1;
+            self.wanted = self.wanted.with(number);
+        }
+        for place in filter.places() {
+            let shape = place.shape();
+            let listed = self.places.entry(place).or_insert_with(|| {
+                self.shapes[shape] += 1;
+                Listed::default()
+            });
+            if kinds == KindSet::ALL {
+                listed.any.insert(id);
+                continue;
+            }
+            for number in kinds.numbers() {
+                listed.by_kind.entry(number).or_default().insert(id);
+            }
+        }
+        self.subscribers.insert(id, (filter, subscriber));
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: SubscriberId) -> Option<S> {
+        let (filter, subscriber) = self.subscribers.remove(&id)?;
+        let kinds = filter.passing_kinds();
+        for number in kinds.numbers() {
+            self.wanted_by[number] -= 1;
+            if self.wanted_by[number] == 0 {
+                self.wanted = self.wanted.without(number);
+            }
+        }
+        for place in filter.places() {
+            let Some(listed) = self.places.get_mut(&place) else { continue };
+            listed.any.remove(&id);
+            listed.by_kind.retain(|number, ids| {
+                if kinds.has(*number) {
+                    ids.remove(&id);
+                }
+                !ids.is_empty()
+            });
+            if listed.any.is_empty() && listed.by_kind.is_empty() {
+                self.places.remove(&place);
+                self.shapes[place.shape()] -= 1;
+            }
+        }
+        Some(subscriber)
+    }
+
+    /// Removes all subscribers.
+    pub(super) fn clear(&mut self) -> Vec<S> {
+        let index = std::mem::take(self);
+        self.next = index.next;
+        index.subscribers.into_values().map(|(_, subscriber)| subscriber).collect()
+    }
+
+    /// Calls `deliver` with each subscriber whose filter lets this event pass.
+    pub(super) fn for_each(&mut self, event: &Event, mut deliver: impl FnMut(&mut S)) {
+        let number = event.kind as usize;
+        for shape in (0..Place::SHAPES).filter(|shape| self.shapes[*shape] > 0) {
+            let place = Place::of(event, shape);
+            let Some(listed) = place.and_then(|place| self.places.get(&place)) else { continue };
+            let of_kind = listed.by_kind.get(&number).into_iter().flatten();
+            for id in listed.any.iter().chain(of_kind) {
+                if let Some((_, subscriber)) = self.subscribers.get_mut(id) {
+                    deliver(subscriber);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+    use crate::events::event::EventKind::{self, Ack, Bury, Put};
+
+    fn event(tube: &str, kind: EventKind, key: Option<&str>, owner: Option<&str>) -> Event {
+        Event {
+            tube: tube.into(),
+            id: 0,
+            kind,
+            state: State::Ready,
+            key: key.map(Into::into),
+            owner: owner.map(Into::into),
+            cause: None,
+            progress: None,
+            missed: 0,
+            seq: 0,
+        }
+    }
+
+    /// The conditions of a filter; an empty list of names is none.
+    struct Conditions {
+        tubes: &'static [&'static str],
+        keys: &'static [&'static str],
+        owners: &'static [&'static str],
+        kinds: Option<&'static [EventKind]>,
+    }
+
+    impl Conditions {
+        fn filter(&self) -> Filter {
+            let filter = self.tubes.iter().fold(Filter::new(), |it, tube| it.tube(*tube));
+            let filter = self.keys.iter().fold(filter, |it, key| it.key(*key));
+            let filter = self.owners.iter().fold(filter, |it, owner| it.owner(*owner));
+            match self.kinds {
+                Some(kinds) => filter.kinds(kinds.iter().copied()),
+                None => filter,
+            }
+        }
+
+        fn pass(&self, event: &Event) -> bool {
+            let has = |names: &[&str], value: Option<&str>| {
+                names.is_empty() || value.is_some_and(|value| names.contains(&value))
+            };
+            has(self.tubes, Some(&event.tube))
+                && has(self.keys, event.key.as_deref())
+                && has(self.owners, event.owner.as_deref())
+                && self.kinds.is_none_or(|kinds| kinds.contains(&event.kind))
+        }
+    }
+
+    #[test]
+    fn event_is_delivered_once_to_each_subscriber_whose_filter_it_passes() {
+        let mut filters = Vec::new();
+        for tubes in [&[][..], &["a"], &["a", "b"], &["a", "a"]] {
+            for keys in [&[][..], &["k"], &["k", "l"]] {
+                for owners in [&[][..], &["o", "p"]] {
+                    for kinds in [None, Some(&[Ack][..]), Some(&[Put, Bury]), Some(&[])] {
+                        filters.push(Conditions { tubes, keys, owners, kinds });
+                    }
+                }
+            }
+        }
+        let mut index = Index::default();
+        let inserted = filters.iter().enumerate();
+        let ids: Vec<SubscriberId> =
+            inserted.map(|(number, it)| index.insert(it.filter(), number)).collect();
+        let mut events = Vec::new();
+        for tube in ["a", "b", "c"] {
+            for kind in [Put, Ack, Bury] {
+                for key in [None, Some("k"), Some("m")] {
+                    for owner in [None, Some("o"), Some("q")] {
+                        events.push(event(tube, kind, key, owner));
+                    }
+                }
+            }
+        }
+        let delivered = |index: &mut Index<usize>, event: &Event| {
+            let mut to = Vec::new();
+            index.for_each(event, |number| to.push(*number));
+            to.sort_unstable();
+            to
+        };
+        let expected = |event: &Event, from: usize| -> Vec<usize> {
+            (from..filters.len()).filter(|n| filters[*n].pass(event)).collect()
+        };
+        for event in &events {
+            assert_eq!(delivered(&mut index, event), expected(event, 0), "{event:?}");
+        }
+        let half = filters.len() / 2;
+        for (number, id) in ids[..half].iter().enumerate() {
+            assert_eq!(index.remove(*id), Some(number));
+        }
+        for event in &events {
+            assert_eq!(delivered(&mut index, event), expected(event, half), "{event:?}");
+        }
+        ids.iter().for_each(|id| drop(index.remove(*id)));
+        assert!(index.places.is_empty() && index.wanted().is_empty());
+        assert_eq!(index.shapes, [0; Place::SHAPES]);
+    }
+}

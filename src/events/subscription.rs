@@ -1,0 +1,266 @@
+//! Subscriptions: the reader's half of a stream of events.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use futures_core::Stream;
+
+use super::event::{Event, KindSet};
+use super::filter::Filter;
+use super::index::{Index, SubscriberId};
+use crate::sync::Mutex;
+
+/// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events, since
+/// [`Store::subscribe`](crate::Store::subscribe).
+///
+/// A thread calls [`recv`](Subscription::recv), or iterates: the iterator blocks until there is an
+/// event. An async task uses [`into_stream`](Subscription::into_stream). Both end when the store is
+/// closed and all events have been received. Up to the capacity of the subscription, events wait in
+/// memory. They do not survive the process.
+///
+/// A reader that is slow delays no other call: it misses events. The first event after the missed ones
+/// says [how many](Event::missed), and [`dropped`](Subscription::dropped) is the number of all that
+/// were missed.
+///
+/// # Example
+/// ```
+/// # use tubewell::{FIFO, Store, TubeOptions};
+/// # let store = Store::in_memory()?;
+/// let events = store.subscribe(100);
+/// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+/// store.close()?;
+/// for event in events {
+///     println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
+/// }
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+pub struct Subscription {
+    events: Receiver<Event>,
+    shared: Arc<SubscriptionState>,
+    /// `None` if the store was closed.
+    id: Option<SubscriberId>,
+    subscriptions: Arc<Mutex<Subscriptions>>,
+}
+
+/// What a subscription shares with the store.
+#[derive(Default)]
+struct SubscriptionState {
+    dropped: AtomicU64,
+    /// The waker of the stream's last poll.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// The store's half of a [`Subscription`].
+pub(super) struct Subscriber {
+    sender: Sender<Event>,
+    capacity: usize,
+    /// How many events were dropped since the last one that was sent.
+    missed: u64,
+    shared: Arc<SubscriptionState>,
+}
+
+impl Subscriber {
+    /// Sends an event, or drops and counts it if the buffer is full.
+    ///
+    /// One caller at a time sends events, so at most `capacity` of them wait.
+    fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
+        if self.sender.len() >= self.capacity {
+            self.missed += 1;
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let missed = std::mem::take(&mut self.missed);
+        // The subscription leaves the index before its receiver is dropped.
+        let _ = self.sender.send(Event { missed, ..event.clone() });
+        wakers.extend(self.shared.waker.lock().take());
+    }
+
+    /// Ends the stream. Returns the waker of its reader.
+    pub(super) fn end(self) -> Option<Waker> {
+        let Subscriber { sender, shared, .. } = self;
+        drop(sender);
+        shared.waker.lock().take()
+    }
+}
+
+/// What the subscriptions of a store share.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    index: Index<Subscriber>,
+    /// The number of the last event.
+    seq: u64,
+    is_closed: bool,
+}
+
+impl Subscriptions {
+    /// Begins a subscription. That of a closed store has ended.
+    pub(super) fn begin(
+        this: &Arc<Mutex<Subscriptions>>,
+        filter: Filter,
+        most: usize,
+    ) -> Subscription {
+        // Not `bounded`, which allocates its whole capacity immediately.
+        let (sender, events) = unbounded();
+        let shared = Arc::new(SubscriptionState::default());
+        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
+        let mut locked = this.lock();
+        let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
+        drop(locked);
+        Subscription { events, shared, id, subscriptions: this.clone() }
+    }
+
+    /// The kinds that some subscription wants.
+    pub(super) fn wanted(&self) -> KindSet {
+        self.index.wanted()
+    }
+
+    /// Gives an event the next number.
+    pub(super) fn number(&mut self, event: &mut Event) {
+        self.seq += 1;
+        event.seq = self.seq;
+    }
+
+    /// Delivers an event to the subscriptions whose filters it passes. Does not block.
+    pub(super) fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
+        self.index.for_each(event, |subscriber| subscriber.deliver(event, wakers));
+    }
+
+    /// No further subscription begins. Returns those that there are, which the caller ends.
+    pub(super) fn close(&mut self) -> Vec<Subscriber> {
+        self.is_closed = true;
+        self.index.clear()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+}
+
+impl Subscription {
+    /// Returns the next event, and blocks until there is one. Returns `None` when the store is
+    /// closed and all events have been received.
+    #[must_use]
+    pub fn recv(&self) -> Option<Event> {
+        self.events.recv().ok()
+    }
+
+    /// Returns the next event if there is one now. Does not block.
+    #[must_use]
+    pub fn try_recv(&self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// Returns the next event, and blocks at most for `timeout` until there is one.
+    #[must_use]
+    pub fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
+        self.events.recv_timeout(timeout).ok()
+    }
+
+    /// How many events that pass its filter this subscription has missed because its buffer was full.
+    /// [`Event::missed`] says where.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
+    /// the conversion.
+    ///
+    /// # Example
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    /// use futures_core::Stream;
+    /// use tubewell::Store;
+    ///
+    /// async fn log(store: &Store) {
+    ///     let mut events = store.subscribe(100).into_stream();
+    ///     // With `StreamExt` of `futures` or `tokio-stream`: `events.next().await`.
+    ///     while let Some(event) = poll_fn(|task| Pin::new(&mut events).poll_next(task)).await {
+    ///         println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn into_stream(self) -> EventStream {
+        EventStream(self)
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (waiting, dropped) = (self.events.len(), self.dropped());
+        f.debug_struct("Subscription")
+            .field("waiting", &waiting)
+            .field("dropped", &dropped)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // Dropped without the lock, which is taken under that of the store: wakers are user code.
+        let half = self.id.and_then(|id| self.subscriptions.lock().index.remove(id));
+        drop(half);
+        let waker = self.shared.waker.lock().take();
+        drop(waker);
+    }
+}
+
+impl Iterator for Subscription {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.recv()
+    }
+}
+
+/// The events of a [`Subscription`] as a [`Stream`](futures_core::Stream); from
+/// [`Subscription::into_stream`].
+///
+/// It works with any runtime or none, and needs no polling and no further thread: its waker is
+/// called after an event is delivered. It ends when the store is closed and all events have been
+/// received. It is a type of its own, because the methods of an iterator and of a stream have the
+/// same names.
+#[derive(Debug)]
+pub struct EventStream(Subscription);
+
+impl EventStream {
+    /// How many events this stream has missed because its buffer was full. As
+    /// [`Subscription::dropped`].
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+
+    fn poll_recv(&self) -> Poll<Option<Event>> {
+        match self.0.events.try_recv() {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        let next = self.poll_recv();
+        if next.is_ready() {
+            return next;
+        }
+        // Wakers are user code: cloned and dropped without the lock.
+        let waker = context.waker().clone();
+        let replaced = self.0.shared.waker.lock().replace(waker);
+        drop(replaced);
+        // An event that was delivered before the waker was stored does not wake it.
+        self.poll_recv()
+    }
+}
