@@ -88,7 +88,7 @@ fn replaced_task_is_lost_to_its_holder() {
             assert_eq!(case.tasks()["ready"], 1);
             assert_eq!(attempts(&case.tube, id), (0, Some(2)), "its attempts are forgiven");
             let kinds: Vec<_> = log.read().iter().map(|event| (event.1, event.2)).collect();
-            let put = (EventKind::Put, State::Ready);
+            let put = (EventKind::Replace, State::Ready);
             assert_eq!(kinds[kinds.len() - 2..], [(EventKind::Lost, State::Ready), put]);
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -107,7 +107,7 @@ fn task_that_is_done_begins_anew_when_it_is_put_again() {
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 1);
         let log = case.event_log();
         assert_eq!(case.add(again(Put::new("new"))), id);
-        assert_eq!(log.read(), [(id, EventKind::Put, State::Ready)]);
+        assert_eq!(log.read(), [(id, EventKind::Replace, State::Ready)]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         assert_eq!(case.tube.outcome(id).unwrap(), None);

@@ -1,0 +1,377 @@
+//! Events with filters: what a subscription receives, and what an event says of its change.
+
+use tubewell::driver::{FIFO, UTUBE};
+use tubewell::{
+    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, State, Subscription,
+    TubeOptions,
+};
+
+use crate::support::*;
+
+/// The events so far.
+fn received(events: &Subscription) -> Vec<Event> {
+    std::iter::from_fn(|| events.try_recv()).collect()
+}
+
+/// Kind, owner and cause of the events so far.
+fn told(events: &Subscription) -> Vec<(EventKind, Option<String>, Option<String>)> {
+    let text = |text: Option<std::sync::Arc<str>>| text.map(|text| text.to_string());
+    received(events).into_iter().map(|it| (it.kind, text(it.owner), text(it.cause))).collect()
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+/// T054
+#[test]
+fn subscription_receives_only_what_passes_its_filter() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let ends = [EventKind::Ack, EventKind::Bury];
+        let subscribe = |filter| case.store.events(filter, 100);
+        let all = subscribe(Filter::new());
+        let of_tube = subscribe(Filter::new().tube("case"));
+        let of_kinds = subscribe(Filter::new().kinds(ends));
+        let of_key = subscribe(Filter::new().key("red").key("blue"));
+        let of_owner = subscribe(Filter::new().owner("ann"));
+        let of_all_three = subscribe(Filter::new().tube("case").kinds(ends).key("red"));
+        let of_nothing = subscribe(Filter::new().kinds([]));
+        let of_unknown = subscribe(Filter::new().tube("no such tube").key("red"));
+
+        case.add(case.draft("a").key("red")); // 0
+        case.put("b"); // 1
+        other.put(case.draft("c").key("blue")).unwrap(); // 2
+        let ann = case.store.session_named("ann").unwrap();
+        let taken = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
+        for claim in taken {
+            claim.ack().unwrap();
+        }
+        other.bury(2).unwrap();
+
+        let seen = |events: &Subscription| -> Vec<(u64, EventKind)> {
+            received(events).iter().map(|event| (event.id, event.kind)).collect()
+        };
+        let (put, take) = (EventKind::Put, EventKind::Take);
+        let (ack, bury) = (EventKind::Ack, EventKind::Bury);
+        let whole =
+            [(0, put), (1, put), (2, put), (0, take), (1, take), (0, ack), (1, ack), (2, bury)];
+        assert_eq!(seen(&all), whole);
+        let without_2: Vec<_> = whole.into_iter().filter(|(id, _)| *id != 2).collect();
+        assert_eq!(seen(&of_tube), without_2);
+        assert_eq!(seen(&of_kinds), [(0, ack), (1, ack), (2, bury)]);
+        assert_eq!(seen(&of_key), [(0, put), (2, put), (0, take), (0, ack), (2, bury)]);
+        assert_eq!(seen(&of_owner), [(0, take), (1, take), (0, ack), (1, ack)]);
+        assert_eq!(seen(&of_all_three), [(0, ack)]);
+        assert_eq!((seen(&of_nothing), seen(&of_unknown)), (vec![], vec![]));
+    });
+}
+
+/// T051
+/// Difference: a kind that does not exist is an error when its name is read.
+#[test]
+fn name_of_an_unknown_kind_is_refused() {
+    for name in ["*", "", "posted", "Put"] {
+        assert!(name.parse::<EventKind>().is_err(), "{name:?}");
+    }
+}
+
+/// Q309
+#[test]
+fn dropped_subscription_stops_no_other_one() {
+    for_each_driver(ALL, |case| {
+        let filter = || Filter::new().tube("case").kinds([EventKind::Put]);
+        let [first, second] = [case.store.events(filter(), 10), case.store.events(filter(), 10)];
+        case.put_all([0]);
+        drop(first);
+        case.put("x");
+        let mut seen = second.into_stream();
+        let _ = &mut seen;
+        let last = case.store.events(filter(), 10);
+        case.put("x");
+        assert_eq!(received(&last).len(), 1);
+        drop(seen);
+        case.put("x");
+        assert_eq!(received(&last).len(), 1);
+    });
+}
+
+/// I09
+#[test]
+fn slow_reader_is_told_how_many_events_it_missed() {
+    for_each_driver(ALL, |case| {
+        let puts = case.store.events(Filter::new().kinds([EventKind::Put]), 2);
+        let missed = |events: &Subscription| -> Vec<(u64, u64)> {
+            received(events).iter().map(|event| (event.id, event.missed)).collect()
+        };
+        for _ in 0..5 {
+            case.put("x");
+        }
+        assert_eq!(case.take_all().len(), 5);
+        assert_eq!((missed(&puts), puts.dropped()), (vec![(0, 0), (1, 0)], 3));
+        case.put("x");
+        case.put("x");
+        case.put("x");
+        assert_eq!((missed(&puts), puts.dropped()), (vec![(5, 3), (6, 0)], 4));
+        case.put("x");
+        assert_eq!(missed(&puts), [(8, 1)]);
+    });
+}
+
+/// Q300, T050
+#[test]
+fn put_and_end_of_a_task_are_an_event_each() {
+    for_each_driver(ALL, |case| {
+        let (one, two) = (case.event_log(), case.store.events(Filter::new().tube("case"), 10));
+        case.put_all([0]);
+        assert_eq!(one.read(), [(0, EventKind::Put, State::Ready)]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.ack(0).unwrap();
+        let ends = [(0, EventKind::Take, State::Taken), (0, EventKind::Ack, State::Done)];
+        assert_eq!(one.read(), ends);
+        assert_eq!(received(&two).len(), 3);
+    });
+}
+
+/// Q301
+#[test]
+fn event_of_a_replaced_task_names_the_holder_that_lost_it() {
+    for_each_driver(ALL, |case| {
+        let events = case.store.events(Filter::new(), 100);
+        let put = |data: &str| case.draft(data).key("k").on_key(OnKey::Replace);
+        let id = case.add(put("a"));
+        let ann = case.store.session_named("ann").unwrap();
+        let _claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        assert_eq!(case.add(put("b")), id);
+        let keys = received(&events);
+        assert!(keys.iter().all(|event| event.key.as_deref() == Some("k")), "{keys:?}");
+        let told: Vec<_> =
+            keys.iter().map(|it| (it.kind, it.owner.as_deref(), it.cause.as_deref())).collect();
+        let expected = [
+            (EventKind::Put, None, None),
+            (EventKind::Take, Some("ann"), None),
+            (EventKind::Lost, Some("ann"), Some("replaced")),
+            (EventKind::Replace, None, None),
+        ];
+        assert_eq!(told, expected);
+    });
+}
+
+/// Q302
+#[test]
+fn completion_is_an_event_and_so_is_an_advance() {
+    for_each_driver(ALL, |case| {
+        let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
+        let events =
+            case.store.events(Filter::new().kinds([EventKind::Ack, EventKind::Advance]), 9);
+        case.put_all([0, 1]);
+        let [first, second] = [(); 2].map(|()| case.tube.try_take().unwrap().unwrap());
+        first.ack().unwrap();
+        second.advance(&next, case.draft("x")).unwrap();
+        let seen: Vec<_> =
+            received(&events).into_iter().map(|it| (it.tube.to_string(), it.id, it.kind)).collect();
+        let advance = EventKind::Advance;
+        let case_name = || "case".to_owned();
+        let expected = [
+            (case_name(), 0, EventKind::Ack),
+            (case_name(), 1, advance),
+            ("next".to_owned(), 1, advance),
+        ];
+        assert_eq!(seen, expected);
+    });
+}
+
+/// Q303
+#[test]
+fn cancel_and_delete_are_events_and_tell_the_holder() {
+    for_each_driver(ALL, |case| {
+        let events = case.store.events(Filter::new().kinds([EventKind::Delete]), 10);
+        case.put_all([0, 1, 2]);
+        case.tube.bury(1).unwrap();
+        case.tube.cancel(0).unwrap();
+        case.tube.cancel(1).unwrap();
+        let ann = case.store.session_named("ann").unwrap();
+        let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        case.tube.delete(claim.id()).unwrap();
+        let delete = EventKind::Delete;
+        let expected = [(delete, None, None), (delete, None, None), (delete, some("ann"), None)];
+        assert_eq!(told(&events), expected);
+    });
+}
+
+/// Q304
+#[test]
+fn lost_claim_is_an_event_with_its_owner() {
+    for_each_driver(TIMED, |case| {
+        let events = case.store.events(Filter::new().owner("ann"), 10);
+        case.add(case.draft("x").ttr(secs(1)));
+        let ann = case.store.session_named("ann").unwrap();
+        let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        case.advance(1000);
+        assert!(!claim.is_current());
+        let expected = [(EventKind::Take, some("ann"), None), (EventKind::Ttr, some("ann"), None)];
+        assert_eq!(told(&events), expected);
+    });
+}
+
+/// Q305
+/// Difference: it is one event, since it is one change.
+#[test]
+fn loss_of_the_last_attempt_is_an_event_with_the_failure_group() {
+    for_each_driver_with(TIMED, TubeOptions::new().max_attempts(1), |case| {
+        let events = case.store.events(Filter::new().kinds([EventKind::Ttr]), 10);
+        case.add(case.draft("x").ttr(secs(1)));
+        case.take();
+        case.advance(1000);
+        let event = events.try_recv().unwrap();
+        assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("expired")));
+    });
+}
+
+/// Q306
+/// Difference: a key tracks a task, and its events are those of the task.
+#[test]
+fn each_change_of_a_tracked_task_is_one_event() {
+    for_each_driver(ALL, |case| {
+        let tracked = case.store.events(Filter::new().key("tracked"), 100);
+        case.add(case.draft("x").key("tracked"));
+        case.put("untracked");
+        let take = || -> Claim { case.tube.claim(0).unwrap() };
+        take().fail(Failure::new("timeout", "no answer")).unwrap();
+        take().bury_with(Failure::new("poison", "no use")).unwrap();
+        case.tube.kick_task(0).unwrap();
+        take().ack().unwrap();
+        let take = (EventKind::Take, None, None);
+        let expected = [
+            (EventKind::Put, None, None),
+            take.clone(),
+            (EventKind::Fail, None, some("timeout")),
+            take.clone(),
+            (EventKind::Bury, None, some("poison")),
+            (EventKind::Kick, None, None),
+            take,
+            (EventKind::Ack, None, None),
+        ];
+        assert_eq!(told(&tracked), expected);
+    });
+}
+
+/// Q307
+#[test]
+fn release_that_spends_the_budget_is_an_event_with_the_failure_group() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
+        let released = case.store.events(Filter::new().kinds([EventKind::Release]), 10);
+        case.put("x");
+        case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
+        let event = released.try_recv().unwrap();
+        assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("released")));
+    });
+}
+
+#[test]
+fn end_of_a_claim_says_why_and_whose_it_was() {
+    for_each_driver(ALL, |case| {
+        let events = case.store.events(Filter::new().owner("ann"), 100);
+        case.put_all([0]);
+        let ends: [(&dyn Fn(Claim), EventKind, Option<&str>); 4] = [
+            (&|claim| drop(claim), EventKind::Release, None),
+            (&|claim| drop(case.tube.revoke(claim.id())), EventKind::Revoke, None),
+            (&|_| assert_eq!(case.tube.revoke_all(), Ok(1)), EventKind::Revoke, None),
+            (&|claim| claim.snooze(ZERO).map(drop).unwrap(), EventKind::Snooze, None),
+        ];
+        for (end, kind, cause) in ends {
+            let ann = case.store.session_named("ann").unwrap();
+            let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+            end(claim);
+            let take = (EventKind::Take, some("ann"), None);
+            assert_eq!(told(&events), [take, (kind, some("ann"), cause.map(str::to_owned))]);
+        }
+        let ann = case.store.session_named("ann").unwrap();
+        keep(ann.tube("case").unwrap().try_take().unwrap().unwrap());
+        ann.end().unwrap();
+        let ended = (EventKind::Release, some("ann"), some("session ended"));
+        assert_eq!(told(&events)[1..], [ended]);
+    });
+}
+
+/// A task with a ttl, a parent, kept outcomes: the events without a header of their own.
+#[test]
+fn every_event_of_a_task_with_a_key_has_the_key() {
+    let keep = TubeOptions::new().keep_done(Keep::new().count(1));
+    for_each_driver_with(TIMED, keep, |case| {
+        let events = case.store.events(Filter::new(), 100);
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let parent = case.add(case.draft("x").key("k").ttl(secs(10)));
+        let after = case.draft("y").key("k").after(&case.tube, [parent]).key("k2");
+        case.add(after.on_parent(OnParent::Release));
+        case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
+        case.tube.set_priority(parent, 7).unwrap();
+        case.advance(11_000);
+        case.tube.resolve(1, None).unwrap();
+        case.tube.forget(1).unwrap();
+        let put = |key: &str| case.draft("z").key(key).on_key(OnKey::Replace);
+        case.add(put("k3"));
+        other.put(put("k3")).unwrap();
+        case.store.flush().unwrap();
+        let events = received(&events);
+        let of = |kind| events.iter().filter(move |event| event.kind == kind);
+        assert!(events.iter().all(|event| event.key.is_some()), "{events:#?}");
+        let expired: Vec<_> = of(EventKind::Delete).map(|it| it.cause.as_deref()).collect();
+        assert_eq!(expired, [Some("expired")]);
+        for kind in [EventKind::Ttl, EventKind::Touch, EventKind::Forget, EventKind::Update] {
+            assert_eq!(of(kind).count(), 1, "{kind:?}");
+        }
+        assert_eq!(of(EventKind::Move).count(), 2);
+    });
+}
+
+/// The claim has ended when the event is delivered, which is after the flush.
+#[test]
+fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
+    for driver in [FIFO, UTUBE] {
+        let file = StoreFile::new();
+        let store = file.open();
+        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let events = store.events(Filter::new().owner("ann"), 100);
+        let ann = store.session_named("ann").unwrap();
+        let anns = ann.tube("case").unwrap();
+        tube.put_many(["a", "b"].map(|data| Put::new(data).key(data))).unwrap();
+        for _ in 0..2 {
+            let claim = anns.try_take().unwrap().unwrap();
+            if claim.data() == b"a" {
+                claim.ack().unwrap();
+            } else {
+                claim.fail(Failure::new("timeout", "no answer")).unwrap();
+            }
+        }
+        let seen = received(&events);
+        let seen: Vec<_> =
+            seen.iter().map(|it| (it.kind, it.key.as_deref(), it.cause.as_deref())).collect();
+        let expected = [
+            (EventKind::Take, Some("a"), None),
+            (EventKind::Ack, Some("a"), None),
+            (EventKind::Take, Some("b"), None),
+            (EventKind::Fail, Some("b"), Some("timeout")),
+        ];
+        assert_eq!(seen, expected);
+        assert_sound(&store);
+    }
+}
+
+/// What is noted for events goes with the changes, also if the subscription ends in between.
+#[test]
+fn notes_for_events_end_with_truncate_and_without_readers() {
+    for_each_driver(ALL, |case| {
+        let events = case.store.events(Filter::new(), 100);
+        let ann = case.store.session_named("ann").unwrap();
+        case.put_all([0, 1]);
+        let _claims = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
+        case.tube.truncate().unwrap();
+        assert_sound(&case.store);
+        drop(events);
+        let id = case.put("x");
+        ann.tube("case").unwrap().try_take().unwrap().unwrap().ack().unwrap();
+        assert_eq!(case.state(id), None);
+        assert_sound(&case.store);
+    });
+}
