@@ -253,8 +253,9 @@
 //!
 //! # Further reading
 //!
-//! * [`Statistics`] are exact and cost nothing to read. [`Store::subscribe`] and
-//!   [`Tube::on_task_change`] deliver events.
+//! * [`Statistics`] are exact and cost nothing to read. [`Store::events`] and
+//!   [`Tube::on_task_change`] deliver events. [`Claim::progress`] reports how far a task is, and
+//!   [`Store::owners`] lists the sessions that have tasks.
 //! * [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it. [`Store::backup`]
 //!   copies it, and [`StoreOptions::salvage`] reads what is left of a damaged file.
 //! * Each [`Error`] says what is true after it.

@@ -140,16 +140,18 @@ impl Session {
         take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
-    /// Says what this session is, for [`Store::owners`](crate::Store::owners): a kind, such as `worker`
-    /// or `window`, and any text about it, such as its version in JSON. Replaces what it said before.
+    /// Says what this session is, for [`Store::owners`](crate::Store::owners): a kind, such as
+    /// `worker` or `window`, and any text about it, such as its version in JSON. Replaces what it
+    /// said before.
     ///
-    /// A described session is listed also while it has no claim, until it ends. Only memory changes, and
-    /// the call does not block. The label of the session is given by
+    /// A described session is listed also while it has no claim, until it ends. Only memory
+    /// changes, and the call does not block. The label of the session is given by
     /// [`session_named`](crate::Store::session_named).
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the kind may have 255 bytes, the metadata 4096.
-    /// [`SessionEnded`](crate::Error::SessionEnded); [`Closed`](crate::Error::Closed). Nothing changed.
+    /// [`SessionEnded`](crate::Error::SessionEnded); [`Closed`](crate::Error::Closed). Nothing
+    /// changed.
     ///
     /// # Example
     /// ```

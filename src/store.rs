@@ -153,11 +153,11 @@ impl Store {
         self.handle.ask(Call::Tubes).unwrap_or_default()
     }
 
-    /// The sessions that have tasks or have [described](Session::describe) themselves, and those that
-    /// have [parked](Claim::park) a claim which stands. By label, those without a label first.
+    /// The sessions that have tasks or have [described](Session::describe) themselves, and those
+    /// that have [parked](Claim::park) a claim which stands. By label, those without a label first.
     ///
-    /// A session is listed as long as it has a claim, however long it has made no call. Does not block.
-    /// The cost grows with the number of claims.
+    /// A session is listed as long as it has a claim, however long it has made no call. Does not
+    /// block. The cost grows with the number of claims.
     ///
     /// # Example
     /// ```

@@ -83,8 +83,8 @@ const EVENT_KINDS: [EventKind; 25] = [
 
 impl EventKind {
     /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
-    /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
-    /// `resolve`, `forget`, `advance`, `move` or `update`.
+    /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
+    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `advance`, `move` or `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -229,8 +229,8 @@ mod tests {
         let states: Vec<&str> = STATES.into_iter().map(State::as_str).collect();
         assert_eq!(states.join(" "), "ready taken delayed blocked buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
-        let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay block unblock resolve forget advance move update";
+        let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
+             bury kick delete ttl ttr delay block unblock resolve forget advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -25,6 +25,7 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
     ("exactly_once", "100 payments, 5050 in all, each booked once although 12 workers died"),
     ("hello", "sending to: ann"),
     ("pipeline", "3 letters, 4 mails"),
+    ("progress_bar", "film 2 [##############################] done    "),
     ("retries", "  1, attempt 6, 60 min ago: example.org did not answer within 30 s"),
     ("typed_tasks", "cat.jpg is 200 wide now; 2 lines sent to ann"),
 ];

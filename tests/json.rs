@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL, Limit,
-    ManualClock, Owner, Page, PausedSubQueue, Put, Rate, SessionId, State, Statistics, Store,
-    TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
+    Backoff, ClaimToken, Counting, Cursor, Durability, Event, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
+    Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, SessionId, State,
+    Statistics, Store, TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -68,7 +68,7 @@ fn tasks_and_pages_are_json_objects() {
             .to_owned()
             + r#""attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
             + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-            + r#""not_before":null}"#;
+            + r#""not_before":null,"progress":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -213,8 +213,33 @@ fn events_are_json_objects() {
     let (store, _clock) = store();
     let events = store.subscribe(10);
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap().put("x").unwrap();
-    let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","seq":1}"#;
-    assert_json(&events.recv().unwrap(), text);
+    let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
+        .to_owned()
+        + r#""cause":null,"progress":null,"missed":0,"seq":1}"#;
+    let event = events.recv().unwrap();
+    assert_json(&event, &text);
+    let earlier = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","seq":1}"#;
+    assert_eq!(from_str::<Event>(earlier).unwrap(), event);
+
+    let worker = store.session_named("worker-3").unwrap();
+    let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    claim.progress_text("sound").unwrap();
+    let text = r#"{"tube":"jobs","id":0,"kind":"progress","state":"taken","key":null,"#.to_owned()
+        + r#""owner":"worker-3","cause":null,"progress":{"done":0,"total":0,"text":"sound"},"#
+        + r#""missed":0,"seq":3}"#;
+    assert_json(&events.into_iter().nth(1).unwrap(), &text);
+}
+
+#[test]
+fn owner_infos_are_json_objects() {
+    let (store, _clock) = store();
+    let worker = store.session_named("worker-3").unwrap();
+    worker.describe("encoder", "").unwrap();
+    let id = worker.id();
+    let text = format!(r#"{{"session":"{id}","label":"worker-3","kind":"encoder","metadata":"","#)
+        + r#""since":{"secs":0,"nanos":0},"last_seen":{"secs":0,"nanos":0},"#
+        + r#""running":0,"overdue":0,"parked":0}"#;
+    assert_json::<OwnerInfo>(&store.owners()[0], &text);
 }
 
 /// Regression: as above.
@@ -231,6 +256,7 @@ fn task_without_later_fields_is_read() {
         r#""failure":null,"#,
         r#""group":null,"#,
         r#","not_before":null"#,
+        r#","progress":null"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);

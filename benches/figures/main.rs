@@ -21,6 +21,7 @@
 mod backlog;
 mod child;
 mod dues;
+mod filters;
 mod gates;
 mod idle;
 mod jobs;
@@ -61,6 +62,7 @@ const SUBJECTS: &[Subject] = &[
     #[cfg(feature = "redb")]
     ("transact", transact::measure),
     ("gates", gates::measure),
+    ("filters", filters::measure),
     ("idle", idle::measure),
 ];
 

@@ -7,18 +7,18 @@ use crate::core::{Call, HolderVerb, ProgressReport};
 impl Claim {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
     ///
-    /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is taken.
-    /// Subscribers receive an event of kind [`Progress`](crate::EventKind::Progress) with it, at most
-    /// ten times a second for each claim: a report that follows another one sooner causes no event, and
-    /// shows in `TaskInfo` only. So a loop may report at every step.
+    /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is
+    /// taken. Subscribers receive an event of kind [`Progress`](crate::EventKind::Progress) with
+    /// it, at most ten times a second for each claim: a report that follows another one sooner
+    /// causes no event, and shows in `TaskInfo` only. So a loop may report at every step.
     ///
     /// Only memory changes. Nothing is written, nothing survives the process, and the claim is not
-    /// extended; see [`checkpoint`](Claim::checkpoint) and [`renew`](Claim::renew) for that. The report
-    /// is forgotten with the claim. The call does not block.
+    /// extended; see [`checkpoint`](Claim::checkpoint) and [`renew`](Claim::renew) for that. The
+    /// report is forgotten with the claim. The call does not block.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. Stop the work: another worker may have
-    /// the task. Nothing changed.
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. Stop the work: another worker may
+    /// have the task. Nothing changed.
     ///
     /// # Example
     /// ```
@@ -42,8 +42,9 @@ impl Claim {
         self.report(ProgressReport::Count { done, total })
     }
 
-    /// Reports what the work is at, in at most 1024 bytes; otherwise as [`progress`](Claim::progress).
-    /// The numbers and the text are reported separately, and both stay until the next report.
+    /// Reports what the work is at, in at most 1024 bytes; otherwise as
+    /// [`progress`](Claim::progress). The numbers and the text are reported separately, and both
+    /// stay until the next report.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).

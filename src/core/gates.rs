@@ -3,8 +3,8 @@
 //!
 //! Every take asks the gates before it looks for a task. The takes that wait at a shut gate are
 //! served when it opens: a slot of the limit with the end of a claim, as it becomes visible; a pause
-//! and a rate with an alarm. Invariant: a tube has an alarm only while takes wait in it, so that the
-//! sweeper wakes for no other one.
+//! and a rate with an alarm. Invariant: a tube has an alarm only while callers wait for its tasks,
+//! so that the sweeper wakes for no other one.
 
 use tubewell_drivers::NEVER;
 

@@ -1,8 +1,8 @@
 //! Events of changes: the change, and where it comes from.
 //!
 //! A claim has left memory before the change that ends it is visible. So its owner and the cause of
-//! its end are noted until then, if there are readers of events. Invariant: only tasks with changes that
-//! are not yet visible have such a note.
+//! its end are noted until then, if there are readers of events. Invariant: only tasks with changes
+//! that are not yet visible have such a note.
 
 use std::sync::Arc;
 

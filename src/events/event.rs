@@ -33,8 +33,8 @@ pub enum EventKind {
     Fail,
     /// It was released for a while, and the attempt is forgiven.
     Snooze,
-    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended,
-    /// or the task was put anew by its key.
+    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process
+    /// ended, or the task was put anew by its key.
     Lost,
     /// It was buried.
     Bury,
@@ -54,11 +54,11 @@ pub enum EventKind {
     Unblock,
     /// It is done, since a caller that does not hold it said so.
     Resolve,
-    /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
-    /// newer ones, or a caller forgot it.
+    /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there
+    /// are newer ones, or a caller forgot it.
     Forget,
-    /// Its holder passed it on to another tube. This is two events: one of the tube that it has left,
-    /// with state done, and one of the tube that it has entered, with its state there.
+    /// Its holder passed it on to another tube. This is two events: one of the tube that it has
+    /// left, with state done, and one of the tube that it has entered, with its state there.
     Advance,
     /// A caller moved it to another tube. Two events, as of `Advance`.
     Move,
@@ -83,14 +83,15 @@ pub struct Event {
     /// The key of the task, if it has one.
     #[cfg_attr(feature = "serde", serde(default))]
     pub key: Option<Arc<str>>,
-    /// The label of the session that took the task, has it, or had it until this change. `None` if no
-    /// session had it, or if the session has no label.
+    /// The label of the session that took the task, has it, or had it until this change. `None` if
+    /// no session had it, or if the session has no label.
     #[cfg_attr(feature = "serde", serde(default))]
     pub owner: Option<Arc<str>>,
-    /// Why it happened, if the kind does not say it. A task that is buried has its failure group, and
-    /// `Fail` has the group of the failure that was reported. `Release` and `Lost` have one of
+    /// Why it happened, if the kind does not say it. A task that is buried has its failure group,
+    /// and `Fail` has the group of the failure that was reported. `Release` and `Lost` have one of
     /// `session ended`, `process ended`, `store closed`, `storage failed`, `transaction failed`,
-    /// `overdue` and `replaced`; a `Release` by the holder has none. `Delete` of a task whose ttl elapsed has `expired`.
+    /// `overdue` and `replaced`; a `Release` by the holder has none. `Delete` of a task whose ttl
+    /// elapsed has `expired`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub cause: Option<Arc<str>>,
     /// What the holder reported, for an event of kind `Progress`.

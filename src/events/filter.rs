@@ -7,12 +7,12 @@ use super::event::{Event, EventKind, KindSet};
 /// Which events a subscription receives; for [`Store::events`](crate::Store::events).
 ///
 /// A new filter lets all events pass. Each condition restricts it: an event passes if it meets all
-/// conditions. A condition that is set several times, with several values, is met by an event with any
-/// of them. A tube, key or label that does not exist is no error: it may exist later.
+/// conditions. A condition that is set several times, with several values, is met by an event with
+/// any of them. A tube, key or label that does not exist is no error: it may exist later.
 ///
-/// A filter is a value, so the store does not ask each subscription about each event. Events that no
-/// subscription wants cost the changes that cause them nothing. A subscription takes memory for each
-/// combination of its tubes, keys and owners.
+/// A filter is a value, so the store does not ask each subscription about each event. Events that
+/// no subscription wants cost the changes that cause them nothing. A subscription takes memory for
+/// each combination of its tubes, keys and owners.
 ///
 /// # Example
 /// ```
@@ -79,8 +79,8 @@ impl Filter {
         self.kinds.unwrap_or(KindSet::ALL)
     }
 
-    /// The places of the index at which an event that passes looks for the subscription: it looks at
-    /// exactly one of them.
+    /// The places of the index at which an event that passes looks for the subscription: it looks
+    /// at exactly one of them.
     pub(super) fn places(&self) -> Vec<Place> {
         let choices = |of: &[Arc<str>]| match of {
             [] => vec![None],

@@ -1,10 +1,11 @@
 //! The subscribers by what their filters ask for, so that an event finds those that want it without
 //! asking the others.
 //!
-//! A filter asks for some of the fields tube, key and owner: its shape. A subscriber is listed at each
-//! combination of the values that it asks for, and there by kind. An event makes one look-up for each
-//! shape in use, at most 8. Invariant: an event meets at most one place of a subscriber, since it has
-//! one value of each field. (A field with several values, such as tags, must not deliver twice.)
+//! A filter asks for some of the fields tube, key and owner: its shape. A subscriber is listed at
+//! each combination of the values that it asks for, and there by kind. An event makes one look-up
+//! for each shape in use, at most 8. Invariant: an event meets at most one place of a subscriber,
+//! since it has one value of each field. (A field with several values, such as tags, must not
+//! deliver twice.)
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -15,17 +15,17 @@ use super::filter::Filter;
 use super::index::{Index, SubscriberId};
 use crate::sync::Mutex;
 
-/// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events, since
-/// [`Store::subscribe`](crate::Store::subscribe).
+/// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events,
+/// since [`Store::subscribe`](crate::Store::subscribe).
 ///
 /// A thread calls [`recv`](Subscription::recv), or iterates: the iterator blocks until there is an
 /// event. An async task uses [`into_stream`](Subscription::into_stream). Both end when the store is
 /// closed and all events have been received. Up to the capacity of the subscription, events wait in
 /// memory. They do not survive the process.
 ///
-/// A reader that is slow delays no other call: it misses events. The first event after the missed ones
-/// says [how many](Event::missed), and [`dropped`](Subscription::dropped) is the number of all that
-/// were missed.
+/// A reader that is slow delays no other call: it misses events. The first event after the missed
+/// ones says [how many](Event::missed), and [`dropped`](Subscription::dropped) is the number of all
+/// that were missed.
 ///
 /// # Example
 /// ```
@@ -162,8 +162,8 @@ impl Subscription {
         self.events.recv_timeout(timeout).ok()
     }
 
-    /// How many events that pass its filter this subscription has missed because its buffer was full.
-    /// [`Event::missed`] says where.
+    /// How many events that pass its filter this subscription has missed because its buffer was
+    /// full. [`Event::missed`] says where.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)

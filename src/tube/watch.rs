@@ -230,21 +230,23 @@ impl Tube {
         })
     }
 
-    /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take) would
-    /// return one. Takes nothing.
+    /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take)
+    /// would return one. Takes nothing.
     ///
-    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether there was
-    /// a task: false when the timeout elapses. A task that is taken, delayed, blocked or buried does not
-    /// end the wait, nor does one behind a shut gate: a pause, a limit or a rate. Takes that wait come
-    /// first: they get the tasks, and the wait ends when one is left. All callers that wait here return
-    /// together. When this returns, another caller may have taken the task. Nothing polls.
+    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether
+    /// there was a task: false when the timeout elapses. A task that is taken, delayed, blocked or
+    /// buried does not end the wait, nor does one behind a shut gate: a pause, a limit or a rate.
+    /// Takes that wait come first: they get the tasks, and the wait ends when one is left. All
+    /// callers that wait here return together. When this returns, another caller may have taken the
+    /// task. Nothing polls.
     ///
     /// For a program that starts its workers when there is work, and not before.
     ///
     /// # Errors
     /// [`DriverUnknown`](crate::Error::DriverUnknown): register the driver first.
     /// [`TubeDropped`](crate::Error::TubeDropped), [`SessionEnded`](crate::Error::SessionEnded),
-    /// [`Closed`](crate::Error::Closed) and [`Unavailable`](crate::Error::Unavailable) also end a wait.
+    /// [`Closed`](crate::Error::Closed) and [`Unavailable`](crate::Error::Unavailable) also end a
+    /// wait.
     ///
     /// # Example
     /// ```

@@ -100,8 +100,8 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
 }
 
 /// Q294, Q295
-/// Difference: no age removes a session from the list, but its end, or the end of its last claim if it
-/// has not described itself.
+/// Difference: no age removes a session from the list, but its end, or the end of its last claim if
+/// it has not described itself.
 #[test]
 fn last_seen_is_the_time_since_the_last_call_of_the_session() {
     for_each_driver(TIMED, |case| {

@@ -9,8 +9,8 @@ use futures_core::Stream;
 use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{
-    CallFuture, Error, EventKind, EventStream, FIFO, LIMFIFOTTL, ManualClock, Receipt, Store, Tube,
-    TubeOptions, WhenFull,
+    CallFuture, Error, EventKind, EventStream, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt,
+    Store, Tube, TubeOptions, WhenFull,
 };
 
 use crate::explore::explore;
@@ -170,6 +170,36 @@ fn stream_misses_no_event_and_ends_with_the_store() {
         putter.join().unwrap();
         store.close().unwrap();
         assert_eq!(reader.join().unwrap(), [EventKind::Put; 2]);
+    });
+}
+
+/// The subscription begins and ends while events are delivered and the store closes.
+#[test]
+fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
+    explore("subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let kept = store.events(Filter::new().tube(FIFO), 10);
+        let dropped = store.events(Filter::new().kinds([EventKind::Put]), 10);
+        let putter = spawn_with(&tube, |tube| tube.put("x").map(drop));
+        let dropper = thread::spawn(move || drop(dropped));
+        let late = {
+            let store = store.clone();
+            thread::spawn(move || store.events(Filter::new(), 10).into_stream())
+        };
+        let closer = {
+            let store = store.clone();
+            thread::spawn(move || store.close())
+        };
+        let is_put = putter.join().unwrap().is_ok();
+        dropper.join().unwrap();
+        let mut late = late.join().unwrap();
+        closer.join().unwrap().unwrap();
+        while let Some(kind) = block_on(next(&mut late)) {
+            assert_eq!(kind, EventKind::Put);
+        }
+        let kept: Vec<EventKind> = kept.map(|event| event.kind).collect();
+        assert_eq!(kept, vec![EventKind::Put; usize::from(is_put)]);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Durability, FIFO, FIFOTTL, Put, TubeOptions, UTUBE};
+use tubewell::{Durability, Error, FIFO, FIFOTTL, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -210,5 +210,61 @@ fn take_racing_with_delete_returns_a_whole_task() {
         drop(claim);
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
         verify_and_close(&store);
+    });
+}
+
+#[test]
+fn wait_ready_ends_with_a_put_and_leaves_the_task() {
+    explore("wait_ready_ends_with_a_put_and_leaves_the_task", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let blocking = spawn_with(&tube, |tube| tube.wait_ready(NO_TIMEOUT));
+        let future = tube.wait_ready_async(NO_TIMEOUT);
+        let future = thread::spawn(move || block_on(future));
+        let dropped = tube.wait_ready_async(NO_TIMEOUT);
+        let dropper = thread::spawn(move || drop(dropped));
+        tube.put("x").unwrap();
+        assert_eq!((blocking.join().unwrap(), future.join().unwrap()), (Ok(true), Ok(true)));
+        dropper.join().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
+        verify_and_close(&store);
+    });
+}
+
+/// The take gets one of the two tasks, whichever waits first, and the other task ends the wait.
+#[test]
+fn take_beside_wait_ready_gets_its_task() {
+    explore("take_beside_wait_ready_gets_its_task", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let ready = spawn_with(&tube, |tube| {
+            assert_eq!(tube.wait_ready(NO_TIMEOUT), Ok(true));
+        });
+        let taker = taker(&tube);
+        let putters = ["a", "b"].map(|text| spawn_with(&tube, move |tube| tube.put(text).unwrap()));
+        drop(taker.join().unwrap());
+        ready.join().unwrap();
+        for putter in putters {
+            putter.join().unwrap();
+        }
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 2);
+        verify_and_close(&store);
+    });
+}
+
+/// The store closes or the session ends before, during or after the wait.
+#[test]
+fn wait_ready_ends_with_its_session_and_its_store() {
+    explore("wait_ready_ends_with_its_session_and_its_store", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let session = store.session();
+        let of_session = session.tube(FIFO).unwrap();
+        let of_session = thread::spawn(move || of_session.wait_ready(NO_TIMEOUT));
+        let of_store = spawn_with(&tube, |tube| tube.wait_ready(NO_TIMEOUT));
+        session.end().unwrap();
+        assert_eq!(of_session.join().unwrap(), Err(Error::SessionEnded));
+        store.close().unwrap();
+        assert_eq!(of_store.join().unwrap(), Err(Error::Closed));
     });
 }

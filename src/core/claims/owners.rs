@@ -32,8 +32,8 @@ impl Core {
         Ok(())
     }
 
-    /// The sessions that have claims or a description, and those that have parked a claim: by label, then
-    /// by session.
+    /// The sessions that have claims or a description, and those that have parked a claim: by
+    /// label, then by session.
     pub(in crate::core) fn owners(&self) -> Vec<OwnerInfo> {
         let mut owners: BTreeMap<(Option<&str>, SessionId), OwnerInfo> = BTreeMap::new();
         for (id, session) in self.sessions.iter().filter(|(_, session)| session.about.is_some()) {

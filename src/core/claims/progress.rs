@@ -18,8 +18,8 @@ pub(crate) enum ProgressReport<'a> {
 }
 
 impl Core {
-    /// Notes what the holder of a task reports. Changes memory only. An event follows if the last one
-    /// was long enough ago.
+    /// Notes what the holder of a task reports. Changes memory only. An event follows if the last
+    /// one was long enough ago.
     pub(in crate::core) fn report_progress(
         &mut self,
         key: ClaimKey,

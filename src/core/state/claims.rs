@@ -83,7 +83,8 @@ pub(in crate::core) struct SessionState {
     pub(in crate::core) label: Option<Arc<str>>,
     /// What it has said of itself.
     pub(in crate::core) about: Option<About>,
-    /// When it began, and when it last made a call that needs a session or got a task, on running time.
+    /// When it began, and when it last made a call that needs a session or got a task, on running
+    /// time.
     pub(in crate::core) since: u64,
     pub(in crate::core) last_seen: u64,
     pub(in crate::core) claims: IdSet<u64>,

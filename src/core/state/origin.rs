@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub(in crate::core) struct Origin {
     /// The key of the task.
     pub(in crate::core) key: Option<Arc<str>>,
-    /// The label of the session whose claim has ended. No taker gets the task before all its changes are
-    /// visible, so there is one at most.
+    /// The label of the session whose claim has ended. No taker gets the task before all its
+    /// changes are visible, so there is one at most.
     pub(in crate::core) owner: Option<Arc<str>>,
     /// Why that claim has ended.
     pub(in crate::core) cause: Option<Arc<str>>,

@@ -15,7 +15,8 @@ pub(crate) type TakeSlot = WaitSlot<Result<Option<Grant>>>;
 /// Receives the decided answer of a waiting put.
 pub(crate) type PutSlot = WaitSlot<Result<Decided<Receipt>>>;
 /// Receives how a watch ended: `None` on timeout. A watch of a tube that is drained, or that has a
-/// task which can be taken, receives [`Ending::Gone`]. The ending is shared, so that no result is copied under the lock.
+/// task which can be taken, receives [`Ending::Gone`]. The ending is shared, so that no result is
+/// copied under the lock.
 pub(crate) type WatchSlot = WaitSlot<Result<Decided<Option<Arc<Ending>>>>>;
 /// Where a call that waits for space in a write buffer finds that it is called.
 pub(crate) type CapacitySlot = WaitSlot<()>;

@@ -1,4 +1,5 @@
-//! Waiting takes, waiting puts, and watches: waits for the end of tasks, and for tasks that can be taken.
+//! Waiting takes, waiting puts, and watches: waits for the end of tasks, and for tasks that can be
+//! taken.
 //!
 //! Takers and putters are served first come, first served. All watches of a task are answered
 //! together.

@@ -1,8 +1,8 @@
-//! Waits until a tube has a task that can be taken. Such a caller takes nothing, and is not among the
-//! takes that wait: it is not owed a task.
+//! Waits until a tube has a task that can be taken. Such a caller takes nothing, and is not among
+//! the takes that wait: it is not owed a task.
 //!
-//! Invariant: no caller waits for a tube that has a takeable task, no waiting take and no shut gate.
-//! Every path that may make a task takeable calls `serve`, which looks here after the takes.
+//! Invariant: no caller waits for a tube that has a takeable task, no waiting take and no shut
+//! gate. Every path that may make a task takeable calls `serve`, which looks here after the takes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, Next};
 use crate::{Ending, Error, Result, SessionId};
 
 impl Core {
-    /// Waits until a take would get a task of this tube. `None` if expired tasks were removed, as many
-    /// as one call may remove: the caller asks again.
+    /// Waits until a take would get a task of this tube. `None` if expired tasks were removed, as
+    /// many as one call may remove: the caller asks again.
     pub(in crate::core) fn wait_ready(
         &mut self,
         number: u32,
@@ -89,8 +89,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether a take would get a task of a tube, which then stays where it is. Expired tasks on the
-    /// way are removed, up to `budget`.
+    /// Whether a take would get a task of a tube, which then stays where it is. Expired tasks on
+    /// the way are removed, up to `budget`.
     fn look_for_task(&mut self, number: u32, mut budget: usize) -> Result<Look> {
         // The takes that wait have got what there was.
         if self.tubes.get(&number).is_none_or(|tube| !tube.waiting_takes.is_empty()) {

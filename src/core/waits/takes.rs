@@ -72,7 +72,8 @@ impl Core {
         Ok(())
     }
 
-    /// Sets the alarms of the gates and the sub-queues of a tube for which callers wait, or removes them.
+    /// Sets the alarms of the gates and the sub-queues of a tube for which callers wait, or removes
+    /// them.
     pub(super) fn set_alarms_of_takers(&mut self, number: u32) {
         self.set_alarm(number);
         self.await_sub_queues(number);
@@ -92,8 +93,8 @@ impl Core {
     }
 
     /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of
-    /// arrival. Each take gets a task of the first of its tubes that has one. Then answers the callers
-    /// that wait until there is one.
+    /// arrival. Each take gets a task of the first of its tubes that has one. Then answers the
+    /// callers that wait until there is one.
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
         let is_watched =
             |number: &u32| self.tubes.get(number).is_some_and(|tube| tube.ready_watches > 0);

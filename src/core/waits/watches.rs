@@ -1,5 +1,5 @@
-//! Watches: callers that wait for the end of a task, or for a drained tube. (`ready` has those that wait
-//! for a task that can be taken.)
+//! Watches: callers that wait for the end of a task, or for a drained tube. (`ready` has those that
+//! wait for a task that can be taken.)
 //!
 //! A watch is answered when the change that it waits for becomes visible, from that change. So the
 //! answer does not depend on whether the task is kept. In a written tube, where a change is visible
