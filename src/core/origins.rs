@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::claims::End;
 use super::state::{ClaimState, Core, TubeState};
 use super::verbs::key_of;
 use crate::commit::Change;
@@ -28,17 +27,10 @@ impl Core {
         (origin.owner, origin.key) = (owner, key);
     }
 
-    /// Notes why a claim has ended.
-    pub(super) fn note_end(&mut self, number: u32, id: u64, end: End<'_>) {
+    /// Notes why a claim has ended, or that no more is to be said than the kind does.
+    pub(super) fn note_cause<T: Into<Arc<str>>>(&mut self, number: u32, id: u64, cause: Option<T>) {
         if self.has_event_readers(number) {
-            self.origins.entry(id).or_default().cause = end.event_cause();
-        }
-    }
-
-    /// Notes why a claim has ended that was lost.
-    pub(super) fn note_cause(&mut self, number: u32, id: u64, cause: &str) {
-        if self.has_event_readers(number) {
-            self.origins.entry(id).or_default().cause = Some(cause.into());
+            self.origins.entry(id).or_default().cause = cause.map(Into::into);
         }
     }
 

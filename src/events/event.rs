@@ -88,10 +88,9 @@ pub struct Event {
     #[cfg_attr(feature = "serde", serde(default))]
     pub owner: Option<Arc<str>>,
     /// Why it happened, if the kind does not say it. A task that is buried has its failure group,
-    /// and `Fail` has the group of the failure that was reported. `Release` and `Lost` have one of
-    /// `session ended`, `process ended`, `store closed`, `storage failed`, `transaction failed`,
-    /// `overdue` and `replaced`; a `Release` by the holder has none. `Delete` of a task whose ttl
-    /// elapsed has `expired`.
+    /// and `Fail` has the group of the failure that was reported. `Release` has `session ended` if
+    /// its holder has not released it. `Lost` has `overdue`, `replaced` or `transaction failed`.
+    /// `Delete` has `expired` if the ttl of the task elapsed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub cause: Option<Arc<str>>,
     /// What the holder reported, for an event of kind `Progress`.

@@ -1,6 +1,8 @@
 //! The allocations of plain tasks.
 
-use tubewell::{Durability, FIFO, FIFOTTL, TubeOptions, UTUBE, UTUBETTL};
+use std::time::Duration;
+
+use tubewell::{Durability, EventKind, FIFO, FIFOTTL, Filter, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::{allocations, with_tube};
 
@@ -33,5 +35,54 @@ fn take_from_file_allocates_little() {
         let take = allocations(1000, || _ = tube.try_take().unwrap().unwrap().detach());
         println!("{take} allocations");
         assert!(take <= 6, "{take} allocations per take");
+    });
+}
+
+/// Whatever the filters ask for, and however many they are.
+#[test]
+fn filters_that_no_event_passes_allocate_nothing() {
+    let options = TubeOptions::new().temporary(true);
+    let unmet: [fn(u64) -> Filter; 4] = [
+        |n| Filter::new().tube(format!("other {n}")),
+        |n| Filter::new().tube("work").key(format!("key {n}")),
+        |n| Filter::new().owner(format!("worker {n}")),
+        |_| Filter::new().kinds([EventKind::Bury]),
+    ];
+    with_tube(FIFO, options, |store, tube| {
+        tube.put("the first put of a run reserves ids").unwrap();
+        tube.try_take().unwrap().unwrap().ack().unwrap();
+        let cycle = || {
+            tube.put(&[7; 128]).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+        };
+        cycle();
+        let alone = allocations(500, cycle);
+        let subscriptions: Vec<_> =
+            (0..1000).flat_map(|n| unmet.map(|filter| store.events(filter(n), 10))).collect();
+        cycle();
+        assert_eq!(allocations(500, cycle), alone);
+        assert!(subscriptions.iter().all(|events| events.try_recv().is_none()));
+    });
+}
+
+/// Memory only: no flush, no commit, no row, and no allocation but that of the first report.
+#[test]
+fn wait_ready_and_progress_cost_nothing_that_is_stored() {
+    with_tube(FIFO, TubeOptions::new(), |store, tube| {
+        tube.put("x").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        claim.progress(0, 1000).unwrap();
+        store.flush().unwrap();
+        let before = store.counters();
+        let report = allocations(500, || claim.progress(1, 1000).unwrap());
+        assert_eq!(report, 0);
+        for _ in 0..100 {
+            assert!(!tube.wait_ready(Duration::ZERO).unwrap());
+        }
+        claim.release(Duration::ZERO).unwrap();
+        assert!(tube.wait_ready(None).unwrap());
+        let after = store.counters();
+        assert_eq!((after.commits, after.flushes), (before.commits, before.flushes));
+        assert_eq!((after.rows, after.reads), (before.rows, before.reads));
     });
 }

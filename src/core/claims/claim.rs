@@ -156,7 +156,7 @@ impl Core {
         match moved {
             Ok(()) if moves => {
                 self.remove_claim(id);
-                self.note_end(number, id, end);
+                self.note_cause(number, id, end.event_cause());
                 let (kind, from) = (end.kind(), State::Taken);
                 Ok(self.make_fate_visible((number, id), kind, from, fate, visibility))
             }
@@ -184,7 +184,7 @@ impl Core {
             // unless it was counted before.
             Err(_) => self.remove_unrecorded_claim(id, &header),
         }
-        self.note_end(number, id, end);
+        self.note_cause(number, id, end.event_cause());
         let (from, to) = (Some(State::Taken), State::Ready);
         let change = self.change(number, id, end.kind(), from, to, Some(header));
         self.make_visible(change, Visibility::Memory);

@@ -1,7 +1,5 @@
 //! What becomes of a task whose claim ends, for all ends but ack and delete.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Header, NEVER, Note, Shelf};
 
 use crate::core::state::{Clocks, Policies, WallClock};
@@ -89,21 +87,9 @@ impl End<'_> {
         matches!(self, End::Fail { .. }) || self.delay() > 0
     }
 
-    /// What the event of the end has as its cause.
-    pub(in crate::core) fn event_cause(self) -> Option<Arc<str>> {
-        let cause = match self {
-            End::Fail { failure, .. } => return Some(failure.shared_group().clone()),
-            End::SessionEnded => "session ended",
-            End::ProcessEnded => "process ended",
-            End::Unrecorded => "storage failed",
-            End::Closed => "store closed",
-            End::Release { .. }
-            | End::Revoke
-            | End::NotHandedOut
-            | End::Snooze { .. }
-            | End::Expired => return None,
-        };
-        Some(cause.into())
+    /// Why it happens, for the readers of events, if its kind and the failure do not say it.
+    pub(in crate::core) fn event_cause(self) -> Option<&'static str> {
+        matches!(self, End::SessionEnded).then_some("session ended")
     }
 
     /// The group and the cause if this was the last attempt, and no failure was reported.
