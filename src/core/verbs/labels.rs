@@ -131,8 +131,9 @@ impl Core {
     ) -> Result<(Vec<TaggedId>, Option<u64>)> {
         let (mut rows, mut may_have_more) = (Vec::new(), false);
         for buffer in self.open_buffers() {
-            let (found, last) =
-                tubewell_drivers::tagged(&mut self.buffers[buffer], tag, after, limit, false)?;
+            let buffer = &mut self.buffers[buffer];
+            // One more, which says whether there is a next page.
+            let (found, last) = tubewell_drivers::tagged(buffer, tag, after, limit + 1, false)?;
             rows.extend(found);
             may_have_more |= last.is_some();
         }
