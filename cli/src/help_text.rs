@@ -268,8 +268,8 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0
-removes the task. After any other exit code the task is ready again. If its
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY and TUBEWELL_TAGS (a
+tag a line). Exit code 0 removes the task. After any other exit code the task is ready again. If its
 tube has a limit of attempts or a backoff, the failure is recorded with the
 last lines of standard error, and the task is ready after the backoff, or buried
 after its last attempt.
