@@ -11,7 +11,7 @@ use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
 use super::state::{
-    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
 use crate::listing::Where;
@@ -236,13 +236,6 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
-}
-
-/// A change of the tags of a task. Each tag is named once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TagEdit<'a> {
-    Add(&'a [Arc<str>]),
-    Remove(&'a [Arc<str>]),
 }
 
 /// A verb on what a task waits for.

@@ -21,7 +21,7 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use answer::FromAnswer;
-pub(crate) use call::{Call, EdgeVerb, HolderVerb, TagEdit, TubeRef, Verb};
+pub(crate) use call::{Call, EdgeVerb, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
@@ -30,8 +30,8 @@ pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided, Definition,
-    FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TakeSlot,
-    UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key, check_size,
+    FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TagEdit,
+    TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key, check_size,
     check_tags,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};

@@ -62,7 +62,7 @@ pub(crate) use request::{PutRequest, check_key, check_size, check_tags};
 pub(super) use time::{LAST, Now, Timer};
 pub(super) use tube::EmptyUpTo;
 pub(crate) use tube::{Definition, TubeState};
-pub(crate) use update::UpdateRequest;
+pub(crate) use update::{TagEdit, UpdateRequest};
 pub(crate) use wait_slot::WaitSlot;
 pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot, WatchKey, WatchSlot};
 pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake, Watch, Watches};

@@ -31,3 +31,10 @@ impl UpdateRequest {
         Ok(UpdateRequest { pri, delay, not_before, body, tags })
     }
 }
+
+/// A change of the tags of a task. Each tag is named once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TagEdit<'a> {
+    Add(&'a [Arc<str>]),
+    Remove(&'a [Arc<str>]),
+}

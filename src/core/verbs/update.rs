@@ -8,8 +8,7 @@ use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::check_not_done;
 use crate::commit::Change;
-use crate::core::call::TagEdit;
-use crate::core::state::{Core, Decided, UpdateRequest, too_many_tags};
+use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 impl Core {
