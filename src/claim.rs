@@ -113,6 +113,11 @@ impl Claim {
         self.grant.header.more.as_ref()?.key.as_deref()
     }
 
+    /// Its tags when it was taken, in the order in which they were added.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.grant.header.tags().iter().map(|tag| &**tag)
+    }
+
     /// The number of this claim. No other take has it, in this run of the store or an earlier one.
     #[must_use]
     pub fn epoch(&self) -> u64 {

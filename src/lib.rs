@@ -283,6 +283,7 @@ mod finish;
 mod handle;
 mod id_map;
 mod limit;
+mod listing;
 mod micros;
 mod moment;
 mod on_key;
@@ -337,6 +338,7 @@ pub use events::{Callback, Event, EventKind, EventStream, Filter, Subscription};
 pub use failure::Failure;
 pub use finish::Finish;
 pub use limit::{Limit, PausedSubQueue};
+pub use listing::{TagCount, TaggedPage, TaskPage, Where};
 pub use on_key::OnKey;
 pub use on_parent::OnParent;
 pub use options::{Durability, TubeOptions, WhenFull};
@@ -358,8 +360,8 @@ pub use token::ClaimToken;
 pub use transact::{Transaction, View};
 pub use tube::Tube;
 pub use tubewell_drivers::{
-    BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE,
-    TUBE_NAME_MAX as MAX_TUBE_NAME,
+    BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG,
+    TAGS_MAX as MAX_TAGS, TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 #[cfg(feature = "json")]
 pub use typed::Json;

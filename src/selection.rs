@@ -17,6 +17,7 @@ use crate::{Error, Result, State};
 pub struct Select {
     pub(crate) state: Option<State>,
     pub(crate) group: Option<String>,
+    pub(crate) tag: Option<String>,
     pub(crate) limit: Option<u64>,
 }
 
@@ -27,7 +28,7 @@ impl Select {
     }
 
     /// Tasks in this state. Default: any state, or buried if there is a
-    /// [`group`](Select::group).
+    /// [`group`](Select::group). A kick selects buried tasks only.
     pub fn state(mut self, state: State) -> Select {
         self.state = Some(state);
         self
@@ -41,23 +42,32 @@ impl Select {
         self
     }
 
+    /// Tasks with this [tag](crate::Put::tag), in the order of their ids; of a failure group, in the order
+    /// of their burials. Default: with any tags, and with none.
+    #[doc(alias = "label")]
+    pub fn tag(mut self, tag: impl Into<String>) -> Select {
+        self.tag = Some(tag.into());
+        self
+    }
+
     /// At most this many tasks. Default: without a limit.
     pub fn limit(mut self, tasks: u64) -> Select {
         self.limit = Some(tasks);
         self
     }
 
-    /// The state of the selected tasks.
-    pub(crate) fn wanted_state(&self) -> State {
-        self.state.unwrap_or(State::Buried)
+    /// The state of the selected tasks; `None` for tasks with a tag, in any state.
+    pub(crate) fn wanted_state(&self) -> Option<State> {
+        let is_any = self.tag.is_some() && self.group.is_none();
+        self.state.or(Some(State::Buried).filter(|_| !is_any))
     }
 
     /// Refuses a selection that a delete does not accept.
     pub(crate) fn check_delete(&self) -> Result<()> {
         match (self.state, &self.group) {
-            (None, None) => Err(Error::invalid(
-                "a selection of tasks to delete needs a state or a failure group; truncate removes \
-                 all tasks",
+            (None, None) if self.tag.is_none() => Err(Error::invalid(
+                "a selection of tasks to delete needs a state, a failure group or a tag; truncate \
+                 removes all tasks",
             )),
             (Some(state), Some(_)) if state != State::Buried => Err(Error::invalid(format!(
                 "no {state} task is in a failure group, only buried tasks are; leave the state out"
@@ -66,13 +76,13 @@ impl Select {
         }
     }
 
-    /// Refuses a selection that a kick does not accept.
-    pub(crate) fn check_kick(&self) -> Result<()> {
+    /// As a selection of buried tasks. Refuses one that a kick does not accept.
+    pub(crate) fn for_kick(self) -> Result<Select> {
         match self.state {
             Some(state) if state != State::Buried => Err(Error::invalid(format!(
                 "a {state} task cannot be kicked, only buried tasks can; leave the state out"
             ))),
-            _ => Ok(()),
+            _ => Ok(self.state(State::Buried)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod inspect;
 mod keys;
+mod labels;
 mod limits;
 mod options;
 

@@ -6,6 +6,7 @@ mod edits;
 mod gates;
 mod holder;
 mod keyed;
+mod labels;
 mod limits;
 mod movement;
 mod options;

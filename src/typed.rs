@@ -8,6 +8,7 @@ mod deferred_attempts;
 mod edits;
 mod gates;
 mod keyed;
+mod labels;
 mod limits;
 mod movement;
 mod outcomes;

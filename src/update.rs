@@ -24,6 +24,7 @@ pub struct Update {
     pub(crate) pri: Option<u32>,
     pub(crate) delay: Option<Duration>,
     pub(crate) not_before: Option<Option<SystemTime>>,
+    pub(crate) tags: Option<Vec<String>>,
 }
 
 impl Update {
@@ -56,6 +57,26 @@ impl Update {
     #[doc(alias = "eta")]
     pub fn delay(mut self, delay: Duration) -> Update {
         self.delay = Some(delay);
+        self
+    }
+
+    /// The tags, instead of those that the task has: up to 32, as in [`Put::tag`](crate::Put::tag).
+    /// None removes all. [`Tube::add_tags`](crate::Tube::add_tags) adds some.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, Store, TubeOptions, Update};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let id = mails.put(Put::new("to: ann").tag("draft"))?.id;
+    /// mails.update(id, Update::new().tags(["checked", "ann"]))?;
+    /// assert_eq!(mails.peek(id)?.info.tags, ["checked", "ann"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "label")]
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Update {
+        self.tags = Some(tags.into_iter().map(Into::into).collect());
         self
     }
 

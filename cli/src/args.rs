@@ -4,6 +4,7 @@ mod claims;
 mod create;
 mod edits;
 mod keys;
+mod labels;
 mod limits;
 mod movement;
 mod outcomes;
@@ -26,6 +27,7 @@ pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
 pub use keys::{Find, Requeue};
+pub use labels::{EditTags, Tagged, Tags};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
@@ -132,12 +134,24 @@ pub enum Command {
     /// Show one task and change nothing
     #[command(after_help = help::PEEK)]
     Peek(Peek),
-    /// Show the task that has a key, in any tube, and change nothing
+    /// Show the task with a key or an id, in any tube, and change nothing
     #[command(after_help = help::FIND)]
     Find(Find),
     /// List the tasks of a tube and change nothing
     #[command(after_help = help::LIST)]
     List(List),
+    /// List the tasks with a tag, in all tubes, and change nothing
+    #[command(after_help = help::TAGGED)]
+    Tagged(Tagged),
+    /// List the tags that several tasks have, those used most first
+    #[command(after_help = help::TAGS)]
+    Tags(Tags),
+    /// Add tags to a task
+    #[command(after_help = help::ADD_TAGS)]
+    AddTags(EditTags),
+    /// Remove tags of a task
+    #[command(after_help = help::REMOVE_TAGS)]
+    RemoveTags(EditTags),
     /// Bury tasks: set them aside until they are kicked
     #[command(after_help = help::BURY, override_usage = help::BURY_USAGE)]
     Bury(Bury),
@@ -338,6 +352,18 @@ pub struct List {
     /// Only the buried tasks of this failure group, those that were buried last first
     #[arg(long, value_name = "NAME", conflicts_with = "state")]
     pub group: Option<String>,
+    /// Only tasks with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "group")]
+    pub tag: Option<String>,
+    /// Only tasks that a worker with this name has claimed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["state", "group"])]
+    pub owner: Option<String>,
+    /// Only tasks of this sub-queue
+    #[arg(long, value_name = "NAME", conflicts_with = "group")]
+    pub sub_queue: Option<String>,
+    /// List the last task of each state first
+    #[arg(long, conflicts_with = "group")]
+    pub newest_first: bool,
     /// Print the whole body of each task
     #[arg(long)]
     pub bodies: bool,
@@ -381,6 +407,9 @@ pub struct Kick {
     /// Kick the buried tasks of this failure group, in the order of their burials
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
     pub group: Option<String>,
+    /// Kick the buried tasks with this tag
+    #[arg(long, value_name = "TAG", conflicts_with_all = ["ids", "all"])]
+    pub tag: Option<String>,
 }
 
 #[derive(Debug, Args)]

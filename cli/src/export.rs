@@ -87,6 +87,8 @@ struct TaskLine<'a> {
     /// Left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
     takes: u32,
     /// Left out if all takes are attempts, so that earlier releases can import the line.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -319,6 +321,7 @@ fn task_line<'a>(
         not_before: info.not_before.map(moment::show),
         sub_queue: info.sub_queue.as_deref(),
         key: info.key.as_deref(),
+        tags: &info.tags,
         takes: info.takes,
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.

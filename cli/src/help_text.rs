@@ -132,6 +132,7 @@ Examples:
   tubewell put mail 'all is sent' --after 3,4
   tubewell put mail 'page.html' --after 5 --after-tube mail --on-parent bury
   tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
+  tubewell put mail 'the bill' --tag 'customer 7' --tag bill
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
@@ -150,7 +151,8 @@ pub const FIND: &str = "\
 Examples:
   tubewell put mail 'to: ann' --key ann
   tubewell find ann
-  tubewell find ann --json | jq -r .tube";
+  tubewell find ann --json | jq -r .tube
+  tubewell find --id 17";
 
 pub const IMPORT: &str = "\
 Lines are stored in batches, each atomically. If a line cannot be stored, all
@@ -266,8 +268,8 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0
-removes the task. After any other exit code the task is ready again. If its
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY and TUBEWELL_TAGS (a
+tag a line). Exit code 0 removes the task. After any other exit code the task is ready again. If its
 tube has a limit of attempts or a backoff, the failure is recorded with the
 last lines of standard error, and the task is ready after the backoff, or buried
 after its last attempt.
@@ -297,7 +299,8 @@ state the order is by priority, then by age. Ready tasks of a tube with
 sub-queues are grouped by sub-queue. --state delayed alone lists by due time.
 Done tasks, which a tube with --keep-done keeps, are listed only with --state
 done: those that ended first come first. So do the buried ones of a tube with
---keep-buried. PARENTS is how many other tasks a task waits for.
+--keep-buried. PARENTS is how many other tasks a task waits for. Tasks with a
+--tag come in the order of their ids, state by state.
 
 Examples:
   tubewell list mail
@@ -305,8 +308,38 @@ Examples:
   tubewell list mail --state delayed,buried --limit 20 --skip 40
   tubewell list mail --state buried --bodies
   tubewell list mail --group timeout
-  tubewell list mail --state done --limit 20
+  tubewell list mail --tag 'customer 7' --state buried
+  tubewell list mail --owner worker-3
+  tubewell list mail --state done --newest-first --limit 20
   tubewell list mail --all --json | jq .id";
+
+pub const TAGGED: &str = "\
+The tasks come in the order of their ids, whatever their state and their tube.
+
+Examples:
+  tubewell tagged 'customer 7'
+  tubewell tagged tracked --all --json | jq .id";
+
+pub const TAGS: &str = "\
+A tag that only one task has is left out: `tagged` finds it. Tasks of a dropped
+or truncated tube count until their rows are removed, which begins at once.
+
+Examples:
+  tubewell tags
+  tubewell tags --limit 10 --json";
+
+pub const ADD_TAGS: &str = "\
+The tags stand behind those that the task has. It may be in any state. A task
+has at most 32 tags of up to 255 bytes.
+
+Example:
+  tubewell add-tags mail 17 tracked 'customer 7'";
+
+pub const REMOVE_TAGS: &str = "\
+A tag that the task does not have is skipped.
+
+Example:
+  tubewell remove-tags mail 17 tracked";
 
 pub const BURY_USAGE: &str = "tubewell bury [OPTIONS] <TUBE> <ID>...
        tubewell bury [OPTIONS] <TOKEN> [--group <NAME> [--message <TEXT>]]";
@@ -329,7 +362,8 @@ Examples:
   tubewell kick mail 17 18        tasks 17 and 18
   tubewell kick mail --count 10   the first ten, by priority and then by age
   tubewell kick mail --all
-  tubewell kick mail --group timeout --count 10";
+  tubewell kick mail --group timeout --count 10
+  tubewell kick mail --tag 'customer 7'";
 
 pub const UPDATE: &str = "\
 A priority alone can be changed in every state. A delay, a moment and a body
@@ -393,7 +427,8 @@ Examples:
   tubewell delete mail 17 18
   tubewell delete mail 19 --if ready,delayed
   tubewell delete mail --state buried
-  tubewell delete mail --group timeout --limit 10";
+  tubewell delete mail --group timeout --limit 10
+  tubewell delete mail --tag 'customer 7'";
 
 pub const OUTCOME: &str = "\
 For a task that is done, or buried. With --result only its result is printed,

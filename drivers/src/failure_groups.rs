@@ -159,7 +159,7 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-fn encode_count(count: u64) -> Value {
+pub(crate) fn encode_count(count: u64) -> Value {
     count.to_be_bytes().as_slice().into()
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: this file alone decides which index rows a task has. The ledger writes the difference
 //! between those before and after a change, a purge removes them, and the verification compares
 //! them with the tables in both directions. Heads and counts concern several tasks, and are not
-//! here: `failure_groups` has the counts of the groups.
+//! here: `failure_groups` has the counts of the groups, and `tags` those of the tags.
 
 use crate::keys::{self, Position, Shelf};
 use crate::limits::NEVER;
@@ -29,6 +29,8 @@ enum Target<'a> {
     Position(Position<&'a str>),
     /// The space and the id of the task.
     Task,
+    /// The space of the task.
+    Space,
 }
 
 /// An index, with the part of the row's key that is neither the space nor the id.
@@ -44,6 +46,8 @@ enum Index<'a> {
     Key(&'a str),
     /// The tasks that wait for a moment of the wall clock, by that moment.
     Moment(u64),
+    /// The tasks by their tags.
+    Tag(&'a str),
 }
 
 /// Returns the index rows of a task, each with another key. A task at its default position that is
@@ -74,12 +78,14 @@ pub fn index_rows(
     let group = group_of(shelf, header).map(|(group, ended)| Index::Group(group, ended));
     let key = key_of(header).map(Index::Key);
     let moment = header.moment(shelf).filter(|moment| *moment != NEVER).map(Index::Moment);
-    let indexes = place.into_iter().chain(due).chain(group).chain(key).chain(moment);
+    let tags = header.tags().iter().map(|tag| Index::Tag(tag));
+    let indexes = place.into_iter().chain(due).chain(group).chain(key).chain(moment).chain(tags);
     indexes.map(move |index| {
         let value = match index {
             Index::Places | Index::Dues(_) | Index::Moment(_) => Target::Position(position.clone()),
             Index::Group(..) => Target::Empty,
             Index::Key(_) => Target::Task,
+            Index::Tag(_) => Target::Space,
         };
         IndexRow { space, id, index, value }
     })
@@ -109,7 +115,7 @@ impl IndexRow<'_> {
         match self.index {
             Index::Places => Table::Places,
             Index::Dues(_) => Table::Dues,
-            Index::Group(..) | Index::Key(_) | Index::Moment(_) => Table::Index,
+            Index::Group(..) | Index::Key(_) | Index::Moment(_) | Index::Tag(_) => Table::Index,
         }
     }
 
@@ -124,6 +130,7 @@ impl IndexRow<'_> {
             }
             Index::Key(key) => keys::of_key(key),
             Index::Moment(time) => keys::moment(time, self.space, self.id),
+            Index::Tag(tag) => keys::tagged(tag, self.id),
         }
     }
 
@@ -134,15 +141,13 @@ impl IndexRow<'_> {
             Target::Empty => Value::default(),
             Target::Position(position) => position.pointer().into(),
             Target::Task => keys::keyed(self.space, self.id).into(),
+            Target::Space => keys::space_prefix(self.space).into(),
         }
     }
 
     /// Returns the time at which the task is due, if this is its row in `dues`.
     pub(crate) fn due(&self) -> Option<u64> {
-        match self.index {
-            Index::Dues(time) => Some(time),
-            Index::Places | Index::Group(..) | Index::Key(_) | Index::Moment(_) => None,
-        }
+        if let Index::Dues(time) = self.index { Some(time) } else { None }
     }
 
     /// Returns the moment for which the task waits, if this is its row by that moment.

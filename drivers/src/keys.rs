@@ -14,6 +14,8 @@
 //! | index | `c`, parent, child | the space of the child |
 //! | index | `p`, child, parent | the space of the parent |
 //! | index | `m`, moment, id, space | pointer: shelf, order, sub-queue |
+//! | index | `t`, tag: length, name, id | space |
+//! | index | `n`, tag | the number of the rows of the tag |
 //! | notes | space, id, kind | a note |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
@@ -23,6 +25,7 @@ mod by_key;
 mod edges;
 mod groups;
 mod moments;
+mod tags;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -38,6 +41,9 @@ pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };
 pub use moments::{MOMENT, moment, split_moment};
+pub use tags::{
+    TAG, TAG_COUNT, split_tag_count, split_tagged, tag_count, tag_prefix, tagged, tagged_space,
+};
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.

@@ -71,12 +71,14 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
         let groups = self.read_group_change(id, None, group_name(shelf, header))?;
+        let tags = self.read_tag_change(id, None, Some(header))?;
         if self.has_heads(shelf) {
             self.add_to_heads(&header.sub, (header.order, id))?;
         }
         self.rows.insert(Table::Tasks, self.key_of(id, shelf, header), value.clone());
         self.edit_index(iter::empty(), index_rows(self.space, id, shelf, header));
         self.write_group_change(groups);
+        self.write_tag_change(tags);
         *self.counts.on(shelf) += 1;
         let Body::Separate(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
@@ -90,6 +92,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
         let groups = self.read_group_change(id, group_name(shelf, header), None)?;
+        let tags = self.read_tag_change(id, Some(header), None)?;
         let parents = self.read_parents(id, header, None)?;
         if self.has_heads(shelf) {
             self.remove_from_heads(&header.sub, (header.order, id))?;
@@ -97,6 +100,7 @@ impl<R: Rows> Ledger<'_, R> {
         self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
         self.write_group_change(groups);
+        self.write_tag_change(tags);
         self.count_removed(shelf);
         self.remove_edges(id, &parents);
         self.remove_notes(id, header, None);
@@ -138,47 +142,36 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<(), R::Error> {
         let old = &from.record.header;
         let moves = position_of(id, from.shelf, old) != position_of(id, to, header);
-        match body {
-            None if moves => self.move_to_shelf(id, from, to, header)?,
-            None => self.rewrite(id, from, header),
-            Some(body) if moves => {
-                self.move_record(id, from, to, header, record::encode(id, header, body))?;
-                self.write_body(id, old, body);
-            }
-            Some(body) => self.replace_body(id, from, header, body),
+        if moves {
+            let value = match body {
+                None => record::encode(id, header, from.record.inline()),
+                Some(body) => record::encode(id, header, body),
+            };
+            self.move_record(id, from, to, header, value)?;
+        } else {
+            let tags = self.read_tag_change(id, Some(old), Some(header))?;
+            self.replace_record(id, from, header, body);
+            self.write_tag_change(tags);
+        }
+        if let Some(body) = body {
+            self.write_body(id, old, body);
         }
         Ok(())
     }
 
-    /// Gives a task a new header. Its position, its failure group and its body do not change. Notes
-    /// that the new header does not name are removed.
+    /// Gives a task a new header. Its position, its failure group, its tags and its body do not
+    /// change. Notes that the new header does not name are removed.
     pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
-        let (shelf, old) = (from.shelf, &from.record.header);
-        debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
-        debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
-        let value = record::encode(id, header, from.record.inline());
-        self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
-        self.edit_index(
-            index_rows(self.space, id, shelf, old),
-            index_rows(self.space, id, shelf, header),
-        );
-        self.remove_notes(id, old, Some(header));
+        debug_assert_eq!(from.record.header.tags(), header.tags());
+        self.replace_record(id, from, header, None);
     }
 
-    /// Gives a task a new body, and a new header that describes it. Its position and its failure group
-    /// do not change.
+    /// Gives a task a new body, and a new header that describes it. Its position, its failure group
+    /// and its tags do not change.
     pub fn replace_body(&mut self, id: u64, from: &Found, header: &Header, body: &Body) {
-        let (shelf, old) = (from.shelf, &from.record.header);
-        debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
-        debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
-        let value = record::encode(id, header, body);
-        self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
-        self.edit_index(
-            index_rows(self.space, id, shelf, old),
-            index_rows(self.space, id, shelf, header),
-        );
-        self.remove_notes(id, old, Some(header));
-        self.write_body(id, old, body);
+        debug_assert_eq!(from.record.header.tags(), header.tags());
+        self.replace_record(id, from, header, Some(body));
+        self.write_body(id, &from.record.header, body);
     }
 
     /// Finds a task by its id. Returns `None` if there is no such task.
@@ -255,9 +248,33 @@ impl<R: Rows> Ledger<'_, R> {
         after: Option<&Position>,
         limit: usize,
     ) -> Result<FoundPage, R::Error> {
-        let from =
-            after.map(|position| keys::after(&keys::task(self.space, self.sub_queued, position)));
-        self.page_from(shelf, from, limit)
+        self.page_of(shelf, None, after, limit, false)
+    }
+
+    /// As [`page`](Ledger::page), of the ready tasks of one sub-queue if there is `sub`.
+    /// `newest_first` reverses the order.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn page_of(
+        &mut self,
+        shelf: Shelf,
+        sub: Option<&str>,
+        after: Option<&Position>,
+        limit: usize,
+        newest_first: bool,
+    ) -> Result<FoundPage, R::Error> {
+        let prefix = match sub {
+            Some(sub) => keys::sub_prefix(self.space, sub),
+            None => keys::shelf_prefix(self.space, shelf),
+        };
+        let (mut from, mut to) = (prefix.clone(), keys::end_of(&prefix));
+        match after.map(|position| keys::task(self.space, self.sub_queued, position)) {
+            None => {}
+            Some(key) if newest_first => to = to.min(key),
+            Some(key) => from = from.max(keys::after(&key)),
+        }
+        self.page_between(shelf, (from, to), limit, newest_first)
     }
 
     /// Returns up to `limit` tasks of a shelf in order, from the first one or after an order and an
@@ -272,11 +289,30 @@ impl<R: Rows> Ledger<'_, R> {
         after: Option<(u64, u64)>,
         limit: usize,
     ) -> Result<Vec<(u64, Found)>, R::Error> {
-        let from = after.map(|(order, id)| {
-            let prefix = keys::shelf_prefix(self.space, shelf);
-            keys::after(&keys::ranked(&prefix, order, id))
-        });
-        Ok(self.page_from(shelf, from, limit)?.tasks)
+        let prefix = keys::shelf_prefix(self.space, shelf);
+        let to = keys::end_of(&prefix);
+        let from = match after {
+            Some((order, id)) => keys::after(&keys::ranked(&prefix, order, id)),
+            None => prefix,
+        };
+        Ok(self.page_between(shelf, (from, to), limit, false)?.tasks)
+    }
+
+    /// Writes the record of a task at the same position, and what follows from its header.
+    fn replace_record(&mut self, id: u64, from: &Found, header: &Header, body: Option<&Body>) {
+        let (shelf, old) = (from.shelf, &from.record.header);
+        debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
+        debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
+        let value = match body {
+            None => record::encode(id, header, from.record.inline()),
+            Some(body) => record::encode(id, header, body),
+        };
+        self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
+        self.edit_index(
+            index_rows(self.space, id, shelf, old),
+            index_rows(self.space, id, shelf, header),
+        );
+        self.remove_notes(id, old, Some(header));
     }
 
     /// Writes the record of a task at another position, and what follows from that.
@@ -291,6 +327,7 @@ impl<R: Rows> Ledger<'_, R> {
         let old = &from.record.header;
         let (before, after) = (group_name(from.shelf, old), group_name(to, header));
         let groups = self.read_group_change(id, before, after)?;
+        let tags = self.read_tag_change(id, Some(old), Some(header))?;
         let parents = self.read_parents(id, old, Some(header))?;
         if self.has_heads(from.shelf) && self.has_heads(to) {
             // Reads what `add_to_heads` needs, before the first edit.
@@ -310,6 +347,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, to, header),
         );
         self.write_group_change(groups);
+        self.write_tag_change(tags);
         self.remove_edges(id, &parents);
         self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
@@ -328,24 +366,27 @@ impl<R: Rows> Ledger<'_, R> {
         }
     }
 
-    /// Returns up to `limit` tasks of a shelf in the order of their keys, from the first one or from
-    /// a key.
-    fn page_from(
+    /// Returns up to `limit` tasks with keys in a range, which are on a shelf.
+    fn page_between(
         &mut self,
         shelf: Shelf,
-        from: Option<Vec<u8>>,
+        (mut from, mut to): (Vec<u8>, Vec<u8>),
         limit: usize,
+        newest_first: bool,
     ) -> Result<FoundPage, R::Error> {
-        let prefix = keys::shelf_prefix(self.space, shelf);
-        let to = keys::end_of(&prefix);
-        let mut from = from.unwrap_or(prefix);
         let mut page = FoundPage { tasks: Vec::new(), damaged: 0, may_have_more: true };
         while page.may_have_more && page.tasks.len() < limit {
             let missing = limit - page.tasks.len();
-            let rows = self.rows.scan(Table::Tasks, &from, &to, missing)?;
+            let rows = if newest_first {
+                self.rows.scan_back(Table::Tasks, &from, &to, missing)?
+            } else {
+                self.rows.scan(Table::Tasks, &from, &to, missing)?
+            };
             page.may_have_more = rows.len() == missing;
-            if let Some((last, _)) = rows.last() {
-                from = keys::after(last);
+            match rows.last() {
+                None => {}
+                Some((last, _)) if newest_first => to.clone_from(last),
+                Some((last, _)) => from = keys::after(last),
             }
             let (read, before) = (rows.len(), page.tasks.len());
             page.tasks.extend(rows.into_iter().filter_map(|row| found_in(shelf, row).ok()));

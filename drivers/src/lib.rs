@@ -27,12 +27,14 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod tags;
 mod verify_edges;
 mod verify_groups;
 mod verify_index;
 mod verify_keys;
 mod verify_notes;
 mod verify_rows;
+mod verify_tags;
 
 pub use counts::Counts;
 pub use driver::{
@@ -45,7 +47,7 @@ pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, KEY_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES,
-    PUT_MANY_TASKS, SUB_QUEUE_MAX, TUBE_NAME_MAX,
+    PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;
@@ -54,4 +56,5 @@ pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
 pub use tables::{Reads, Row, Rows, Table, Value};
+pub use tags::{TaggedId, tag_counts, tagged};
 pub use verify_rows::{TubeTotals, verify_rows};

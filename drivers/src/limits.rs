@@ -15,6 +15,13 @@ pub const FAILURE_GROUP_MAX: usize = 255;
 /// index.
 pub const KEY_MAX: usize = 255;
 
+/// Maximum number of tags of a task. Each one costs a put two rows of the index.
+pub const TAGS_MAX: usize = 32;
+
+/// Maximum length of a tag, in bytes. It is in the record of each task that has it, and in keys of
+/// the index.
+pub const TAG_MAX: usize = 255;
+
 /// Maximum length of a body, in bytes. A body is in memory while it is put and while it is taken.
 pub const BODY_MAX: usize = 64 << 20;
 

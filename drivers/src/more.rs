@@ -11,6 +11,8 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
+use crate::limits::{TAG_MAX, TAGS_MAX};
+
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
 const GROUP: u32 = 1 << 2;
@@ -22,8 +24,9 @@ const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
 const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
+const TAGS: u32 = 1 << 11;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 11) - 1;
+const FIELDS: u32 = TAGS | (TTL_FROM << 1) - 1;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -61,6 +64,10 @@ pub struct More {
     /// The time at which the moment is expected: the ttl counts from there. Present only while the
     /// task waits for its moment, or is blocked or buried, and has a ttl.
     pub ttl_from: Option<u64>,
+    /// The tags, in the order in which they were added, each once. At most
+    /// [`TAGS_MAX`](crate::TAGS_MAX), each of 1 to [`TAG_MAX`](crate::TAG_MAX) bytes. A record with
+    /// others does not decode.
+    pub tags: Arc<[Arc<str>]>,
 }
 
 /// A kind of note.
@@ -138,6 +145,7 @@ impl More {
             | bit(ON_PARENT, self.on_parent != 0)
             | bit(NOT_BEFORE, self.not_before.is_some())
             | bit(TTL_FROM, self.ttl_from.is_some())
+            | bit(TAGS, !self.tags.is_empty())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -157,10 +165,14 @@ impl More {
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
             not_before: reader.field(NOT_BEFORE)?,
             ttl_from: reader.field(TTL_FROM)?,
+            tags: reader.field(TAGS)?.unwrap_or_default(),
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
             return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
+        }
+        if !are_tags(&more.tags) {
+            return Err(MoreError::Damaged);
         }
         Ok((more, bytes.len() - reader.rest.len()))
     }
@@ -203,6 +215,9 @@ impl Encode for More {
         if let Some(time) = self.ttl_from {
             time.encode(encoder)?;
         }
+        if present & TAGS != 0 {
+            self.tags.encode(encoder)?;
+        }
         Ok(())
     }
 }
@@ -229,6 +244,14 @@ impl Reader<'_> {
         self.rest = &self.rest[read..];
         Ok(value)
     }
+}
+
+/// Whether these may be the tags of a task. The rows of one that is there twice would have one key.
+fn are_tags(tags: &[Arc<str>]) -> bool {
+    let is_tag = |(at, tag): (usize, &Arc<str>)| {
+        (1..=TAG_MAX).contains(&tag.len()) && !tags[..at].contains(tag)
+    };
+    tags.len() <= TAGS_MAX && tags.iter().enumerate().all(is_tag)
 }
 
 /// Refuses a bit that is not in `known`, by its number.

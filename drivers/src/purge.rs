@@ -4,10 +4,12 @@ use crate::index_rows::index_rows;
 use crate::keys;
 use crate::record::Record;
 use crate::tables::{Rows, Table, Value};
+use crate::tags::forget_tags;
 
 /// Removes up to `limit` rows of a space that no tube uses. Returns true when the space is empty.
 ///
-/// A damaged task is removed too. Its row in `dues` stays, because its key is unknown.
+/// A damaged task is removed too. Its row in `dues` and those of its tags stay, because their keys are
+/// unknown.
 ///
 /// # Errors
 /// A row could not be read.
@@ -61,6 +63,7 @@ fn purge_index<R: Rows>(
         Ok((shelf, id, Record::decode(id, value)?))
     });
     let Ok((shelf, id, record)) = decoded else { return Ok(()) };
+    forget_tags(rows, id, record.header.tags())?;
     for row in index_rows(space, id, shelf, &record.header) {
         let is_its_own = if row.may_pass_on() {
             rows.get(row.table(), &row.key())? == Some(row.value())

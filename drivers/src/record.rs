@@ -139,6 +139,18 @@ impl Header {
         self.more.as_ref().map_or(0, |more| more.open_parents)
     }
 
+    /// Returns the tags of the task, in the order in which they were added.
+    #[must_use]
+    pub fn tags(&self) -> &[Arc<str>] {
+        self.more.as_ref().map_or(&[], |more| &more.tags)
+    }
+
+    /// Returns whether the task has this tag.
+    #[must_use]
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags().iter().any(|own| **own == *tag)
+    }
+
     /// Changes the fields that plain tasks do not have. They are copied if they are shared, and
     /// removed if they are empty afterwards.
     ///

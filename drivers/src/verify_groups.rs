@@ -27,6 +27,10 @@ impl<R: Reads> RowVerifier<'_, R> {
             self.edge(kind, (id, other), &value)
         } else if let Ok((_, space, id)) = keys::split_moment(key) {
             self.timed(Table::Index, (space, id), key, &value)
+        } else if key.first() == Some(&keys::TAG) {
+            self.tagged(key, &value)
+        } else if let Ok(tag) = keys::split_tag_count(key) {
+            self.tag_count(tag)
         } else if keys::split_of_key(key).is_ok() {
             self.key_of_task(key, &value)
         } else {

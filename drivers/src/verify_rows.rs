@@ -53,6 +53,7 @@ pub fn verify_rows<R: Reads>(
         purges,
         counted: HashMap::new(),
         group: None,
+        tag: None,
         checked: 0,
         progress,
         found: Vec::new(),
@@ -64,6 +65,7 @@ pub fn verify_rows<R: Reads>(
     verifier.each(Table::Dues, RowVerifier::due)?;
     verifier.each(Table::Index, RowVerifier::index)?;
     verifier.end_of_group()?;
+    verifier.end_of_tag()?;
     verifier.each(Table::Notes, RowVerifier::note)?;
     verifier.counts();
     Ok(verifier.found)
@@ -76,6 +78,8 @@ pub(crate) struct RowVerifier<'a, R> {
     pub(crate) counted: HashMap<u32, Counts>,
     /// The failure group whose rows are being read.
     pub(crate) group: Option<GroupRows>,
+    /// The tag whose rows are being read, and their number so far.
+    pub(crate) tag: Option<(String, u64)>,
     checked: u64,
     progress: &'a mut dyn FnMut(u64),
     pub(crate) found: Vec<String>,

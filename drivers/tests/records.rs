@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
     Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, SUB_QUEUE_MAX,
-    Shelf, encode, position_of,
+    Shelf, TAG_MAX, TAGS_MAX, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -146,6 +146,7 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { on_parent: More::BURY_ON_PARENT, ..More::default() }, "fb000102"),
         (More { not_before: Some(7), ..More::default() }, "fb000207"),
         (More { ttl_from: Some(300), ..More::default() }, "fb0004fb2c01"),
+        (More { tags: tags(&["b", "ä"]), ..More::default() }, "fb000802016202c3a4"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -157,6 +158,21 @@ fn header_with_more_is_encoded_as_version_2() {
         assert_eq!(row[9..9 + plain_fields.len()], plain_fields);
         assert_eq!(hex(&row[9 + plain_fields.len()..]), format!("{expected}{}", hex(b"body")));
         assert_decodes(ID, &header, b"body");
+    }
+}
+
+fn tags(tags: &[&str]) -> Arc<[Arc<str>]> {
+    tags.iter().map(|tag| Arc::from(*tag)).collect()
+}
+
+#[test]
+fn tags_beyond_their_limits_and_repeated_ones_are_refused() {
+    let fields = "task 9: the header of its record cannot be read";
+    let many: Vec<String> = (0..=TAGS_MAX).map(|n| n.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for bad in [&["a", "b", "a"][..], &["a", ""], &[&"x".repeat(TAG_MAX + 1)], &many] {
+        let header = with_more(plain(b""), More { tags: tags(bad), ..More::default() });
+        assert_eq!(refusal(encode(9, &header, b"").to_vec()), fields, "{bad:?}");
     }
 }
 
@@ -181,8 +197,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfb, 0, 8, 0])), newer("field 11"));
-    assert_eq!(refusal(fields(&[0xfb, 1, 8, 5, 0])), newer("field 11"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 1, 0, 0])), newer("field 16"));
+    assert_eq!(refusal(fields(&[0xfc, 1, 8, 1, 0, 5, 0])), newer("field 16"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -231,6 +247,7 @@ fn largest_header_decodes() {
         on_parent: More::BURY_ON_PARENT,
         not_before: Some(u64::MAX),
         ttl_from: Some(u64::MAX),
+        tags: (0..TAGS_MAX).map(|n| format!("{n:0>TAG_MAX$}").into()).collect(),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -291,13 +308,18 @@ fn mores() -> impl Strategy<Value = More> {
     let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
     let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 2]>());
-    (numbers, texts(), texts(), waits).prop_map(
-        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from]))| {
+    let tags = vec(".{1,9}", 0..4).prop_map(|mut tags| {
+        tags.sort();
+        tags.dedup();
+        tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
+    });
+    (numbers, texts(), texts(), waits, tags).prop_map(
+        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from]), tags)| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
             let more =
                 More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
-            More { open_parents, on_parent, not_before, ttl_from, ..more }
+            More { open_parents, on_parent, not_before, ttl_from, tags, ..more }
         },
     )
 }

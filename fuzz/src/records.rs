@@ -137,7 +137,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
     let (max_attempts, forgiven) = (Option::arbitrary(u)?, u32::arbitrary(u)?);
     let group = Option::<&str>::arbitrary(u)?.map(Arc::from);
     let (ended, until) = (Option::arbitrary(u)?, Option::arbitrary(u)?);
-    // One number has five fields, so that older inputs keep their meaning.
+    // One number has six fields, so that older inputs keep their meaning.
     let number = u32::arbitrary(u)?;
     Ok(More {
         max_attempts,
@@ -151,6 +151,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         on_parent: (number >> 8) % (More::BURY_ON_PARENT + 1),
         not_before: (number & 4 != 0).then_some(u64::from(number) << 20),
         ttl_from: (number & 8 != 0).then_some(u64::from(number)),
+        tags: (0..number >> 4 & 3).map(|tag| format!("{tag}").into()).collect(),
     })
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::state::Decided;
-use super::verbs::{Grants, MoveStep, SelectStep};
+use super::verbs::{FindStep, Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
+use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::statistics::Statistics;
-use crate::task::{Page, Task, TubeTask};
+use crate::task::{Page, Task, TaskInfo, TubeTask};
 use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
 
 /// The answer to a call.
@@ -37,6 +38,11 @@ pub(crate) enum Answer {
     Task(Task),
     TubeTask(Option<TubeTask>),
     Page(Page),
+    TaskPage(TaskPage),
+    TaskInfos(Vec<TaskInfo>),
+    FindStep(FindStep),
+    TaggedPage(TaggedPage),
+    TagCounts(Vec<TagCount>),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
     Statistics(Statistics),
@@ -120,6 +126,11 @@ from_answer! {
     Answer::Task(task) => task, Task;
     Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
+    Answer::TaskPage(page) => page, TaskPage;
+    Answer::TaskInfos(tasks) => tasks, Vec<TaskInfo>;
+    Answer::FindStep(step) => step, FindStep;
+    Answer::TaggedPage(page) => page, TaggedPage;
+    Answer::TagCounts(counts) => counts, Vec<TagCount>;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Statistics(statistics) => statistics, Statistics;

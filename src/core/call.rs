@@ -11,9 +11,11 @@ use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End, ProgressReport};
 use super::state::{
-    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, TagEdit, UpdateRequest,
+    WatchKey,
 };
 use super::waits::TakeAttempt;
+use crate::listing::Where;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
@@ -58,6 +60,21 @@ pub(crate) enum Call<'a> {
     Limits,
     /// The task that has this key.
     ByKey(&'a str),
+    /// The task with this id: a step of the search, from the first tube or after another one.
+    Find {
+        id: u64,
+        after: Option<&'a str>,
+    },
+    /// The tasks with this tag, in all tubes.
+    Tagged {
+        tag: &'a str,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    /// The counts of the tags, by tag: up to a page of them.
+    TagCounts {
+        after: Option<&'a str>,
+    },
     AllStatistics,
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
@@ -151,6 +168,10 @@ pub(crate) enum Verb<'a> {
         id: u64,
         request: &'a UpdateRequest,
     },
+    EditTags {
+        id: u64,
+        edit: TagEdit<'a>,
+    },
     /// A delete of a task that is not taken and not done.
     Cancel(u64),
     /// A delete of a task in one of these states.
@@ -177,6 +198,19 @@ pub(crate) enum Verb<'a> {
         after: Option<&'a Cursor>,
         limit: usize,
     },
+    ListWhere {
+        wanted: &'a Where,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    /// As `ListWhere`, with the bodies.
+    ListBodies {
+        wanted: &'a Where,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    /// What takes would get now.
+    PeekReady(usize),
     ReleaseAll {
         limit: usize,
         forgive: bool,
@@ -296,6 +330,11 @@ impl Core {
             Call::SetLimit(name, most) => finished(self.set_limit(name, most)?),
             Call::Limits => now(self.shared_limits(), Answer::Limits),
             Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
+            Call::Find { id, after } => answer(self.find_step(id, after)?, Answer::FindStep),
+            Call::Tagged { tag, after, limit } => {
+                now(self.tagged(tag, after, limit)?, Answer::TaggedPage)
+            }
+            Call::TagCounts { after } => now(self.tag_counts(after)?, Answer::TagCounts),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
             Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
@@ -403,6 +442,9 @@ impl Core {
             Verb::Update { id, request } => {
                 answer(self.update(number, id, request)?, Answer::Receipt)
             }
+            Verb::EditTags { id, edit } => {
+                answer(self.edit_tags(number, id, edit)?, Answer::Receipt)
+            }
             Verb::Cancel(id) => answer(self.cancel(number, id)?, Answer::Receipt),
             Verb::DeleteIf { id, states } => {
                 answer(self.delete_if(number, id, states)?, Answer::Receipt)
@@ -418,6 +460,13 @@ impl Core {
             Verb::List { state, after, limit } => {
                 now(self.list(number, state, after, limit)?, Answer::Page)
             }
+            Verb::ListWhere { wanted, after, limit } => {
+                now(self.list_where(number, wanted, after, limit)?, Answer::Page)
+            }
+            Verb::ListBodies { wanted, after, limit } => {
+                now(self.list_bodies(number, wanted, after, limit)?, Answer::TaskPage)
+            }
+            Verb::PeekReady(count) => now(self.peek_ready(number, count)?, Answer::TaskInfos),
             Verb::ReleaseAll { limit, forgive } => {
                 let (released, outcome) = self.release_all(number, limit, forgive);
                 now((), |()| Answer::Released(released, outcome))

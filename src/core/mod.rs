@@ -32,11 +32,13 @@ pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
     About, AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    PutSlot, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key,
-    check_size,
+    PutSlot, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
+    check_key, check_size, check_tags,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
-pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SelectStep, describe};
+pub(crate) use verbs::{
+    FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, describe,
+};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

@@ -1,7 +1,7 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::{UpdateRequest, Verb};
+use crate::core::{TagEdit, UpdateRequest, Verb, check_tags};
 use crate::{Receipt, Result, State, Update};
 
 impl Deferred {
@@ -25,6 +25,33 @@ impl Deferred {
     pub fn update(&self, id: u64, update: Update) -> Result<Ticket<Receipt>> {
         let request = UpdateRequest::new(update, self.tube.max_body())?;
         self.defer(Verb::Update { id, request: &request })
+    }
+
+    /// As [`Tube::add_tags`](crate::Tube::add_tags), except that a refusal is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::add_tags`](crate::Tube::add_tags) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn add_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::EditTags { id, edit: TagEdit::Add(&check_tags(tags)?) })
+    }
+
+    /// As [`Tube::remove_tags`](crate::Tube::remove_tags), except that a refusal is reported
+    /// immediately.
+    ///
+    /// # Errors
+    /// Those of [`add_tags`](Deferred::add_tags).
+    pub fn remove_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::EditTags { id, edit: TagEdit::Remove(&check_tags(tags)?) })
     }
 
     /// As [`Tube::cancel`](crate::Tube::cancel), except that a refusal is reported immediately.

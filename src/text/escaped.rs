@@ -5,19 +5,22 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use tubewell_drivers::{FAILURE_GROUP_MAX, Position, SUB_QUEUE_MAX, Shelf, TUBE_NAME_MAX};
+use tubewell_drivers::{FAILURE_GROUP_MAX, Position, SUB_QUEUE_MAX, Shelf, TAG_MAX, TUBE_NAME_MAX};
 
 use super::quoted;
+use crate::task::CursorOf;
 use crate::{ClaimToken, Cursor, Error, Result};
 
 /// The first character of a cursor's text: the version of what follows.
 const CURSOR_VERSION: char = '1';
 /// The letter of the cursors of failure groups, in place of that of a shelf.
 const GROUP_LETTER: char = 'g';
+/// The letter of the cursors of tags.
+const TAG_LETTER: char = 't';
 /// Longest text of a cursor: version, shelf, two numbers, two dots, and a sub-queue of which each
-/// byte is escaped. The name of a failure group is not longer.
+/// byte is escaped. The name of a failure group and a tag are not longer.
 const CURSOR_MAX: usize = 1 + 1 + 20 + 1 + 20 + 1 + 3 * SUB_QUEUE_MAX;
-const _: () = assert!(FAILURE_GROUP_MAX <= SUB_QUEUE_MAX);
+const _: () = assert!(FAILURE_GROUP_MAX <= SUB_QUEUE_MAX && TAG_MAX <= SUB_QUEUE_MAX);
 
 fn letter_of(shelf: Shelf) -> char {
     match shelf {
@@ -31,12 +34,14 @@ fn letter_of(shelf: Shelf) -> char {
 
 /// `1r0.107`, or `1r0.107.example.org` with a sub-queue: version and shelf, order, id, and the
 /// bytes of the sub-queue, of which those that a URL may not have are written as `~` and two
-/// digits. That of a page of a failure group is `1g0.107.timeout`, with the name of the group.
+/// digits. That of a page of a failure group is `1g0.107.timeout`, with the name of the group, and that
+/// of a page of a tag is `1t0.107.urgent`.
 impl Display for Cursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Position { shelf, order, id, sub } = &self.position;
-        let (letter, name) = match &self.group {
-            Some(group) => (GROUP_LETTER, group),
+        let (letter, name) = match &self.of {
+            Some(CursorOf::Group(group)) => (GROUP_LETTER, group),
+            Some(CursorOf::Tag(tag)) => (TAG_LETTER, tag),
             None => (letter_of(*shelf), sub),
         };
         write!(f, "{CURSOR_VERSION}{letter}{order}.{id}")?;
@@ -71,7 +76,11 @@ fn parse_cursor(text: &str) -> Option<Cursor> {
     if letter == GROUP_LETTER {
         let position = Position { shelf: Shelf::Buried, order, id, sub: Arc::default() };
         let is_name = (1..=FAILURE_GROUP_MAX).contains(&name.len());
-        return is_name.then_some(Cursor { position, group: Some(name) });
+        return is_name.then_some(Cursor { position, of: Some(CursorOf::Group(name)) });
+    }
+    if letter == TAG_LETTER {
+        let is_tag = order == 0 && (1..=TAG_MAX).contains(&name.len());
+        return is_tag.then_some(Cursor::of_tag(name, id));
     }
     let shelf = Shelf::ALL.into_iter().find(|shelf| letter_of(*shelf) == letter)?;
     (name.len() <= SUB_QUEUE_MAX).then(|| Position { shelf, order, id, sub: name }.into())

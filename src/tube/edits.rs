@@ -58,7 +58,7 @@ impl Tube {
         self.call_once_visible(Verb::SetPriority { id, pri: priority })
     }
 
-    /// Changes the body, the priority or the delay of a task that waits: one that is ready, delayed
+    /// Changes the body, the priority, the delay or the tags of a task that waits: one that is ready, delayed
     /// or buried. What the [`Update`] leaves out stays as it is.
     ///
     /// A task with a new priority takes its new place, as after
@@ -74,7 +74,7 @@ impl Tube {
     /// taken the task, or it is done, or it is buried and the update has a delay;
     /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities and delays;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`Invalid`](crate::Error::Invalid): the body
-    /// is too large; [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    /// is too large, or a tag is not one; [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
     ///
     /// # Example: repair a dead letter, and try it again
@@ -180,12 +180,12 @@ impl Tube {
         self.call(Verb::DeleteMany(ids))
     }
 
-    /// Deletes the selected tasks, and returns how many. The selection names a state or a failure
-    /// group; [`truncate`](Tube::truncate) removes all tasks.
+    /// Deletes the selected tasks, and returns how many. The selection names a state, a failure
+    /// group or a tag; [`truncate`](Tube::truncate) removes all tasks.
     ///
     /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
-    /// order of their burials. Claims on taken tasks have ended. Deletes at most as many tasks as
-    /// there are in that state when the call begins. Of tasks that change their state during the
+    /// order of their burials, and others with a tag in the order of their ids. Claims on taken tasks have ended. Deletes at most as many tasks as
+    /// there are in that state, or in the tube if any state will do, when the call begins. Of tasks that change their state during the
     /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other are
     /// deleted together, up to 10,000 with one commit.
     ///
@@ -194,7 +194,7 @@ impl Tube {
     /// blocks no thread.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the selection has neither a state nor a group, or a group
+    /// [`Invalid`](crate::Error::Invalid): the selection has no state, no group and no tag, or a group
     /// and a state other than buried. Nothing was deleted.
     /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of
     /// them. That, and those of every call: of more than 512 tasks, some may have been deleted.
@@ -222,7 +222,7 @@ impl Tube {
     /// The future resolves to those of [`delete_where`](Tube::delete_where).
     pub fn delete_where_async(&self, select: Select) -> CallFuture<u64> {
         let checked = select.check_delete();
-        self.on_selected_async(select, checked, DELETE_WHERE)
+        self.on_selected_async(checked.map(|()| select), DELETE_WHERE)
     }
 
     /// Kicks the selected buried tasks, and returns how many: those of a failure group in the order
@@ -257,8 +257,7 @@ impl Tube {
     #[doc(alias = "redrive")]
     #[doc(alias = "retry")]
     pub fn kick_where(&self, select: Select) -> Result<u64> {
-        select.check_kick()?;
-        self.on_selected(&select, KICK_WHERE)
+        self.on_selected(&select.for_kick()?, KICK_WHERE)
     }
 
     /// As [`kick_where`](Tube::kick_where), as a future that blocks no thread. If it is dropped
@@ -268,8 +267,7 @@ impl Tube {
     /// # Errors
     /// The future resolves to those of [`kick_where`](Tube::kick_where).
     pub fn kick_where_async(&self, select: Select) -> CallFuture<u64> {
-        let checked = select.check_kick();
-        self.on_selected_async(select, checked, KICK_WHERE)
+        self.on_selected_async(select.for_kick(), KICK_WHERE)
     }
 
     fn on_selected(&self, select: &Select, step: Step) -> Result<u64> {
@@ -281,15 +279,10 @@ impl Tube {
         Ok(steps.changed)
     }
 
-    fn on_selected_async(
-        &self,
-        select: Select,
-        checked: Result<()>,
-        step: Step,
-    ) -> CallFuture<u64> {
+    fn on_selected_async(&self, select: Result<Select>, step: Step) -> CallFuture<u64> {
         let tube = self.clone();
         CallFuture::new(async move {
-            checked?;
+            let select = select?;
             let mut steps = Selecting::new(&select);
             while let Some(limit) = steps.next_limit() {
                 let verb = tube.verb(step(&select, steps.after.as_ref(), limit));

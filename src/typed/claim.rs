@@ -108,6 +108,11 @@ impl<T> TypedClaim<T> {
         self.claim.key()
     }
 
+    /// Its tags when it was taken. As [`Claim::tags`].
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.claim.tags()
+    }
+
     /// The number of this claim. As [`Claim::epoch`].
     #[must_use]
     pub fn epoch(&self) -> u64 {

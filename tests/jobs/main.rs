@@ -11,8 +11,8 @@
 //! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
 //! larger priority of qless is a lower number here.
 //!
-//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of
-//! forgotten tasks (Q079, Q080), and a kick of a failure group into another tube (Q119).
+//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), and a
+//! kick of a failure group into another tube (Q119).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
@@ -70,6 +70,7 @@ mod kept_buried;
 mod keys;
 #[cfg(unix)]
 mod killed;
+mod list_where;
 mod listing;
 mod max_taken;
 mod move_all;
@@ -88,6 +89,7 @@ mod parents_edits;
 mod parents_ends;
 mod parked;
 mod pauses;
+mod peek_ready;
 mod priority;
 mod progress;
 mod put;
@@ -109,6 +111,7 @@ mod spent;
 mod sub_queue_limits;
 mod sub_queue_pauses;
 mod sub_queue_rates;
+mod tags;
 mod take;
 mod update;
 mod update_at_random;

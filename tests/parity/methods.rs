@@ -125,6 +125,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
     let table = [
         ("Tube", "name driver session statistics on_task_change typed typed_with", NEVER_BLOCKS),
         ("Tube", "renew release_all revoke_all list deferred owner_of claim_async", NEVER_BLOCKS),
+        ("Tube", "list_where list_bodies peek_ready", NEVER_BLOCKS),
+        ("Tube", "add_tags remove_tags", "Deferred::"),
         ("Tube", "groups list_group outcome_async parents children", NEVER_BLOCKS),
         ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
         ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
@@ -145,7 +147,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "move_all", "_async"),
         ("Tube", "move_all_async", NEVER_BLOCKS),
         ("Tube", "try_take", "Tube::take_async"),
-        ("Claim", "id data tube takes pri sub_queue key epoch renew detach", NEVER_BLOCKS),
+        ("Claim", "id data tube takes pri sub_queue key tags epoch renew detach", NEVER_BLOCKS),
         ("Claim", "ack_deferred ack_many_deferred release_deferred bury_deferred", NEVER_BLOCKS),
         ("Claim", "touch_deferred checkpoint_deferred park_deferred", NEVER_BLOCKS),
         ("Claim", "is_current expires_in owner attempt attempts_left", NEVER_BLOCKS),
@@ -166,10 +168,11 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "resume_claim events owners", NEVER_BLOCKS),
         ("Store", "subscribe counters clock_report options next_id session_named", NEVER_BLOCKS),
         ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
-        ("Store", "capacity_async close_async by_key_async", NEVER_BLOCKS),
+        ("Store", "capacity_async close_async by_key_async find_async", NEVER_BLOCKS),
+        ("Store", "tags tagged", NEVER_BLOCKS),
         ("Store", "limits set_limit_async remove_limit_async", NEVER_BLOCKS),
         ("Store", "set_limit remove_limit", "_async"),
-        ("Store", "take_any create_tube drop_tube flush close by_key", "_async"),
+        ("Store", "take_any create_tube drop_tube flush close by_key find", "_async"),
         // They read or write the whole store: for a blocking thread of the runtime.
         ("Store", "open in_memory verify verify_with backup backup_with catch_up", NEVER_BLOCKS),
         // They run a closure of the caller: for a blocking thread, too.

@@ -54,6 +54,9 @@ pub struct Delete {
     /// Delete the buried tasks of this failure group
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "state"])]
     pub group: Option<String>,
+    /// Delete the tasks with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "ids")]
+    pub tag: Option<String>,
     /// Delete at most this many of them. Default: all
     #[arg(long, value_name = "N", value_parser = number, conflicts_with = "ids")]
     pub limit: Option<u64>,

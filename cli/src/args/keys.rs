@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
-use super::PutOptions;
+use super::{PutOptions, number};
 use crate::tube_names;
 
 #[derive(Debug, Args)]
@@ -24,7 +24,11 @@ pub struct Requeue {
 #[derive(Debug, Args)]
 pub struct Find {
     /// The key of the task
-    pub key: String,
+    #[arg(required_unless_present = "id")]
+    pub key: Option<String>,
+    /// The id of the task, instead of its key
+    #[arg(long, value_name = "ID", value_parser = number, conflicts_with = "key")]
+    pub id: Option<u64>,
     /// Print the body only
     #[arg(long, conflicts_with = "json")]
     pub body: bool,

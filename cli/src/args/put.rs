@@ -53,6 +53,9 @@ pub struct PutOptions {
     /// How often the task is attempted; then it is buried. Default: the tube's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_attempts: Option<u32>,
+    /// A tag: a label by which the task is found. May be given several times. Default: none
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
 }
 
 impl PutOptions {
@@ -79,7 +82,7 @@ impl PutOptions {
         if let Some(limit) = self.max_attempts {
             task = task.max_attempts(limit);
         }
-        task
+        self.tags.iter().fold(task, |task, tag| task.tag(tag.as_str()))
     }
 }
 
@@ -154,7 +157,7 @@ pub struct Import {
     /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
         "tube", "format", "pri", "ttl", "ttr", "delay", "not_before", "sub_queue",
-        "max_attempts",
+        "max_attempts", "tags",
     ])]
     pub all: bool,
     /// What a line is

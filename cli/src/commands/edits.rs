@@ -43,13 +43,14 @@ pub fn cancel(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
 
 /// Refuses a `delete` that names nothing to delete.
 pub fn check_delete(args: &Delete) -> CommandResult {
-    if !args.ids.is_empty() || args.state.is_some() || args.group.is_some() {
+    let is_selected = args.state.is_some() || args.group.is_some() || args.tag.is_some();
+    if !args.ids.is_empty() || is_selected {
         return Ok(());
     }
     let tube = &args.tube;
     Err(Failure::usage("delete does not say which tasks").hint(format!(
-        "write `tubewell delete {tube} ID…` for some, `tubewell delete {tube} --state STATE` or \
-         `--group NAME` for those of a state or of a failure group, or `tubewell truncate {tube}`"
+        "write `tubewell delete {tube} ID…` for some, `tubewell delete {tube} --state STATE`, \
+         `--group NAME` or `--tag TAG` for those of a state, of a failure group or with a tag, or `tubewell truncate {tube}`"
     )))
 }
 
@@ -63,7 +64,7 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
         let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);
         return each(store, name, &args.ids, ("deleted", delete_if), output);
     }
-    let select = selected(args.group.as_deref(), args.limit);
+    let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
     let select = args.state.map(State::from).into_iter().fold(select, Select::state);
     let deleted = store::tube(store, name)?.delete_where(select)?;
     if output.json {

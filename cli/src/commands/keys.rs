@@ -10,11 +10,13 @@ use crate::output::{Output, escape_controls};
 use crate::record::TaskRecord;
 use crate::store;
 
-/// Shows the task that has a key.
+/// Shows the task that has a key, or an id.
 pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
-    let found = store
-        .by_key(&args.key)?
-        .ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has the key {:?}", args.key)))?;
+    let (found, name) = match (args.id, args.key.as_deref().unwrap_or_default()) {
+        (Some(id), _) => (store.find(id)?, format!("the id {id}")),
+        (None, key) => (store.by_key(key)?, format!("the key {key:?}")),
+    };
+    let found = found.ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has {name}")))?;
     let task = store::tube(store, &found.tube)?.peek(found.info.id)?;
     if args.body {
         return output.body(&task.data);

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tubewell::{Cursor, Error, Page, State, Store, Task, Tube};
+use tubewell::{Cursor, Error, Page, State, Store, Task, Tube, Where};
 
 use super::task_text;
 use crate::failure::CommandResult;
@@ -30,7 +30,10 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Buried => tasks.buried,
         State::Done => tasks.kept,
     };
+    let has_conditions = args.tag.is_some() || args.owner.is_some() || args.sub_queue.is_some();
+    // How many tasks meet conditions is not known before all are read.
     let total: u64 = match &args.group {
+        _ if has_conditions => u64::MAX,
         None => states.iter().map(number).sum(),
         Some(name) => group_size(&tube, name)?,
     };
@@ -39,6 +42,10 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     if let Some(name) = &args.group {
         let pages = |place| tube.list_group(name, place, PAGE);
         print_pages(pages, &mut printer)?;
+    } else if has_conditions || args.newest_first {
+        for wanted in wanted(args, &states) {
+            print_pages(|place| tube.list_where(&wanted, place, PAGE), &mut printer)?;
+        }
     } else if states == [State::Delayed] {
         let number = args.skip.saturating_add(limit);
         for id in ids_by_due_time(store, &tube, number, &mut printer.damaged)? {
@@ -49,10 +56,13 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
             print_pages(|place| tube.list(state, place, PAGE), &mut printer)?;
         }
     }
-    let damaged = printer.damaged;
+    let (damaged, may_have_more) = (printer.damaged, printer.left == 0);
     let shown = printer.end(total)?;
     let end = args.skip.saturating_add(shown);
-    if end.saturating_add(damaged) < total && shown > 0 {
+    if has_conditions && may_have_more && shown > 0 {
+        output.flush()?;
+        note(&format!("there may be more; for the next ones give --skip {end}, for all --all"));
+    } else if !has_conditions && end.saturating_add(damaged) < total && shown > 0 {
         output.flush()?;
         note(&format!(
             "{shown} of {total} tasks; for the next ones give --skip {end}, for all --all"
@@ -73,6 +83,19 @@ fn states(asked: &[args::State]) -> Vec<State> {
     };
     let all = args::State::value_variants().iter();
     all.filter(is_asked).copied().map(State::from).collect()
+}
+
+/// The conditions, for each state to list.
+fn wanted(args: &args::List, states: &[State]) -> Vec<Where> {
+    let of = |wanted: Where| {
+        let wanted = args.tag.iter().fold(wanted, Where::tag);
+        let wanted = args.sub_queue.iter().fold(wanted, Where::sub_queue);
+        if args.newest_first { wanted.newest_first() } else { wanted }
+    };
+    match &args.owner {
+        Some(owner) => vec![of(Where::new().owner(owner))],
+        None => states.iter().map(|state| of(Where::new().state(*state))).collect(),
+    }
 }
 
 /// How many tasks a failure group has.
@@ -212,6 +235,8 @@ impl<'a> Printer<'a> {
         self.print_rows()?;
         if !self.output.json && !self.printed {
             self.output.line(match total {
+                u64::MAX if self.args.skip == 0 => "no tasks".into(),
+                u64::MAX => "no more tasks".into(),
                 0 => "no tasks".into(),
                 _ => format!("no more tasks: there are {total}"),
             })?;

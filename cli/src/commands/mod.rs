@@ -6,6 +6,7 @@ mod completions;
 mod edits;
 mod gates;
 mod keys;
+mod labels;
 mod limits;
 mod list;
 mod maintenance;
@@ -98,6 +99,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Peek(args) => peek::run(store, args, output),
         Command::Find(args) => keys::find(store, args, output),
         Command::List(args) => list::run(store, args, output),
+        Command::Tagged(args) => labels::tagged(store, args, output),
+        Command::Tags(args) => labels::tags(store, args, output),
+        Command::AddTags(args) => labels::add(store, args, output),
+        Command::RemoveTags(args) => labels::remove(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Update(args) => edits::update(store, args, output),

@@ -12,7 +12,7 @@ use crate::{duration, moment};
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
-pub const COLUMNS: [&str; 11] = [
+pub const COLUMNS: [&str; 12] = [
     "ID",
     "STATE",
     "PRI",
@@ -21,6 +21,7 @@ pub const COLUMNS: [&str; 11] = [
     "PARENTS",
     "SIZE",
     "TIMES",
+    "TAGS",
     "SUB-QUEUE",
     "FAILURE",
     "BODY",
@@ -38,6 +39,7 @@ pub fn row(task: &Task) -> Vec<Cell> {
         Cell::number(parents(info)),
         Cell::number(size(info.size)),
         Cell::text(times(info)).style(Style::Dim),
+        Cell::text(if info.tags.is_empty() { "-".into() } else { info.tags.join(", ") }),
         Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
         Cell::text(info.failure.as_ref().map_or_else(|| "-".into(), summary)),
         Cell::text(preview(&task.data)),
@@ -64,6 +66,9 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));
+    if !info.tags.is_empty() {
+        lines.push(("tags", escape_controls(&info.tags.join(", "))));
+    }
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
     lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
     let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };

@@ -45,7 +45,8 @@ pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResul
 
 /// Refuses a `kick` that names nothing to kick.
 pub fn check_kick(args: &Kick) -> CommandResult {
-    if args.all || args.count.is_some() || args.group.is_some() || !args.ids.is_empty() {
+    let is_selected = args.group.is_some() || args.tag.is_some();
+    if args.all || args.count.is_some() || is_selected || !args.ids.is_empty() {
         return Ok(());
     }
     let tube = &args.tube;
@@ -60,9 +61,10 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
         return each(store, &args.tube, &args.ids, ("kicked", Tube::kick_task), output);
     }
     let tube = store::tube(store, &args.tube)?;
-    let kicked = match &args.group {
-        Some(group) => tube.kick_where(selected(Some(group), args.count))?,
-        None => tube.kick(args.count.unwrap_or(u64::MAX))?,
+    let kicked = if args.group.is_some() || args.tag.is_some() {
+        tube.kick_where(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?
+    } else {
+        tube.kick(args.count.unwrap_or(u64::MAX))?
     };
     if output.json {
         return output.object(&json!({ "tube": args.tube, "kicked": kicked }));
@@ -78,9 +80,11 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
     output.line(format!("released {}", count(released, "task")))
 }
 
-/// Selects the tasks of a failure group if there is one, up to a limit if there is one.
-pub(super) fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
+/// Selects the tasks of a failure group if there is one, and with a tag if there is one, up to a limit
+/// if there is one.
+pub(super) fn selected(group: Option<&str>, tag: Option<&str>, limit: Option<u64>) -> Select {
     let select = group.into_iter().fold(Select::new(), Select::group);
+    let select = tag.into_iter().fold(select, Select::tag);
     limit.into_iter().fold(select, Select::limit)
 }
 

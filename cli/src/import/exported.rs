@@ -34,6 +34,8 @@ struct TaskLine {
     not_before: Option<String>,
     sub_queue: Option<String>,
     key: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
     takes: Option<u32>,
     /// If not all takes are attempts.
     attempts: Option<u32>,
@@ -212,6 +214,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(key) = line.key {
         put = put.key(key);
     }
+    put = line.tags.into_iter().fold(put, Put::tag);
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
     }

@@ -22,6 +22,7 @@ struct Line {
     sub_queue: Option<String>,
     key: Option<String>,
     max_attempts: Option<u32>,
+    tags: Option<Vec<String>>,
 }
 
 /// Seconds, or a duration as on the command line.
@@ -48,6 +49,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         not_before: not_before(line.not_before)?.or(defaults.not_before),
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
         max_attempts: line.max_attempts.or(defaults.max_attempts),
+        tags: line.tags.unwrap_or_else(|| defaults.tags.clone()),
     };
     let put = options.apply(Put::new(body));
     Ok(Some(line.key.into_iter().fold(put, Put::key)))

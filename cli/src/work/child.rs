@@ -75,6 +75,11 @@ impl Child {
             Some(key) => start.env("TUBEWELL_KEY", key.replace('\0', "\u{fffd}")),
             None => start.env_remove("TUBEWELL_KEY"),
         };
+        let tags: Vec<&str> = claim.tags().collect();
+        match tags.as_slice() {
+            [] => start.env_remove("TUBEWELL_TAGS"),
+            tags => start.env("TUBEWELL_TAGS", tags.join("\n").replace('\0', "\u{fffd}")),
+        };
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut start, 0);
         let mut process = start.spawn()?;

@@ -43,7 +43,7 @@ fn claim_as_json_has_the_token_and_the_task() {
     assert_eq!(
         claimed,
         json!({
-            "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "takes": 1,
+            "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
             "attempts": 1, "attempts_left": null, "size": 1, "data": "b",
         })
     );

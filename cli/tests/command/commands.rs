@@ -99,7 +99,7 @@ fn pop_prints_the_body_unchanged_and_removes_the_task() {
     assert_eq!(sandbox.ok("pop mail"), "one");
     let taken = sandbox.json("pop mail");
     let expected = json!({
-        "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "takes": 1,
+        "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
         "attempts": 1,
         "attempts_left": null, "size": 3, "data": "two",
     });
@@ -122,7 +122,7 @@ fn peek_shows_one_task_and_changes_nothing() {
     assert_eq!(sandbox.ok("peek mail --body"), "one");
     let task = sandbox.json("peek mail 0");
     let expected = json!({
-        "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "takes": 0,
+        "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 0,
         "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,
         "data": "one",

@@ -18,6 +18,7 @@ mod help;
 mod import;
 mod keys;
 mod killed;
+mod labels;
 mod limits;
 mod list;
 mod movement;

@@ -52,6 +52,7 @@ proptest! {
             prop_assert_eq!(done.unwrap(), times.min().unwrap_or(NEVER));
             tube.check_notes();
             tube.check_groups();
+            tube.check_tags();
             tube.check_done();
             prop_assert_eq!(tube.findings(&tube.rows.memory), [""; 0]);
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tubewell_drivers::{
     Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Reads, RecordError, Row,
-    Rows, Shelf, Table, TubeTotals, Value, index_rows, keys, verify_rows,
+    Rows, Shelf, Table, TubeTotals, Value, index_rows, keys, tag_counts, tagged, verify_rows,
 };
 
 use crate::common::{Memory, ledger, plain_header};
@@ -180,9 +180,13 @@ impl Tube {
                 ledger.insert(id, *shelf, header, &body).map(drop)
             }
             (Some((shelf, header)), None) => ledger.remove(id, *shelf, header),
-            (Some(_), Some((_, header))) if matches!(change, Change::Rewrite(..)) => {
-                ledger.rewrite(id, &found.unwrap(), header);
-                Ok(())
+            (Some((_, old)), Some((shelf, header))) if matches!(change, Change::Rewrite(..)) => {
+                if old.tags() == header.tags() {
+                    ledger.rewrite(id, &found.unwrap(), header);
+                    Ok(())
+                } else {
+                    ledger.update(id, &found.unwrap(), *shelf, header, None)
+                }
             }
             (Some(_), Some((shelf, header))) => {
                 ledger.move_to_shelf(id, &found.unwrap(), *shelf, header)
@@ -259,6 +263,42 @@ impl Tube {
         assert!(self.ledger().in_group("unknown", None, 9, true).unwrap().is_empty());
     }
 
+    /// Checks that each tag has its count and its tasks, in both orders and by pages.
+    pub fn check_tags(&mut self) {
+        let mut tags = BTreeMap::<String, Vec<u64>>::new();
+        for (id, (_, header)) in &self.tasks {
+            for tag in header.tags() {
+                tags.entry(tag.to_string()).or_default().push(*id);
+            }
+        }
+        let counts: Vec<_> =
+            tags.iter().map(|(tag, ids)| (tag.clone(), ids.len() as u64)).collect();
+        assert_eq!(tag_counts(&mut self.rows.memory, None, 9).unwrap(), counts);
+        for (at, (tag, _)) in counts.iter().enumerate() {
+            let rest = tag_counts(&mut self.rows.memory, Some(tag), 1).unwrap();
+            assert_eq!(rest, counts[at + 1..].iter().take(1).cloned().collect::<Vec<_>>());
+        }
+        for (tag, mut ids) in tags {
+            for newest_first in [false, true] {
+                for limit in 1..4 {
+                    let (mut found, mut after) = (Vec::new(), None);
+                    loop {
+                        let rows = &mut self.rows.memory;
+                        let (page, last) = tagged(rows, &tag, after, limit, newest_first).unwrap();
+                        found.extend(page.iter().map(|row| row.id));
+                        assert!(page.iter().all(|row| row.space == SPACE));
+                        after = last;
+                        if after.is_none() {
+                            break;
+                        }
+                    }
+                    assert_eq!(found, ids);
+                }
+                ids.reverse();
+            }
+        }
+    }
+
     /// Checks that the kept tasks are in the order of their ends, and that the counts say how many
     /// there are.
     pub fn check_done(&mut self) {
@@ -318,7 +358,8 @@ impl Tube {
 
 /// Whether a row is one of those that `index_rows` returns: a count is not.
 pub fn is_index(table: Table, key: &[u8]) -> bool {
-    INDEXES.contains(&table) && (table != Table::Index || key[0] != keys::GROUP_COUNT)
+    let counts = [keys::GROUP_COUNT, keys::TAG_COUNT];
+    INDEXES.contains(&table) && (table != Table::Index || !counts.contains(&key[0]))
 }
 
 /// Gives a task a key that no other task has, if it has one.
@@ -345,6 +386,9 @@ fn shelves() -> impl Strategy<Value = Shelf> {
     select(&[Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Done][..])
 }
 
+/// The tags of a task.
+const TAGS: &[&[&str]] = &[&[], &[], &["a"], &["b", "a"], &["a", "b"], &["ab", "a"]];
+
 /// Few values of each field, so that many tasks have equal rows.
 pub fn tasks() -> impl Strategy<Value = Task> {
     let fields = (
@@ -356,9 +400,13 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         (select(&[None, Some("a"), Some("b"), Some("ab")][..]), weighted(0.8, 5..8_u64)),
         (weighted(0.3, select(&[600, 950, NEVER][..])), weighted(0.3, select(&[7, 8, NEVER][..]))),
         (select(&[0, 5, INLINE_MAX + 1][..]), select(&[None, Some("x"), Some("y")][..])),
+        select(TAGS),
     );
     (shelves(), fields).prop_map(
-        |(shelf, (order, sub, expires_at, ready_at, more, end, (until, moment), (size, key)))| {
+        |(
+            shelf,
+            (order, sub, expires_at, ready_at, more, end, (until, moment), (size, key), tags),
+        )| {
             let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
             let mut header = Header {
                 order,
@@ -375,6 +423,7 @@ pub fn tasks() -> impl Strategy<Value = Task> {
                 (more.group, more.ended) = (end.0.map(Into::into), end.1);
                 (more.until, more.key) = (until, key.map(Into::into));
                 more.not_before = moment;
+                more.tags = tags.iter().map(|tag| (*tag).into()).collect();
             });
             (shelf, header)
         },

@@ -96,7 +96,7 @@ impl Alarms {
 }
 
 /// The rate of the takes of a tube.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::core) struct TakeRate {
     fill: Fill,
     bucket: Bucket,

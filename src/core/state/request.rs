@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
+use tubewell_drivers::{
+    Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX,
+};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
@@ -43,6 +45,36 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
     Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
 }
 
+/// The tags of one task, as a call names them: each once, in the order of their first mention.
+/// Refuses too many, and a text that cannot be a tag.
+pub(crate) fn check_tags(
+    tags: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<Arc<[Arc<str>]>> {
+    let mut checked: Vec<Arc<str>> = Vec::new();
+    for tag in tags {
+        let tag = tag.as_ref();
+        if !(1..=TAG_MAX).contains(&tag.len()) {
+            return Err(Error::invalid(format!(
+                "a tag must have 1 to {TAG_MAX} bytes; this one has {}",
+                tag.len()
+            )));
+        }
+        if checked.iter().any(|known| **known == *tag) {
+            continue;
+        }
+        if checked.len() == TAGS_MAX {
+            return Err(too_many_tags());
+        }
+        checked.push(tag.into());
+    }
+    Ok(if checked.is_empty() { Arc::default() } else { checked.into() })
+}
+
+/// The error of a task that would have too many tags.
+pub(in crate::core) fn too_many_tags() -> Error {
+    Error::invalid(format!("a task has at most {TAGS_MAX} tags; remove some, or name fewer"))
+}
+
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
@@ -56,6 +88,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) key: Option<Arc<str>>,
     pub(in crate::core) on_key: OnKey,
+    pub(in crate::core) tags: Arc<[Arc<str>]>,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
     /// The id in the other store, for a task that is restored with it.
@@ -104,6 +137,7 @@ impl PutRequest {
             max_attempts: put.max_attempts,
             key: put.key.map(Arc::from),
             on_key: put.on_key,
+            tags: check_tags(put.tags)?,
             body: Body::new(put.body),
             after: put.after,
             id: None,

@@ -1,8 +1,10 @@
 //! An update, checked and converted before the core is locked.
 
+use std::sync::Arc;
+
 use tubewell_drivers::Body;
 
-use super::request::check_size;
+use super::request::{check_size, check_tags};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, Update};
@@ -16,14 +18,23 @@ pub(crate) struct UpdateRequest {
     /// The moment, or that it has none.
     pub(in crate::core) not_before: Option<Option<u64>>,
     pub(in crate::core) body: Option<Body>,
+    pub(in crate::core) tags: Option<Arc<[Arc<str>]>>,
 }
 
 impl UpdateRequest {
     pub(crate) fn new(update: Update, max_body: usize) -> Result<UpdateRequest> {
-        let Update { body, pri, delay, not_before } = update;
+        let Update { body, pri, delay, not_before, tags } = update;
         body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
         let not_before = not_before.map(|moment| moment.map(micros_of));
         let (delay, body) = (delay.map(micros_ceil), body.map(Body::new));
-        Ok(UpdateRequest { pri, delay, not_before, body })
+        let tags = tags.map(check_tags).transpose()?;
+        Ok(UpdateRequest { pri, delay, not_before, body, tags })
     }
+}
+
+/// A change of the tags of a task. Each tag is named once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TagEdit<'a> {
+    Add(&'a [Arc<str>]),
+    Remove(&'a [Arc<str>]),
 }

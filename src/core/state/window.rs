@@ -6,6 +6,7 @@
 //! Such slots may lie beyond the cursor; they are not taken before the cursor has reached them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use tubewell_drivers::{Header, Record, Value};
@@ -106,6 +107,13 @@ impl Window {
     /// The best task, if the cursor has reached it.
     pub(crate) fn best(&self) -> Option<Rank> {
         self.slots.keys().next().copied().filter(|rank| self.covers(*rank))
+    }
+
+    /// The first task, or the next one after a rank, if the cursor has reached it.
+    pub(crate) fn next_after(&self, after: Option<Rank>) -> Option<(Rank, &WindowSlot)> {
+        let from = after.map_or(Unbounded, Excluded);
+        let (rank, slot) = self.slots.range((from, Unbounded)).next()?;
+        Some((*rank, slot)).filter(|(rank, _)| self.covers(*rank))
     }
 
     /// The rank of the slot of a sub-queue.

@@ -220,13 +220,23 @@ impl Core {
         limit: u64,
     ) -> Result<(u64, Selected)> {
         let limit = usize::try_from(limit.min(SELECT_STEP)).unwrap_or(usize::MAX);
-        let state = select.wanted_state();
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let bound = *tube.counts.on(state.shelf());
-        let selected = match (&select.group, state) {
-            (Some(group), _) => self.select_group(number, group, after, limit)?,
-            (None, State::Taken) => self.select_taken(number, after, limit)?,
-            (None, _) => self.select_shelf(number, state.shelf(), after, limit)?,
+        let bound = match select.wanted_state() {
+            Some(state) => *tube.counts.on(state.shelf()),
+            None => tube.counts.stored(),
+        };
+        let selected = match (&select.group, &select.tag, select.wanted_state()) {
+            (Some(group), tag, _) => {
+                let mut selected = self.select_group(number, group, after, limit)?;
+                selected.tasks.retain(|(_, found)| has_tag(tag.as_deref(), found));
+                selected
+            }
+            (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit)?,
+            (None, None, Some(State::Taken)) => self.select_taken(number, after, limit)?,
+            (None, None, state) => {
+                let shelf = state.unwrap_or(State::Buried).shelf();
+                self.select_shelf(number, shelf, after, limit)?
+            }
         };
         Ok((bound, selected))
     }
@@ -244,6 +254,37 @@ impl Core {
         let next =
             tasks.last().filter(|_| tasks.len() == limit).map(|last| group_cursor(group, last));
         Ok(Selected { tasks, next })
+    }
+
+    /// Tasks with a tag, by their ids.
+    fn select_tagged(
+        &mut self,
+        number: u32,
+        tag: &str,
+        state: Option<State>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let (rows, space) = (&mut self.buffers[tube.buffer], tube.definition.space);
+        let after = after.map(|cursor| cursor.position.id);
+        let (rows, last) = tubewell_drivers::tagged(rows, tag, after, limit, false)?;
+        let mut tasks = Vec::new();
+        for row in rows.into_iter().filter(|row| row.space == space) {
+            match self.find_tagged(number, row.id, tag) {
+                Ok(Some(found)) => {
+                    let own = self.state_of(row.id, found.shelf);
+                    if state.is_none_or(|state| state == own) {
+                        tasks.push((row.id, found));
+                    }
+                }
+                Ok(None) => {}
+                // As in `select_taken`.
+                Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Selected { tasks, next: last.map(|id| Cursor::of_tag(tag.into(), id)) })
     }
 
     fn select_taken(
@@ -289,6 +330,11 @@ impl Core {
 fn is_selected(select: &Select, found: &Found) -> bool {
     let more = found.record.header.more.as_ref();
     let group = more.and_then(|more| more.group.as_deref());
-    found.shelf == select.wanted_state().shelf()
+    select.wanted_state().is_none_or(|state| found.shelf == state.shelf())
+        && has_tag(select.tag.as_deref(), found)
         && (select.group.is_none() || select.group.as_deref() == group)
+}
+
+fn has_tag(tag: Option<&str>, found: &Found) -> bool {
+    tag.is_none_or(|tag| found.record.header.has_tag(tag))
 }

@@ -139,6 +139,7 @@ impl Core {
         if let (Some(_), Some(advanced)) = (finish.next(), headers.last_mut()) {
             advanced.created = header.created;
             keep_key(header, advanced)?;
+            keep_tags(header, advanced);
         }
         Ok(headers)
     }
@@ -222,6 +223,13 @@ impl Core {
             return Err(Error::KeyInUse { key: key.to_owned(), id, state });
         }
         Ok(Decided { answer: self.memory_receipt(number, id, state), wait: None })
+    }
+}
+
+/// A task that goes on keeps its tags, unless it gets others.
+fn keep_tags(header: &Header, advanced: &mut Header) {
+    if let (Some(more), []) = (&header.more, advanced.tags()) {
+        advanced.edit_more(|advanced| advanced.tags = more.tags.clone());
     }
 }
 

@@ -11,7 +11,7 @@ use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verbs::keys::key_of;
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
-use crate::task::{Cursor, Page};
+use crate::task::{Cursor, CursorOf, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
 /// How many of the oldest kept tasks one call removes, if its tube keeps a limited number. More than
@@ -281,5 +281,5 @@ pub(in crate::core) fn kept_until_now(shelf: Shelf) -> Keeping {
 pub(super) fn group_cursor(group: &str, (id, found): &(u64, Found)) -> Cursor {
     let more = found.record.header.more.as_ref();
     let ended = more.and_then(|more| more.ended).unwrap_or_default();
-    Cursor { group: Some(group.into()), ..cursor(Shelf::Buried, ended, *id) }
+    Cursor { of: Some(CursorOf::Group(group.into())), ..cursor(Shelf::Buried, ended, *id) }
 }

@@ -12,7 +12,7 @@ use crate::core::state::{Clocks, Core, Decided};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
-use crate::task::{Cursor, Page, Task, TaskInfo};
+use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
 use crate::text::quoted;
 use crate::{Error, Result, State};
 
@@ -154,7 +154,7 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-fn start_cursor() -> Cursor {
+pub(super) fn start_cursor() -> Cursor {
     cursor(Shelf::Ready, 0, NEVER)
 }
 
@@ -177,15 +177,20 @@ pub(super) enum Listing<'a> {
     State(State),
     /// The buried tasks of a failure group.
     Group(&'a str),
+    Tag(&'a str),
+    /// All tasks of a tube, state by state.
+    All,
 }
 
 impl Listing<'_> {
     fn has(self, cursor: &Cursor) -> bool {
-        let (state, group) = match self {
-            Listing::State(state) => (state, None),
-            Listing::Group(name) => (State::Buried, Some(name)),
-        };
-        (cursor.position.shelf, cursor.group.as_deref()) == (state.shelf(), group)
+        match (self, &cursor.of) {
+            (Listing::State(state), None) => cursor.position.shelf == state.shelf(),
+            (Listing::All, None) => true,
+            (Listing::Group(name), Some(CursorOf::Group(of)))
+            | (Listing::Tag(name), Some(CursorOf::Tag(of))) => **of == *name,
+            _ => false,
+        }
     }
 }
 
@@ -194,6 +199,8 @@ impl Display for Listing<'_> {
         match self {
             Listing::State(state) => write!(f, "{state} tasks"),
             Listing::Group(name) => write!(f, "failure group {}", quoted(name)),
+            Listing::Tag(tag) => write!(f, "tag {}", quoted(tag)),
+            Listing::All => f.write_str("all tasks"),
         }
     }
 }
@@ -233,6 +240,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
         pri: header.pri,
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         key: key_of(header).map(ToString::to_string),
+        tags: header.tags().iter().map(ToString::to_string).collect(),
         takes: header.takes,
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),

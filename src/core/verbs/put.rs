@@ -84,10 +84,14 @@ impl TubeState {
             sub,
             more: None,
         };
-        if request.max_attempts.is_some() || request.key.is_some() || request.not_before.is_some() {
+        if request.max_attempts.is_some()
+            || request.key.is_some()
+            || request.not_before.is_some()
+            || !request.tags.is_empty()
+        {
             header.edit_more(|more| {
                 (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
-                more.not_before = request.not_before;
+                (more.not_before, more.tags) = (request.not_before, request.tags.clone());
             });
         }
         Ok(header)

@@ -201,6 +201,9 @@ fn filled(request: &PutRequest, old: &Header, timed: bool, sub_queued: bool) -> 
     }
     let own_limit = old.more.as_ref().and_then(|more| more.max_attempts);
     filled.max_attempts = filled.max_attempts.or(own_limit);
+    if let (true, Some(more)) = (filled.tags.is_empty(), &old.more) {
+        filled.tags = more.tags.clone();
+    }
     filled
 }
 

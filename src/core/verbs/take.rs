@@ -151,20 +151,10 @@ impl Core {
         budget: &mut usize,
     ) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
-            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
-            if tube.alarm_is_due(self.now) {
-                self.gate_opens(number)?;
-                continue;
-            }
-            if tube.limits.as_ref().is_some_and(|limits| limits.has_opened(self.now)) {
-                if !self.open_sub_queues(number, budget)? {
-                    return Ok(None);
-                }
-                continue;
-            }
-            if tube.is_shut(self.now) {
+            if !self.open_gates(number, budget)? {
                 return Ok(None);
             }
+            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
             if let Some(rank) = tube.window.best() {
                 return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
             }
@@ -172,6 +162,24 @@ impl Core {
                 return Ok(None);
             }
             self.refill(number)?;
+        }
+    }
+
+    /// Opens the gates of a tube that open by themselves now, first for the takes that wait. Returns false
+    /// if one is shut, or if so many sub-queues have opened that the budget is spent.
+    #[inline]
+    pub(super) fn open_gates(&mut self, number: u32, budget: &mut usize) -> Result<bool> {
+        loop {
+            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            if tube.alarm_is_due(self.now) {
+                self.gate_opens(number)?;
+            } else if tube.limits.as_ref().is_some_and(|limits| limits.has_opened(self.now)) {
+                if !self.open_sub_queues(number, budget)? {
+                    return Ok(false);
+                }
+            } else {
+                return Ok(!tube.is_shut(self.now));
+            }
         }
     }
 
@@ -230,7 +238,7 @@ impl Core {
     }
 
     /// Reads the record of a ready task. `None` if it is damaged or removed.
-    fn read_ready(
+    pub(super) fn read_ready(
         &mut self,
         number: u32,
         rank: (u64, u64),

@@ -1,14 +1,14 @@
-//! Changes of a stored task that are neither an end nor a claim: of its priority, its body, or its
-//! delay.
+//! Changes of a stored task that are neither an end nor a claim: of its priority, its body, its
+//! delay, or its tags.
 //!
 //! Invariant: every copy of a header changes with it. A claim has one, which its end writes back;
 //! the window has one, which is dropped, and offered anew when the change becomes visible.
 
-use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf};
+use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::check_not_done;
 use crate::commit::Change;
-use crate::core::state::{Core, Decided, UpdateRequest};
+use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 impl Core {
@@ -26,6 +26,37 @@ impl Core {
         let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
         header.pri = pri;
         header.order = self.order_of(number, id, &found, &header, None)?;
+        self.apply_update(number, id, &found, found.shelf, header, None)
+    }
+
+    /// Adds tags to a task, or removes some, whatever its state. Those that it has, or has not, are
+    /// skipped.
+    pub(in crate::core) fn edit_tags(
+        &mut self,
+        number: u32,
+        id: u64,
+        edit: TagEdit<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let found = self.find_current(number, id)?;
+        let claim = self.claims.get(&id);
+        let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
+        let mut tags = header.tags().to_vec();
+        match edit {
+            TagEdit::Add(added) => {
+                for tag in added {
+                    if !tags.contains(tag) {
+                        tags.push(tag.clone());
+                    }
+                }
+            }
+            TagEdit::Remove(removed) => tags.retain(|tag| !removed.contains(tag)),
+        }
+        if tags.len() > TAGS_MAX {
+            return Err(too_many_tags());
+        }
+        if tags != header.tags() {
+            header.edit_more(|more| more.tags = tags.into());
+        }
         self.apply_update(number, id, &found, found.shelf, header, None)
     }
 
@@ -48,6 +79,11 @@ impl Core {
         }
         if request.pri.is_some() || body.is_some() {
             header.order = self.order_of(number, id, &found, &header, body)?;
+        }
+        if let Some(tags) = &request.tags
+            && **tags != *header.tags()
+        {
+            header.edit_more(|more| more.tags = tags.clone());
         }
         if request.delay.is_some() || request.not_before.is_some() {
             shelf = self.rescheduled(id, shelf, &mut header, request)?;

@@ -1,0 +1,133 @@
+//! Tags: `tags`, `tagged`, `add-tags`, `remove-tags`.
+
+use serde_json::json;
+use tubewell::{Error, Receipt, Store};
+
+use super::task_text;
+use crate::args::{EditTags, OneTask, Tagged, Tags};
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Cell, Output, count, escape_controls, note};
+use crate::record::TaskRecord;
+use crate::store;
+
+/// How many tasks are read at a time.
+const PAGE: usize = 500;
+
+pub fn add(store: &Store, args: &EditTags, output: &mut Output) -> CommandResult {
+    let OneTask { tube, id } = &args.task;
+    let added = store::tube(store, tube)?.add_tags(*id, &args.tags);
+    print_tags(store, &args.task, added, output)
+}
+
+pub fn remove(store: &Store, args: &EditTags, output: &mut Output) -> CommandResult {
+    let OneTask { tube, id } = &args.task;
+    let removed = store::tube(store, tube)?.remove_tags(*id, &args.tags);
+    print_tags(store, &args.task, removed, output)
+}
+
+/// Lists the tags that several tasks have.
+pub fn tags(store: &Store, args: &Tags, output: &mut Output) -> CommandResult {
+    let tags = store.tags(None, usize::try_from(args.limit).unwrap_or(usize::MAX))?;
+    if output.json {
+        return tags
+            .iter()
+            .try_for_each(|tag| output.object(&json!({ "tag": tag.tag, "tasks": tag.tasks })));
+    }
+    if tags.is_empty() {
+        return output.line("no tag that several tasks have");
+    }
+    let row = |tag: &tubewell::TagCount| vec![Cell::text(&tag.tag), Cell::number(tag.tasks)];
+    output.table(&["TAG", "TASKS"], &tags.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Lists the tasks with a tag, page by page: a long list is not kept in memory.
+pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
+    let limit = if args.all { u64::MAX } else { args.limit };
+    let (mut skip, mut shown, mut damaged, mut place) = (args.skip, 0, 0, None);
+    loop {
+        let page = store.tagged(&args.tag, place, PAGE)?;
+        damaged += page.damaged;
+        let mut rows = Vec::new();
+        for found in &page.tasks {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            if shown == limit {
+                print_rows(&rows, shown, output)?;
+                output.flush()?;
+                let end = args.skip.saturating_add(shown);
+                note(&format!(
+                    "there are more; for the next ones give --skip {end}, for all --all"
+                ));
+                return check_damaged(damaged);
+            }
+            let task = match store::tube(store, &found.tube)?.peek(found.info.id) {
+                Ok(task) => task,
+                // Its ttl elapsed after the page was read.
+                Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            shown += 1;
+            if output.json {
+                output.object(&TaskRecord::new(&found.tube, &task.info, &task.data))?;
+            } else if args.bodies {
+                if shown > 1 {
+                    output.line("")?;
+                }
+                task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
+                task_text::print(&task, output)?;
+            } else {
+                let mut row = task_text::row(&task);
+                row.insert(1, Cell::text(&found.tube));
+                rows.push(row);
+            }
+        }
+        print_rows(&rows, shown, output)?;
+        place = page.next;
+        if place.is_none() {
+            break;
+        }
+    }
+    if shown == 0 && !output.json {
+        let more = if args.skip > 0 { "more " } else { "" };
+        output.line(format!("no {more}tasks with the tag {:?}", args.tag))?;
+    }
+    check_damaged(damaged)
+}
+
+/// Prints some of the rows of a table, of which this many are shown with them.
+fn print_rows(rows: &[Vec<Cell>], shown: u64, output: &mut Output) -> CommandResult {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut columns = task_text::COLUMNS.to_vec();
+    columns.insert(1, "TUBE");
+    output.table_part(&columns, rows, shown == rows.len() as u64)
+}
+
+fn check_damaged(damaged: u64) -> CommandResult {
+    if damaged == 0 {
+        return Ok(());
+    }
+    Err(Error::Corrupt { what: format!("{} cannot be read", count(damaged, "record")) }.into())
+}
+
+fn print_tags(
+    store: &Store,
+    OneTask { tube, id }: &OneTask,
+    changed: tubewell::Result<Receipt>,
+    output: &mut Output,
+) -> CommandResult {
+    changed.map_err(|error| Failure::of_task(error, tube, *id))?;
+    let task = store::tube(store, tube)?.peek(*id);
+    // It may be done since.
+    let tags = task.map(|task| task.info.tags).unwrap_or_default();
+    if output.json {
+        return output.object(&json!({ "id": id, "tube": tube, "tags": tags }));
+    }
+    output.line(match tags.len() {
+        0 => format!("task {id} has no tags"),
+        _ => format!("tags of task {id}: {}", escape_controls(&tags.join(", "))),
+    })
+}

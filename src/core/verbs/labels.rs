@@ -1,0 +1,152 @@
+//! Tags: which tasks have one, and how many. And tasks by their ids, in any tube.
+//!
+//! The row of a tag names the space and the id of a task. A row may be left over from a tube that was
+//! truncated or dropped, until its space is purged. So each look-up checks that the space is that of a
+//! tube, and that the record has the tag.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use tubewell_drivers::{Found, TaggedId};
+
+use super::peek::{Listing, begin_of_page, start_cursor};
+use crate::core::state::{Core, Decided, FILE, MEMORY};
+use crate::listing::{TagCount, TaggedPage};
+use crate::task::{Cursor, TubeTask};
+use crate::{Error, Result};
+
+/// How many rows of a tag one call looks up while it holds the lock.
+pub(super) const LOOK_UPS: usize = 1000;
+/// How many tags one call counts while it holds the lock.
+pub(crate) const TAG_COUNTS_PAGE: usize = 10_000;
+/// How many tubes one call searches while it holds the lock.
+const TUBES_PER_STEP: usize = 1000;
+
+/// A step of the search for a task by its id.
+pub(crate) struct FindStep {
+    pub(crate) task: Option<TubeTask>,
+    /// The tube after which the search goes on; `None` if it has ended.
+    pub(crate) next: Option<Arc<str>>,
+}
+
+impl Core {
+    /// A page of the tasks with a tag, in all tubes.
+    pub(in crate::core) fn tagged(
+        &mut self,
+        tag: &str,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<TaggedPage> {
+        self.check_open()?;
+        let begin = begin_of_page(after, Listing::Tag(tag))?.map(|cursor| cursor.position.id);
+        let mut page = TaggedPage::default();
+        if limit == 0 {
+            page.next = Some(after.cloned().unwrap_or_else(start_cursor));
+            return Ok(page);
+        }
+        let (rows, last) = self.tagged_in_both(tag, begin, limit.min(LOOK_UPS))?;
+        page.next = last.map(|id| Cursor::of_tag(tag.into(), id));
+        for TaggedId { id, space } in rows {
+            let Some(number) = self.spaces.get(&space).copied() else { continue };
+            match self.find_tagged(number, id, tag) {
+                Ok(None) => {}
+                Ok(Some(found)) => page.tasks.push(self.describe_in_tube(number, id, &found)?),
+                Err(Error::Corrupt { .. }) => page.damaged += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// A task of a tube, if it has this tag.
+    pub(super) fn find_tagged(&mut self, number: u32, id: u64, tag: &str) -> Result<Option<Found>> {
+        let found = self.edit(number, |ledger| ledger.find(id))?;
+        Ok(found.filter(|found| found.record.header.has_tag(tag)))
+    }
+
+    /// The counts of the tags, from the first one or after another one: up to a page of them, in the
+    /// order of the tags.
+    pub(in crate::core) fn tag_counts(&mut self, after: Option<&str>) -> Result<Vec<TagCount>> {
+        self.check_open()?;
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        // A page that is full says nothing about the tags behind its last one.
+        let mut end: Option<String> = None;
+        for buffer in self.open_buffers() {
+            let rows = &mut self.buffers[buffer];
+            let page = tubewell_drivers::tag_counts(rows, after, TAG_COUNTS_PAGE)?;
+            if page.len() == TAG_COUNTS_PAGE {
+                let last = page.last().map(|(tag, _)| tag.clone());
+                end = [end, last].into_iter().flatten().min();
+            }
+            for (tag, count) in page {
+                *counts.entry(tag).or_default() += count;
+            }
+        }
+        let is_known = |tag: &String| end.as_ref().is_none_or(|end| tag <= end);
+        let counts = counts.into_iter().filter(|(tag, _)| is_known(tag));
+        Ok(counts.map(|(tag, tasks)| TagCount { tag, tasks }).collect())
+    }
+
+    /// The task with this id, in any tube: a step of the search.
+    pub(in crate::core) fn find_step(
+        &mut self,
+        id: u64,
+        after: Option<&str>,
+    ) -> Result<Decided<FindStep>> {
+        self.check_open()?;
+        let from = after.map_or(Unbounded, Excluded);
+        let tubes: Vec<(Arc<str>, u32)> = match self.claims.get(&id) {
+            Some(claim) => vec![(Arc::default(), claim.tube)],
+            None => {
+                let names = self.names.range::<str, _>((from, Unbounded));
+                names.take(TUBES_PER_STEP).map(|(name, number)| (name.clone(), *number)).collect()
+            }
+        };
+        for (_, number) in &tubes {
+            if let Some(found) = self.edit(*number, |ledger| ledger.find(id))? {
+                let task = Some(self.describe_in_tube(*number, id, &found)?);
+                let wait = self.wait_of_last_change(*number, id);
+                return Ok(Decided { answer: FindStep { task, next: None }, wait });
+            }
+        }
+        let next = tubes.into_iter().nth(TUBES_PER_STEP - 1).map(|(name, _)| name);
+        let wait = if next.is_none() { self.wait_of_absence() } else { None };
+        Ok(Decided { answer: FindStep { task: None, next }, wait })
+    }
+
+    fn describe_in_tube(&mut self, number: u32, id: u64, found: &Found) -> Result<TubeTask> {
+        let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+        let name = self.tubes.get(&number).map(|tube| tube.definition.name.to_string());
+        Ok(TubeTask { tube: name.unwrap_or_default(), info })
+    }
+
+    /// The next rows of a tag in both write buffers, by id, and the id of the last one if there may be
+    /// more.
+    fn tagged_in_both(
+        &mut self,
+        tag: &str,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<TaggedId>, Option<u64>)> {
+        let (mut rows, mut may_have_more) = (Vec::new(), false);
+        for buffer in self.open_buffers() {
+            let buffer = &mut self.buffers[buffer];
+            // One more, which says whether there is a next page.
+            let (found, last) = tubewell_drivers::tagged(buffer, tag, after, limit + 1, false)?;
+            rows.extend(found);
+            may_have_more |= last.is_some();
+        }
+        rows.sort_unstable_by_key(|row| row.id);
+        may_have_more |= rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().filter(|_| may_have_more).map(|row| row.id);
+        Ok((rows, last))
+    }
+
+    /// The write buffers that have an engine.
+    fn open_buffers(&self) -> impl Iterator<Item = usize> + use<> {
+        let has_memory = self.buffers[MEMORY].engine().is_some();
+        [FILE, MEMORY].into_iter().filter(move |buffer| *buffer == FILE || has_memory)
+    }
+}

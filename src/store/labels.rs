@@ -1,0 +1,153 @@
+//! Tags, and tasks by their ids.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::Store;
+use crate::Result;
+use crate::core::{Call, FILE, FindStep, TAG_COUNTS_PAGE};
+use crate::listing::{TagCount, TaggedPage};
+use crate::task::{Cursor, TubeTask};
+use crate::wait::{CallFuture, commit};
+
+impl Store {
+    /// The tasks with a [tag](crate::Put::tag), in all tubes and in any state, in the order of their
+    /// ids: up to `limit` of them, at most 1,000, after the cursor `after`.
+    ///
+    /// The next page begins at [`TaggedPage::next`], which is `None` after the last page. A page may have
+    /// fewer tasks than `limit` although there are more: the rows of truncated and dropped tubes are
+    /// skipped until they are removed. A task that gets or loses the tag between two pages is listed if
+    /// its id is behind the cursor; all others are listed once. No tag is refused: of one that no task
+    /// has, the page is empty. The call does not block, and includes changes whose flush is not done.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing. [`Closed`](Error::Closed);
+    /// [`Unavailable`](crate::Error::Unavailable).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// for name in ["mails", "reports"] {
+    ///     let tube = store.create_tube(name, FIFO, TubeOptions::new())?;
+    ///     tube.put(Put::new("work").tag("customer 7"))?;
+    /// }
+    /// let page = store.tagged("customer 7", None, 100)?;
+    /// let tubes: Vec<&str> = page.tasks.iter().map(|task| &*task.tube).collect();
+    /// assert_eq!(tubes, ["mails", "reports"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "label")]
+    #[doc(alias = "pagination")]
+    pub fn tagged(&self, tag: &str, after: Option<Cursor>, limit: usize) -> Result<TaggedPage> {
+        self.handle.ask(Call::Tagged { tag, after: after.as_ref(), limit })
+    }
+
+    /// The tags that several tasks have, with their numbers of tasks: those that are used most first,
+    /// and of those with the same number the first by name. Up to `limit` of them, after the tag
+    /// `after`, which is the last one of the page before.
+    ///
+    /// Reads the counts of all tags, 10,000 at a time: its time grows with the number of tags, not with
+    /// that of tasks. It does not block, and includes changes whose flush is not done. A count that
+    /// changes between two pages may put its tag into none of them or into both.
+    ///
+    /// # Errors
+    /// [`Closed`](crate::Error::Closed); [`Unavailable`](Error::Unavailable).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// for tags in [["ann", "news"], ["bob", "news"], ["ann", "news"]] {
+    ///     mails.put(tags.into_iter().fold(Put::new("mail"), Put::tag))?;
+    /// }
+    /// let tags = store.tags(None, 10)?;
+    /// let counts: Vec<_> = tags.iter().map(|tag| (&*tag.tag, tag.tasks)).collect();
+    /// assert_eq!(counts, [("news", 3), ("ann", 2)]);
+    /// assert_eq!(store.tags(tags.first(), 10)?.len(), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "label")]
+    pub fn tags(&self, after: Option<&TagCount>, limit: usize) -> Result<Vec<TagCount>> {
+        let rank = |count: &TagCount| (Reverse(count.tasks), count.tag.clone());
+        let after = after.map(rank);
+        let mut first = BTreeSet::new();
+        let mut last: Option<String> = None;
+        loop {
+            let page: Vec<TagCount> =
+                self.handle.ask(Call::TagCounts { after: last.as_deref() })?;
+            last = page.last().filter(|_| page.len() >= TAG_COUNTS_PAGE).map(|tag| tag.tag.clone());
+            for count in page.iter().filter(|count| count.tasks > 1) {
+                let rank = rank(count);
+                if after.as_ref().is_none_or(|after| rank > *after) {
+                    first.insert(rank);
+                    if first.len() > limit {
+                        first.pop_last();
+                    }
+                }
+            }
+            if last.is_none() {
+                let counts = first.into_iter();
+                return Ok(counts.map(|(Reverse(tasks), tag)| TagCount { tag, tasks }).collect());
+            }
+        }
+    }
+
+    /// The task with this id, with the tube that it is in; `None` if no tube has it.
+    ///
+    /// Looks into one tube after the other, up to 1,000 at a time: its time grows with the number of
+    /// tubes. [`by_key`](Store::by_key) finds a task with one look-up. If the last change of the task is
+    /// still to be flushed, the call blocks for that flush, so that it returns nothing that a crash could
+    /// undo. If there is no such task, it blocks for a flush that is under way. In a store with more
+    /// tubes, a task that moves during the call may not be found. [`find_async`](Store::find_async)
+    /// blocks no thread.
+    ///
+    /// # Errors
+    /// [`Corrupt`](crate::Error::Corrupt) if the task is damaged. [`Closed`](Error::Closed);
+    /// [`Unavailable`](crate::Error::Unavailable).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let id = mails.put("to: ann")?.id;
+    /// assert_eq!(store.find(id)?.unwrap().tube, "mails");
+    /// assert_eq!(store.find(id + 1)?, None);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn find(&self, id: u64) -> Result<Option<TubeTask>> {
+        let mut after = None;
+        loop {
+            let step: FindStep =
+                self.handle.call(FILE, Call::Find { id, after: after.as_deref() })?;
+            after = step.next;
+            if step.task.is_some() || after.is_none() {
+                return Ok(step.task);
+            }
+        }
+    }
+
+    /// As [`find`](Store::find), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`find`](Store::find).
+    pub fn find_async(&self, id: u64) -> CallFuture<Option<TubeTask>> {
+        let handle = self.handle.clone();
+        CallFuture::new(async move {
+            let mut after = None;
+            loop {
+                let find = Call::Find { id, after: after.as_deref() };
+                let step: FindStep = commit(handle.defer_once_visible(find)?).await??;
+                after = step.next;
+                if step.task.is_some() || after.is_none() {
+                    return Ok(step.task);
+                }
+            }
+        })
+    }
+}

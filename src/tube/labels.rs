@@ -1,0 +1,163 @@
+//! Tags of the tasks of a tube, and listings on conditions.
+
+use std::sync::Arc;
+
+use super::Tube;
+use crate::core::{TagEdit, Verb, check_tags};
+use crate::listing::{TaskPage, Where};
+use crate::task::{Cursor, Page, TaskInfo};
+use crate::{Receipt, Result};
+
+impl Tube {
+    /// Adds tags to a task, behind those that it has, whatever its state and whichever session has taken
+    /// it. A tag that it has is skipped, so that the call can be repeated (it is idempotent). A task has
+    /// up to 32 tags of 1 to 255 bytes; see [`Put::tag`](crate::Put::tag).
+    ///
+    /// Once this returns, the task has the tags after a killed process and a power cut too. The call
+    /// blocks for a flush, and no take gets the task before that. A claim on the task stays; its
+    /// [`tags`](crate::Claim::tags) are those of the take.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`Invalid`](crate::Error::Invalid): a tag is empty or too
+    /// long, or there would be more than 32. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let id = mails.put("to: ann")?.id;
+    /// mails.add_tags(id, ["tracked", "ann"])?;
+    /// mails.remove_tags(id, ["ann"])?;
+    /// assert_eq!(mails.peek(id)?.info.tags, ["tracked"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "label")]
+    pub fn add_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Receipt> {
+        self.edit_tags(id, &check_tags(tags)?, TagEdit::Add)
+    }
+
+    /// Removes tags of a task, whatever its state and whichever session has taken it. A tag that it does
+    /// not have is skipped. As [`add_tags`](Tube::add_tags) otherwise.
+    ///
+    /// # Errors
+    /// Those of [`add_tags`](Tube::add_tags).
+    ///
+    /// # Example
+    /// See [`add_tags`](Tube::add_tags).
+    #[doc(alias = "untag")]
+    pub fn remove_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Receipt> {
+        self.edit_tags(id, &check_tags(tags)?, TagEdit::Remove)
+    }
+
+    /// Returns the tasks that meet all conditions of `wanted`, a page at a time: up to `limit` of them,
+    /// after the cursor `after`.
+    ///
+    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, and else
+    /// that of [`list`](Tube::list), state by state. The next page begins at
+    /// [`Page::next`], which is `None` after the last page. One call looks at 10,000 tasks at most, and
+    /// at 1,000 of a tag or a group, and ends the page there: a page may have fewer tasks than `limit`,
+    /// or none, although there are more. The cursor is valid for the same conditions, and for others
+    /// with the same tag, group or state.
+    ///
+    /// A task that stays as it is is listed once, whichever others come and go between two pages. One that
+    /// changes its state may be in none or in both. The call does not block, and includes changes whose
+    /// flush is not done.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, or no task can meet the
+    /// conditions: a failure group has buried tasks only, and an owner has taken tasks only.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions, Where};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// for to in ["ann", "bob", "ann"] {
+    ///     mails.put(Put::new("mail").tag(to))?;
+    /// }
+    /// mails.bury(2)?;
+    /// let ready = Where::new().tag("ann").state(State::Ready);
+    /// let ids: Vec<u64> =
+    ///     mails.list_where(&ready, None, 10)?.tasks.iter().map(|task| task.id).collect();
+    /// assert_eq!(ids, [0]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "pagination")]
+    #[doc(alias = "search")]
+    pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
+        self.handle.ask(self.verb(Verb::ListWhere { wanted, after: after.as_ref(), limit }))
+    }
+
+    /// As [`list_where`](Tube::list_where), with the bodies of the tasks. A page ends with the task with
+    /// which it has 4 MiB of them.
+    ///
+    /// # Errors
+    /// Those of [`list_where`](Tube::list_where).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, State, Store, TubeOptions, Where};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// mails.put_many(["to: ann", "to: bob"])?;
+    /// let page = mails.list_bodies(&Where::new().state(State::Ready), None, 10)?;
+    /// assert_eq!(page.tasks[1].data, b"to: bob");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn list_bodies(
+        &self,
+        wanted: &Where,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<TaskPage> {
+        self.handle.ask(self.verb(Verb::ListBodies { wanted, after: after.as_ref(), limit }))
+    }
+
+    /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
+    /// of them, at most 1,000.
+    ///
+    /// There are none while the tube is [paused](Tube::pause), and no more than its limits of taken tasks and
+    /// of takes let through now. In a tube with sub-queues, there is one task at most of each sub-queue:
+    /// the next one. A task with a change that is still to be flushed is left out, as no take gets it.
+    /// The call does not block.
+    ///
+    /// # Errors
+    /// [`DriverUnknown`](crate::Error::DriverUnknown), and those of every call.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put_many(["a", "b", "c"])?;
+    /// let next: Vec<u64> = jobs.peek_ready(2)?.iter().map(|task| task.id).collect();
+    /// assert_eq!(jobs.try_take()?.unwrap().id(), next[0]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
+        self.handle.ask(self.verb(Verb::PeekReady(count)))
+    }
+
+    fn edit_tags<'a>(
+        &self,
+        id: u64,
+        tags: &'a [Arc<str>],
+        edit: fn(&'a [Arc<str>]) -> TagEdit<'a>,
+    ) -> Result<Receipt> {
+        self.call_once_visible(Verb::EditTags { id, edit: edit(tags) })
+    }
+}

@@ -1,0 +1,92 @@
+//! Tags and listings of typed tubes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::deferred::TypedDeferred;
+use crate::listing::{TaskPage, Where};
+use crate::task::{Cursor, Page, TaskInfo};
+use crate::{Codec, Receipt, Result, Ticket, TypedTube};
+
+impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
+    /// Adds tags to a task. As [`Tube::add_tags`](crate::Tube::add_tags).
+    ///
+    /// # Errors
+    /// Those of [`Tube::add_tags`](crate::Tube::add_tags).
+    pub fn add_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Receipt> {
+        self.tube().add_tags(id, tags)
+    }
+
+    /// Removes tags of a task. As [`Tube::remove_tags`](crate::Tube::remove_tags).
+    ///
+    /// # Errors
+    /// Those of [`Tube::remove_tags`](crate::Tube::remove_tags).
+    pub fn remove_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Receipt> {
+        self.tube().remove_tags(id, tags)
+    }
+
+    /// The tasks that meet all conditions, a page at a time. As
+    /// [`Tube::list_where`](crate::Tube::list_where).
+    ///
+    /// # Errors
+    /// Those of [`Tube::list_where`](crate::Tube::list_where).
+    pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
+        self.tube().list_where(wanted, after, limit)
+    }
+
+    /// As [`list_where`](TypedTube::list_where), with the bodies as bytes. As
+    /// [`Tube::list_bodies`](crate::Tube::list_bodies).
+    ///
+    /// # Errors
+    /// Those of [`Tube::list_bodies`](crate::Tube::list_bodies).
+    pub fn list_bodies(
+        &self,
+        wanted: &Where,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<TaskPage> {
+        self.tube().list_bodies(wanted, after, limit)
+    }
+
+    /// The next tasks that takes would get now. As [`Tube::peek_ready`](crate::Tube::peek_ready).
+    ///
+    /// # Errors
+    /// Those of [`Tube::peek_ready`](crate::Tube::peek_ready).
+    pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
+        self.tube().peek_ready(count)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
+    /// As [`Deferred::add_tags`](crate::Deferred::add_tags).
+    ///
+    /// # Errors
+    /// Those of [`Deferred::add_tags`](crate::Deferred::add_tags).
+    pub fn add_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Ticket<Receipt>> {
+        self.untyped().add_tags(id, tags)
+    }
+
+    /// As [`Deferred::remove_tags`](crate::Deferred::remove_tags).
+    ///
+    /// # Errors
+    /// Those of [`Deferred::remove_tags`](crate::Deferred::remove_tags).
+    pub fn remove_tags(
+        &self,
+        id: u64,
+        tags: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Ticket<Receipt>> {
+        self.untyped().remove_tags(id, tags)
+    }
+}
