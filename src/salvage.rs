@@ -20,7 +20,8 @@ use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Counting, Error, Keep, Limit, OnParent, PausedSubQueue, Result, StoreOptions, TubeInfo,
+    Backoff, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
+    StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -46,6 +47,8 @@ pub enum Salvaged {
         parents: Vec<u64>,
         /// What happens to the task when a parent is buried or removed.
         on_parent: OnParent,
+        /// Its history. Entries that are damaged are left out, and reported as [`Lost`](Salvaged::Lost).
+        history: Vec<HistoryEntry>,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),
@@ -329,6 +332,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             shared_limits: false,
             sub_queue_rate: None,
             rate: None,
+            history: 0,
             paused: false,
             resumes_in: None,
             waiting: 0,

@@ -53,7 +53,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 22] = [
+const EVENT_KINDS: [EventKind; 23] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -76,12 +76,13 @@ const EVENT_KINDS: [EventKind; 22] = [
     EventKind::Advance,
     EventKind::Move,
     EventKind::Update,
+    EventKind::Log,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
     /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
-    /// `resolve`, `forget`, `advance`, `move` or `update`.
+    /// `resolve`, `forget`, `advance`, `move`, `update` or `log`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -107,6 +108,7 @@ impl EventKind {
             EventKind::Advance => "advance",
             EventKind::Move => "move",
             EventKind::Update => "update",
+            EventKind::Log => "log",
         }
     }
 }

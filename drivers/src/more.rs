@@ -11,6 +11,8 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
+use crate::stored_entries::StoredEntries;
+
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
 const GROUP: u32 = 1 << 2;
@@ -22,8 +24,9 @@ const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
 const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
+const HISTORY: u32 = 1 << 12;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 11) - 1;
+const FIELDS: u32 = ((1 << 11) - 1) | HISTORY;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -61,6 +64,8 @@ pub struct More {
     /// The time at which the moment is expected: the ttl counts from there. Present only while the
     /// task waits for its moment, or is blocked or buried, and has a ttl.
     pub ttl_from: Option<u64>,
+    /// Which entries of the history of the task are stored; `None` for a task without a history.
+    pub history: Option<StoredEntries>,
 }
 
 /// A kind of note.
@@ -138,6 +143,7 @@ impl More {
             | bit(ON_PARENT, self.on_parent != 0)
             | bit(NOT_BEFORE, self.not_before.is_some())
             | bit(TTL_FROM, self.ttl_from.is_some())
+            | bit(HISTORY, self.history.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -157,7 +163,11 @@ impl More {
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
             not_before: reader.field(NOT_BEFORE)?,
             ttl_from: reader.field(TTL_FROM)?,
+            history: reader.field(HISTORY)?,
         };
+        if more.history.is_some_and(|history| !history.is_valid()) {
+            return Err(MoreError::Damaged);
+        }
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
             return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
@@ -202,6 +212,9 @@ impl Encode for More {
         }
         if let Some(time) = self.ttl_from {
             time.encode(encoder)?;
+        }
+        if let Some(history) = self.history {
+            history.encode(encoder)?;
         }
         Ok(())
     }

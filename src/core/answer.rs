@@ -10,7 +10,9 @@ use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TubeTask};
-use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
+use crate::{
+    Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result, TubeInfo,
+};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -34,6 +36,7 @@ pub(crate) enum Answer {
     Task(Task),
     TubeTask(Option<TubeTask>),
     Page(Page),
+    History(Vec<HistoryEntry>),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
     Statistics(Statistics),
@@ -115,6 +118,7 @@ from_answer! {
     Answer::Task(task) => task, Task;
     Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
+    Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Statistics(statistics) => statistics, Statistics;

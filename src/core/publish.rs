@@ -290,6 +290,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Advance => &mut calls.advance,
         EventKind::Move => &mut calls.moved,
         EventKind::Update => &mut calls.update,
+        EventKind::Log => &mut calls.log,
     };
     *call += 1;
     // A task that is restored as done has no state before.

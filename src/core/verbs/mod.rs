@@ -7,6 +7,7 @@ mod delete;
 mod finish;
 mod holder;
 mod keys;
+mod log;
 mod movement;
 mod outcome;
 mod peek;
