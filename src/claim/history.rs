@@ -24,7 +24,7 @@ impl Claim {
     /// let id = films.put("cut")?.id;
     /// let claim = films.try_take()?.unwrap();
     /// claim.log("scene 3 has no sound")?;
-    /// claim.release()?;
+    /// drop(claim); // released
     /// let texts = films.history(id)?.into_iter().filter_map(|entry| entry.text);
     /// assert_eq!(texts.collect::<Vec<_>>(), ["scene 3 has no sound"]);
     /// # Ok::<(), tubewell::Error>(())

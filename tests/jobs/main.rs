@@ -65,6 +65,8 @@ mod failures;
 mod files;
 mod finish;
 mod groups;
+mod history;
+mod history_travels;
 mod kept_buried;
 mod keys;
 #[cfg(unix)]
