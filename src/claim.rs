@@ -1,6 +1,7 @@
 //! The handle of a taken task.
 
 mod attempts;
+mod history;
 mod outcomes;
 mod progress;
 

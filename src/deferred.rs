@@ -5,6 +5,7 @@ mod claim;
 mod claim_attempts;
 mod edits;
 mod gates;
+mod history;
 mod keyed;
 mod limits;
 mod movement;

@@ -129,6 +129,7 @@ pub struct TubeOptions {
     pub(crate) shared_limits: bool,
     pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
+    pub(crate) history: u32,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -155,6 +156,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("shared_limits", &self.shared_limits)
             .field("sub_queue_rate", &self.sub_queue_rate)
             .field("rate", &self.rate)
+            .field("history", &self.history)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)
@@ -384,6 +386,29 @@ impl TubeOptions {
     #[must_use]
     pub fn rate(mut self, rate: Rate) -> TubeOptions {
         self.rate = Some(rate);
+        self
+    }
+
+    /// How many entries the [history](crate::Tube::history) of each task has at most: the first one,
+    /// and the newest of the others. Default: 0, no history. At most 1000.
+    ///
+    /// Each stored change of a task adds an entry, with the commit of the change; an entry survives a
+    /// crash if its change does. A take writes nothing: its entry goes along with the end of the claim,
+    /// or with the first change that is stored while the task is taken. The history goes with the
+    /// task: through a bury, a kick and a [replacement](crate::OnKey::Replace), to another tube, and to
+    /// the tasks that are [kept](TubeOptions::keep_done) after their end. It is removed with the task.
+    /// A tube that is [altered](crate::Tube::alter) to fewer entries, or a task that moves to a tube
+    /// with fewer, loses the others with the next change of the task.
+    ///
+    /// A change writes one row more, and one that ends a take two. The end of a task removes all rows
+    /// of its history, so choose a small number for tasks that are many.
+    ///
+    /// # Example
+    /// See [`HistoryEntry`](crate::HistoryEntry).
+    #[doc(alias = "audit_log")]
+    #[must_use]
+    pub fn history(mut self, entries: u32) -> TubeOptions {
+        self.history = entries;
         self
     }
 

@@ -1,6 +1,6 @@
 //! Tasks of another store, to be put back as they were.
 
-use crate::{LastFailure, Put};
+use crate::{HistoryEntry, LastFailure, Put};
 
 /// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
 ///
@@ -42,6 +42,7 @@ pub struct Restore {
     pub(crate) failure: Option<Box<LastFailure>>,
     /// For a task that is done.
     pub(crate) outcome: Option<Outcome>,
+    pub(crate) history: Vec<HistoryEntry>,
 }
 
 /// The outcome of a task that is restored as done: its result, if it has one.
@@ -62,6 +63,7 @@ impl Restore {
             group: None,
             failure: None,
             outcome: None,
+            history: Vec::new(),
         }
     }
 
@@ -99,6 +101,15 @@ impl Restore {
     #[must_use]
     pub fn group(mut self, name: impl Into<String>) -> Restore {
         self.group = Some(name.into());
+        self
+    }
+
+    /// Its [history](crate::Tube::history). Default none: a history begins, if its tube keeps one.
+    /// Entries that are too many for the tube are left out: the newest ones stay, and the first one.
+    /// Their numbers increase; a gap that is not behind the first one is closed.
+    #[must_use]
+    pub fn history(mut self, entries: Vec<HistoryEntry>) -> Restore {
+        self.history = entries;
         self
     }
 

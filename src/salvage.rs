@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tubewell_drivers::{FIFOTTL, Reads, Row, Shelf, Table, UTUBETTL, keys};
+use tubewell_drivers::keys::{self, NoteRow};
+use tubewell_drivers::{FIFOTTL, HISTORY_MAX, Reads, Row, Shelf, Table, UTUBETTL};
 
 use crate::core::{
     Clocks, Definition, ParentEnd, UNTRUSTED, WallClock, read_catalog, read_ended_parents,
@@ -20,7 +21,8 @@ use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Counting, Error, Keep, Limit, OnParent, PausedSubQueue, Result, StoreOptions, TubeInfo,
+    Backoff, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
+    StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -46,6 +48,8 @@ pub enum Salvaged {
         parents: Vec<u64>,
         /// What happens to the task when a parent is buried or removed.
         on_parent: OnParent,
+        /// Its history. Entries that are damaged are left out, and reported as [`Lost`](Salvaged::Lost).
+        history: Vec<HistoryEntry>,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),
@@ -68,8 +72,8 @@ pub enum Salvaged {
 #[non_exhaustive]
 pub struct SalvagedTube {
     /// Name, driver and options. A tube whose definition is damaged is named `recovered-` and the
-    /// number of its space, and has no options but `keep_done`, if it has done tasks. `usable` is
-    /// true for tubewell's own drivers.
+    /// number of its space, and has no options but `keep_done`, if it has done tasks, and `history`, if
+    /// a task has one. `usable` is true for tubewell's own drivers.
     pub info: TubeInfo,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
@@ -262,7 +266,10 @@ impl Salvage<'_> {
                 }
             }
             for (space, found) in spaces {
-                let tube = recovered_tube(space, &found);
+                let mut tube = recovered_tube(space, &found);
+                if self.has_history(space) {
+                    tube.info.history = HISTORY_MAX;
+                }
                 let name = tube.info.name.clone();
                 self.report(Salvaged::Tube(tube))?;
                 self.tasks(&name, space, found)?;
@@ -270,6 +277,13 @@ impl Salvage<'_> {
             from = keys::end_of(&to);
         }
         Ok(())
+    }
+
+    /// Whether a task of a space has a history, as far as that can be read.
+    fn has_history(&mut self, space: u32) -> bool {
+        let prefix = keys::space_prefix(space);
+        let (notes, _) = self.reader.keys(Table::Notes, &prefix, &keys::end_of(&prefix));
+        notes.iter().any(|key| matches!(keys::split_note(key), Ok((_, _, NoteRow::Entry(_)))))
     }
 
     /// The readable keys of a range. Reports the rows that are lost.
@@ -329,6 +343,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             shared_limits: false,
             sub_queue_rate: None,
             rate: None,
+            history: 0,
             paused: false,
             resumes_in: None,
             waiting: 0,

@@ -108,6 +108,10 @@ pub struct CallCounts {
     /// Tasks whose priority, body or delay was changed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub update: u64,
+    /// Entries that were added to histories by [`Tube::log`](crate::Tube::log) and
+    /// [`Claim::log`](crate::Claim::log).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub log: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.
@@ -173,6 +177,9 @@ pub struct TubeInfo {
     /// How many takes there may be in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rate: Option<Rate>,
+    /// How many entries the [history](crate::Tube::history) of a task has at most; 0 for none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub history: u32,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

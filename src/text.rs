@@ -53,7 +53,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 25] = [
+const EVENT_KINDS: [EventKind; 26] = [
     EventKind::Put,
     EventKind::Replace,
     EventKind::Take,
@@ -79,12 +79,13 @@ const EVENT_KINDS: [EventKind; 25] = [
     EventKind::Advance,
     EventKind::Move,
     EventKind::Update,
+    EventKind::Log,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
     /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
-    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `advance`, `move` or `update`.
+    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `advance`, `move`, `update` or `log`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,6 +114,7 @@ impl EventKind {
             EventKind::Advance => "advance",
             EventKind::Move => "move",
             EventKind::Update => "update",
+            EventKind::Log => "log",
         }
     }
 }

@@ -4,6 +4,7 @@ mod admin;
 mod attempts;
 mod edits;
 mod gates;
+mod history;
 mod holder;
 mod keyed;
 mod labels;

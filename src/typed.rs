@@ -7,6 +7,7 @@ mod deferred;
 mod deferred_attempts;
 mod edits;
 mod gates;
+mod history;
 mod keyed;
 mod labels;
 mod limits;

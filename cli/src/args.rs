@@ -3,6 +3,7 @@
 mod claims;
 mod create;
 mod edits;
+mod history;
 mod keys;
 mod labels;
 mod limits;
@@ -26,6 +27,7 @@ use crate::{duration, moment, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
+pub use history::Log;
 pub use keys::{Find, Requeue};
 pub use labels::{EditTags, Tagged, Tags};
 pub use limits::{Most, SetLimit};
@@ -188,6 +190,12 @@ pub enum Command {
     /// Count the buried tasks of each failure group
     #[command(after_help = help::GROUPS)]
     Groups(OneTube),
+    /// Show what has happened to a task
+    #[command(after_help = help::HISTORY)]
+    History(OneTask),
+    /// Add an entry to the history of a task
+    #[command(after_help = help::LOG)]
+    Log(Log),
     /// Finish a task that no worker has, as `ack` would
     #[command(after_help = help::RESOLVE)]
     Resolve(Resolve),

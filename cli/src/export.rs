@@ -16,6 +16,7 @@ use tubewell::{
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
+use crate::history::EntryRecord;
 use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
@@ -60,6 +61,8 @@ struct TubeLine<'a> {
     sub_queue_rate: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shared_limits: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<u32>,
     /// What is left of the pauses of its sub-queues; null for one without an end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
@@ -110,6 +113,8 @@ struct TaskLine<'a> {
     parents_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_parent: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<EntryRecord<'a>>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -216,7 +221,7 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
-            Salvaged::Task { tube, task, result, parents, on_parent } => {
+            Salvaged::Task { tube, task, result, parents, on_parent, history } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
@@ -228,6 +233,7 @@ impl Export<'_> {
                     parents,
                     parents_lost: Some(lost).filter(|lost| *lost > 0),
                     on_parent: rule.map(OnParent::as_str),
+                    history: history.iter().map(EntryRecord::new).collect(),
                     ..line
                 })
             }
@@ -289,6 +295,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         sub_queue_limit: tube.info.sub_queue_limit,
         sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
         shared_limits: tube.info.shared_limits,
+        history: Some(tube.info.history).filter(|entries| *entries > 0),
         paused_sub_queues: tube
             .paused_sub_queues
             .iter()
@@ -299,7 +306,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
     }
 }
 
-/// The line of a task, without its parents.
+/// The line of a task, without its parents and its history.
 fn task_line<'a>(
     tube: &'a str,
     task: &'a Task,
@@ -332,6 +339,7 @@ fn task_line<'a>(
         parents: &[],
         parents_lost: None,
         on_parent: None,
+        history: Vec::new(),
         body: Body::new(&task.data),
     }
 }

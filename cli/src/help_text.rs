@@ -446,6 +446,22 @@ Examples:
   tubewell groups mail
   tubewell list mail --group timeout";
 
+pub const HISTORY: &str = "\
+A tube with --history keeps an entry for each change of a task: its put, its
+takes and their ends, its moves, and those that `log` adds. The first entry
+stays, and the newest of the others; a gap in the numbers shows that some were
+removed.
+
+Examples:
+  tubewell history mail 17
+  tubewell history mail 17 --json";
+
+pub const LOG: &str = "\
+Needs a tube with --history. The task may be in any state.
+
+Examples:
+  tubewell log mail 17 'ann asked for it by telephone'";
+
 pub const RESOLVE: &str = "\
 For a task whose work was done by hand: a ready, delayed, blocked or buried one.
 The tasks that wait for it no longer do. If its tube keeps what is done, it

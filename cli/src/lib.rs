@@ -11,6 +11,7 @@ mod duration;
 mod export;
 mod failure;
 mod help_text;
+mod history;
 mod import;
 pub mod input;
 mod lock_owner;

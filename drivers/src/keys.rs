@@ -17,6 +17,7 @@
 //! | index | `t`, tag: length, name, id | space |
 //! | index | `n`, tag | the number of the rows of the tag |
 //! | notes | space, id, kind | a note |
+//! | notes | space, id, `h`, number | an entry of the history |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
@@ -25,12 +26,12 @@ mod by_key;
 mod edges;
 mod groups;
 mod moments;
+mod notes;
 mod tags;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::more::Note;
 use crate::record_error::RecordError;
 pub use by_key::{KEY, keyed, of_key, split_keyed, split_of_key};
 pub use edges::{
@@ -41,6 +42,7 @@ pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };
 pub use moments::{MOMENT, moment, split_moment};
+pub use notes::{HISTORY, NoteRow, history, history_entry, note, split_note};
 pub use tags::{
     TAG, TAG_COUNT, split_tag_count, split_tagged, tag_count, tag_prefix, tagged, tagged_space,
 };
@@ -240,32 +242,6 @@ pub fn split_due(key: &[u8]) -> Result<(u64, u32, u64), RecordError> {
     Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 8).ok_or_else(bad)?))
 }
 
-/// Returns the key of a note of a task.
-#[must_use]
-pub fn note(space: u32, id: u64, note: Note) -> Vec<u8> {
-    let mut key = Vec::with_capacity(13);
-    key.extend_from_slice(&space.to_be_bytes());
-    key.extend_from_slice(&id.to_be_bytes());
-    key.push(note.byte());
-    key
-}
-
-/// Returns space, id and kind of a key of `notes`.
-///
-/// # Errors
-/// The key has another length, or its kind is unknown.
-pub fn split_note(key: &[u8]) -> Result<(u32, u64, Note), RecordError> {
-    let bad = || RecordError::new(0, "a key of the notes");
-    let note = match key.get(12..) {
-        Some(&[kind]) => Note::from_byte(kind),
-        _ => None,
-    };
-    let (Some(space), Some(id), Some(note)) = (space_of(key), id_of(key), note) else {
-        return Err(bad());
-    };
-    Ok((space, id, note))
-}
-
 /// Returns the least key that is greater than all keys with this prefix.
 ///
 /// # Example
@@ -357,18 +333,6 @@ mod tests {
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
         assert!(Position::from_pointer(5, &[6; 12]).is_err(), "no shelf has this number");
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
-    }
-
-    #[test]
-    fn note_key_reads_back_and_invalid_bytes_are_refused() {
-        for of in Note::ALL {
-            let key = note(7, 1 << 40, of);
-            assert_eq!(split_note(&key), Ok((7, 1 << 40, of)));
-            assert_eq!((space_of(&key), id_of(&key)), (Some(7), Some(1 << 40)));
-            assert!(split_note(&key[..12]).is_err());
-            assert!(split_note(&[&key[..], b"f"].concat()).is_err());
-            assert!(split_note(&[&key[..12], b"x"].concat()).is_err());
-        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod driver;
 mod edges;
 mod failure_groups;
 mod head_cache;
+mod history;
 mod index_rows;
 pub mod keys;
 mod ledger;
@@ -25,11 +26,13 @@ mod notes;
 mod purge;
 mod record;
 mod record_error;
+mod stored_entries;
 mod sub_queue_heads;
 mod tables;
 mod tags;
 mod verify_edges;
 mod verify_groups;
+mod verify_history;
 mod verify_index;
 mod verify_keys;
 mod verify_notes;
@@ -42,12 +45,14 @@ pub use driver::{
 };
 pub use edges::{EdgeEnd, children, edge, move_parent, parents, remove_edge};
 pub use head_cache::HeadCache;
+pub use history::{NewEntries, check_entry, encode_entry};
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, KEY_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES,
-    PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX, TUBE_NAME_MAX,
+    BODY_MAX, FAILURE_GROUP_MAX, HISTORY_MAX, HISTORY_TEXT_MAX, INLINE_MAX, KEY_MAX, NEVER,
+    PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX,
+    TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;
@@ -55,6 +60,7 @@ pub use notes::check_note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
+pub use stored_entries::StoredEntries;
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use tags::{TaggedId, tag_counts, tagged};
 pub use verify_rows::{TubeTotals, verify_rows};

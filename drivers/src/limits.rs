@@ -22,6 +22,13 @@ pub const TAGS_MAX: usize = 32;
 /// the index.
 pub const TAG_MAX: usize = 255;
 
+/// Maximum number of entries in the history of a task. All of them are removed with the task, in one
+/// commit.
+pub const HISTORY_MAX: u32 = 1000;
+
+/// Maximum length of the text of an entry in a history, in bytes.
+pub const HISTORY_TEXT_MAX: usize = 1024;
+
 /// Maximum length of a body, in bytes. A body is in memory while it is put and while it is taken.
 pub const BODY_MAX: usize = 64 << 20;
 

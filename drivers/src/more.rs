@@ -13,6 +13,8 @@ use bincode::{Decode, Encode};
 
 use crate::limits::{TAG_MAX, TAGS_MAX};
 
+use crate::stored_entries::StoredEntries;
+
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
 const GROUP: u32 = 1 << 2;
@@ -25,8 +27,9 @@ const ON_PARENT: u32 = 1 << 8;
 const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
 const TAGS: u32 = 1 << 11;
+const HISTORY: u32 = 1 << 12;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = TAGS | (TTL_FROM << 1) - 1;
+const FIELDS: u32 = TAGS | ((TTL_FROM << 1) - 1) | HISTORY;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -68,6 +71,8 @@ pub struct More {
     /// [`TAGS_MAX`](crate::TAGS_MAX), each of 1 to [`TAG_MAX`](crate::TAG_MAX) bytes. A record with
     /// others does not decode.
     pub tags: Arc<[Arc<str>]>,
+    /// Which entries of the history of the task are stored; `None` for a task without a history.
+    pub history: Option<StoredEntries>,
 }
 
 /// A kind of note.
@@ -146,6 +151,7 @@ impl More {
             | bit(NOT_BEFORE, self.not_before.is_some())
             | bit(TTL_FROM, self.ttl_from.is_some())
             | bit(TAGS, !self.tags.is_empty())
+            | bit(HISTORY, self.history.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -166,7 +172,11 @@ impl More {
             not_before: reader.field(NOT_BEFORE)?,
             ttl_from: reader.field(TTL_FROM)?,
             tags: reader.field(TAGS)?.unwrap_or_default(),
+            history: reader.field(HISTORY)?,
         };
+        if more.history.is_some_and(|history| !history.is_valid()) {
+            return Err(MoreError::Damaged);
+        }
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
             return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
@@ -217,6 +227,9 @@ impl Encode for More {
         }
         if present & TAGS != 0 {
             self.tags.encode(encoder)?;
+        }
+        if let Some(history) = self.history {
+            history.encode(encoder)?;
         }
         Ok(())
     }

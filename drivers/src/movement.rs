@@ -4,6 +4,7 @@
 //! read before the first edit, and their bytes do not change: records, bodies and notes are checked
 //! against the id, which the task keeps.
 
+use crate::history::NewEntries;
 use crate::keys::{self, Shelf};
 use crate::ledger::{Found, Ledger};
 use crate::more::Note;
@@ -11,16 +12,26 @@ use crate::notes::check_note;
 use crate::record::{Body, Header};
 use crate::tables::{Rows, Table, Value};
 
-/// The body and the notes of a task, as rows. From [`Ledger::contents`].
+/// The body, the notes and the history of a task, as rows. From [`Ledger::contents`].
 #[derive(Debug)]
 pub struct Contents {
     /// The body.
     pub body: Body,
     notes: Vec<(Note, Value)>,
+    history: NewEntries,
+}
+
+impl Contents {
+    /// Returns the number of bytes of the rows beside the record.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let history = self.history.iter().map(|(_, row)| row.len()).sum::<usize>();
+        self.body.len() + self.notes.iter().map(|(_, row)| row.len()).sum::<usize>() + history
+    }
 }
 
 impl<R: Rows> Ledger<'_, R> {
-    /// Reads the body and the notes of a task.
+    /// Reads the body, the notes and the history of a task.
     ///
     /// # Errors
     /// A row could not be read, is missing or is damaged.
@@ -36,11 +47,12 @@ impl<R: Rows> Ledger<'_, R> {
             check_note(id, note, row.as_ref())?;
             notes.extend(row.map(|row| (note, row)));
         }
-        Ok(Contents { body, notes })
+        Ok(Contents { body, notes, history: self.stored_entries(id, header)? })
     }
 
     /// Stores a task that another ledger has removed, with its contents. The header names the notes
-    /// that it had there. Returns the row that ends with its body.
+    /// that it had there, and some of the entries of its history. Returns the row that ends with its
+    /// body.
     ///
     /// # Errors
     /// A row could not be read.
@@ -55,6 +67,7 @@ impl<R: Rows> Ledger<'_, R> {
         for (note, value) in &contents.notes {
             self.rows.insert(Table::Notes, keys::note(self.space, id, *note), value.clone());
         }
+        self.write_entries(id, header, &contents.history);
         Ok(row)
     }
 }

@@ -92,7 +92,8 @@ impl<R: Rows> Ledger<'_, R> {
         }
     }
 
-    /// Removes the notes that the header names before a change and not after it.
+    /// Removes the notes, and the entries of the history, that the header names before a change and
+    /// not after it.
     #[inline]
     pub(crate) fn remove_notes(&mut self, id: u64, before: &Header, after: Option<&Header>) {
         if before.more.is_none() {
@@ -103,5 +104,6 @@ impl<R: Rows> Ledger<'_, R> {
                 self.rows.remove(Table::Notes, keys::note(self.space, id, note));
             }
         }
+        self.remove_entries(id, before, after);
     }
 }

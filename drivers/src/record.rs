@@ -18,6 +18,7 @@ use crate::keys::Shelf;
 use crate::limits::{INLINE_MAX, NEVER};
 use crate::more::{HEADER_WITH_MORE_MAX, More, MoreError};
 use crate::record_error::RecordError;
+use crate::stored_entries::StoredEntries;
 use crate::tables::Value;
 
 /// The version of a plain task.
@@ -149,6 +150,13 @@ impl Header {
     #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags().iter().any(|own| **own == *tag)
+    }
+
+    /// Returns which entries of its history are stored; `None` for a task without a history.
+    #[must_use]
+    #[inline]
+    pub fn history(&self) -> Option<StoredEntries> {
+        self.more.as_ref()?.history
     }
 
     /// Changes the fields that plain tasks do not have. They are copied if they are shared, and

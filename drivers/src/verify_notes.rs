@@ -1,6 +1,6 @@
-//! Verification of the notes: a task has exactly the notes that its header names.
+//! Verification of the notes and of the histories: a task has exactly the rows that its header names.
 
-use crate::keys;
+use crate::keys::{self, NoteRow};
 use crate::more::Note;
 use crate::notes::check_note;
 use crate::record::{Header, Record};
@@ -8,7 +8,7 @@ use crate::tables::{Reads, Table, Value};
 use crate::verify_rows::{RowVerifier, TubeTotals};
 
 impl<R: Reads> RowVerifier<'_, R> {
-    /// The notes that a header names are in their table.
+    /// The notes that a header names are in their table, and so are the entries of its history.
     pub(crate) fn expect_notes(
         &mut self,
         tube: &TubeTotals,
@@ -21,7 +21,7 @@ impl<R: Reads> RowVerifier<'_, R> {
                 self.report(tube.space, error);
             }
         }
-        Ok(())
+        self.expect_entries(tube, id, header)
     }
 
     /// A row of `notes`.
@@ -34,7 +34,12 @@ impl<R: Reads> RowVerifier<'_, R> {
         let is_named = match self.find(&tube, id)? {
             None => false,
             // A damaged record is a finding of its own.
-            Some(record) => Record::decode(id, record).map_or(true, |r| note.is_in(&r.header)),
+            Some(record) => Record::decode(id, record).map_or(true, |r| match note {
+                NoteRow::Note(note) => note.is_in(&r.header),
+                NoteRow::Entry(number) => {
+                    r.header.history().is_some_and(|stored| stored.contains(number))
+                }
+            }),
         };
         if !is_named {
             self.report(tube.space, format_args!("a row of \"notes\" does not match task {id}"));

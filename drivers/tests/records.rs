@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
     Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, SUB_QUEUE_MAX,
-    Shelf, TAG_MAX, TAGS_MAX, encode, position_of,
+    Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -236,6 +236,7 @@ fn decode_refuses_a_header_with_more_beyond_its_limit_without_allocating() {
 #[test]
 fn largest_header_decodes() {
     let more = More {
+        history: Some(StoredEntries { total: 1 << 62, count: 1000 }),
         max_attempts: Some(u32::MAX),
         forgiven: u32::MAX,
         group: Some("g".repeat(FAILURE_GROUP_MAX).into()),

@@ -11,7 +11,9 @@ use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TaskInfo, TubeTask};
-use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
+use crate::{
+    Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result, TubeInfo,
+};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -43,6 +45,7 @@ pub(crate) enum Answer {
     FindStep(FindStep),
     TaggedPage(TaggedPage),
     TagCounts(Vec<TagCount>),
+    History(Vec<HistoryEntry>),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
     Statistics(Statistics),
@@ -131,6 +134,7 @@ from_answer! {
     Answer::FindStep(step) => step, FindStep;
     Answer::TaggedPage(page) => page, TaggedPage;
     Answer::TagCounts(counts) => counts, Vec<TagCount>;
+    Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Statistics(statistics) => statistics, Statistics;

@@ -192,6 +192,12 @@ pub(crate) enum Verb<'a> {
         after: Option<&'a Cursor>,
         limit: u64,
     },
+    /// An entry of a program in the history of a task.
+    Log {
+        id: u64,
+        text: &'a str,
+    },
+    History(u64),
     Peek(u64),
     List {
         state: State,
@@ -295,6 +301,8 @@ pub(crate) enum HolderVerb<'a> {
     Snooze {
         delay: u64,
     },
+    /// An entry of the holder in the history of the task.
+    Log(&'a str),
     /// The end of the task or its passing on, and puts.
     Finish(&'a FinishRequest),
 }
@@ -456,6 +464,8 @@ impl Core {
             Verb::KickWhere { select, after, limit } => {
                 answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
             }
+            Verb::Log { id, text } => answer(self.log_entry(number, id, text)?, Answer::Receipt),
+            Verb::History(id) => answer(self.history(number, id)?, Answer::History),
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {
                 now(self.list(number, state, after, limit)?, Answer::Page)
@@ -531,6 +541,7 @@ impl Core {
             HolderVerb::Snooze { delay } => {
                 answer(self.end_held(key, End::Snooze { delay })?, Answer::Receipt)
             }
+            HolderVerb::Log(text) => answer(self.log_held(key, text)?, Answer::Receipt),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),

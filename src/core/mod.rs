@@ -10,6 +10,7 @@ mod call;
 mod catalog;
 mod claims;
 mod gates;
+mod history;
 mod limits;
 mod origins;
 mod parents;
@@ -28,6 +29,7 @@ pub(crate) use catalog::{
     read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
+pub(crate) use history::decode_entry;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
     About, AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,

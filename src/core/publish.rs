@@ -279,6 +279,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Update => &mut calls.update,
         // No change of the task.
         EventKind::Progress => return,
+        EventKind::Log => &mut calls.log,
     };
     *call += 1;
     // A task that is restored as done has no state before.

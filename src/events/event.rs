@@ -64,6 +64,8 @@ pub enum EventKind {
     Move,
     /// Its priority, its body or its delay was changed.
     Update,
+    /// A program added an entry to its history.
+    Log,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

@@ -3,9 +3,9 @@
 use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note, keys};
 
 use super::{Salvage, Salvaged};
-use crate::core::{decode_failure, describe};
+use crate::core::{Clocks, decode_entry, decode_failure, describe};
 use crate::task::Task;
-use crate::{Error, LastFailure, OnParent, Result, State};
+use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State};
 
 /// A task's id, and the key of its row.
 type TaskKey = (u64, Box<[u8]>);
@@ -51,6 +51,11 @@ impl Salvage<'_> {
             lost.push(why);
             None
         });
+        let (history, damaged) = self.history(space, id, header);
+        if damaged > 0 {
+            let what = format!("task {id}: {damaged} entries of its history cannot be read");
+            lost.push(Error::corrupt(what));
+        }
         let parents = self.parents(&mut task.info, header);
         match u64::from(task.info.open_parents).saturating_sub(parents.len() as u64) {
             0 => {}
@@ -58,7 +63,7 @@ impl Salvage<'_> {
                 .push(Error::corrupt(format!("task {id}: {number} of its parents cannot be read"))),
         }
         let (tube, on_parent) = (name.to_owned(), OnParent::of(header));
-        self.report(Salvaged::Task { tube, task, result, parents, on_parent })?;
+        self.report(Salvaged::Task { tube, task, result, parents, on_parent, history })?;
         lost.into_iter().try_for_each(|why| self.report_lost(format!("in tube {name:?}: {why}")))
     }
 
@@ -85,6 +90,26 @@ impl Salvage<'_> {
     fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
         let note = self.note(space, id, header, Note::Failure)?;
         note.map(|note| decode_failure(id, note, self.now)).transpose()
+    }
+
+    /// The history of a task, and how many of its entries cannot be read.
+    fn history(&mut self, space: u32, id: u64, header: &Header) -> (Vec<HistoryEntry>, usize) {
+        let Some(stored) = header.history() else { return (Vec::new(), 0) };
+        let Clocks { now, wall } = self.clocks();
+        let wall = wall.at(now);
+        let rows: Vec<_> = stored
+            .numbers()
+            .map(|number| {
+                let key = keys::history_entry(space, id, number);
+                (number, self.reader.get(Table::Notes, &key))
+            })
+            .collect();
+        let entries = rows
+            .iter()
+            .filter_map(|(number, row)| decode_entry(id, *number, row.as_ref()?, now, wall).ok());
+        let entries = Vec::from_iter(entries);
+        let damaged = rows.len() - entries.len();
+        (entries, damaged)
     }
 
     /// A note of a task, if it has one of this kind.

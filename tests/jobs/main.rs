@@ -66,6 +66,8 @@ mod files;
 mod filters;
 mod finish;
 mod groups;
+mod history;
+mod history_travels;
 mod kept_buried;
 mod keys;
 #[cfg(unix)]

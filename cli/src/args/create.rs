@@ -126,6 +126,10 @@ pub struct Options {
     /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub rate: Option<Rate>,
+    /// How many entries the history of each task has at most, the first one included; 0 to 1000.
+    /// Default: 0
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub history: Option<u32>,
     #[command(flatten)]
     pub sub_queues: SubQueueOptions,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
@@ -191,6 +195,9 @@ impl Options {
         }
         if let Some(rate) = self.rate {
             options = options.rate(rate);
+        }
+        if let Some(entries) = self.history {
+            options = options.history(entries);
         }
         self.sub_queues.over(options)
     }

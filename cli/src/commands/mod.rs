@@ -5,6 +5,7 @@ mod claims;
 mod completions;
 mod edits;
 mod gates;
+mod history;
 mod keys;
 mod labels;
 mod limits;
@@ -114,6 +115,8 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
         Command::Groups(args) => outcomes::groups(store, &args.tube, output),
+        Command::History(args) => history::history(store, args, output),
+        Command::Log(args) => history::log(store, args, output),
         Command::Resolve(args) => outcomes::resolve(store, args, output),
         Command::Forget(args) => tasks::forget(store, args, output),
         Command::Kick(args) => tasks::kick(store, args, output),

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{LastFailure, OnKey, OnParent, Put, Restore, State, Tube};
+use tubewell::{HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, State, Tube};
 
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, bytes, check_object, explain, not_before};
+use crate::history::EntryLine;
 use crate::store::is_timed;
 use crate::{args, duration};
 
@@ -50,6 +51,8 @@ struct TaskLine {
     #[serde(default)]
     parents_lost: u32,
     on_parent: Option<args::OnParent>,
+    #[serde(default)]
+    history: Vec<EntryLine>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -86,6 +89,7 @@ pub struct ExportedTask {
     group: Option<String>,
     failure: Option<LastFailure>,
     result: Option<Vec<u8>>,
+    history: Vec<HistoryEntry>,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -169,6 +173,7 @@ impl ExportedTask {
         if let Some(failure) = self.failure {
             restore = restore.failure(failure);
         }
+        restore = restore.history(self.history);
         id.into_iter().fold(restore, Restore::id)
     }
 }
@@ -235,6 +240,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         group: line.group,
         result,
         failure: line.failure.map(exported_failure).transpose()?,
+        history: line.history.into_iter().map(EntryLine::entry).collect::<Result<_, _>>()?,
         put,
         pri: line.pri,
         ttl: exported_time("ttl", line.ttl)?,

@@ -35,6 +35,7 @@ pub(super) struct TubeLine {
     sub_queue_rate: Option<String>,
     #[serde(default)]
     shared_limits: bool,
+    history: Option<u32>,
     #[serde(default)]
     paused_sub_queues: BTreeMap<String, Option<f64>>,
     #[serde(default)]
@@ -119,6 +120,9 @@ fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOp
     }
     if let Some(limit) = line.max_taken {
         options = options.max_taken(limit);
+    }
+    if let Some(entries) = line.history {
+        options = options.history(entries);
     }
     if let Some(rate) = &line.rate {
         options = options.rate(exported_text("rate", rate)?);

@@ -69,6 +69,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),
+    ("history", "tubewell alter mail --history 20"),
+    ("log", "tubewell alter mail --history 20"),
     ("resolve", ""),
     ("forget", SUMS),
     ("release-all", ""),

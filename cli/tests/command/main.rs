@@ -15,6 +15,7 @@ mod edits;
 mod errors;
 mod gates;
 mod help;
+mod history;
 mod import;
 mod keys;
 mod killed;

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Header, Note, Shelf};
+use tubewell_drivers::{Found, Header, NewEntries, Note, Shelf};
 
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
-use super::row::FoundRow;
+use super::row::{ClaimRow, FoundRow};
 use crate::commit::Visibility;
+use crate::core::history::{Entry, LostTake};
 use crate::core::state::{ClaimState, Core, FILE, ParentEnd, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
@@ -57,7 +58,7 @@ impl Core {
         let header = found.record.header.clone();
         // As if the last attempt had been lost: its end was not recorded.
         let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
-        self.carry_out_fate(number, id, &found, &mut fate, None)?;
+        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, None)?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((found.record.header.order, id));
         }
@@ -88,13 +89,13 @@ impl Core {
         to
     }
 
-    /// Writes what becomes of a task: its position, its header and its failure. The caller makes the
-    /// change visible.
+    /// Writes what becomes of a task of a tube: its position, its header and its failure. The caller
+    /// makes the change of this kind visible.
     pub(in crate::core) fn carry_out_fate(
         &mut self,
-        number: u32,
-        id: u64,
+        (number, id): (u32, u64),
         found: &Found,
+        kind: EventKind,
         fate: &mut Fate,
         owner: Option<Arc<str>>,
     ) -> Result<()> {
@@ -108,6 +109,7 @@ impl Core {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
         }
         self.need_format_of_header(&fate.header);
+        let entries = self.add_fate_to_history((number, id), found, kind, fate, owner.as_deref());
         self.edit(number, |ledger| {
             if fate.shelf == found.shelf {
                 ledger.rewrite(id, found, &fate.header);
@@ -118,6 +120,7 @@ impl Core {
                 let existed = Note::Failure.is_in(&found.record.header);
                 ledger.set_note(id, existed, Note::Failure, note);
             }
+            ledger.write_entries(id, &fate.header, &entries);
             Ok(())
         })?;
         if has_children {
@@ -136,6 +139,24 @@ impl Core {
             self.note_ending(number, id, || Ending::Buried { failure });
         }
         Ok(())
+    }
+
+    /// Adds to the history of a task what becomes of it.
+    fn add_fate_to_history(
+        &mut self,
+        (number, id): (u32, u64),
+        found: &Found,
+        kind: EventKind,
+        fate: &mut Fate,
+        owner: Option<&str>,
+    ) -> NewEntries {
+        let has_history = self.history_limit(number) > 0;
+        let failure = fate.failure.as_ref().filter(|_| has_history);
+        let text = failure.map(|failure| format!("{}: {}", failure.group(), failure.message()));
+        let state = State::on_shelf(fate.shelf);
+        let entry = Entry { kind, state, text: text.as_deref(), owner };
+        let before = Some(&found.record.header);
+        self.add_to_history(number, id, before, &mut fate.header, Some(entry))
     }
 
     /// Adds the failure that a worker has reported before to the cause of the end of the last
@@ -202,10 +223,11 @@ impl Core {
         let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
         let found = found.filter(|found| found.shelf == Shelf::Ready && is_live(found));
         if let Some(found) = found {
+            let found = self.write_lost_take(number, id, found, &row)?;
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
-            self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
+            self.carry_out_fate((number, id), &found, end.kind(), &mut fate, row.label)?;
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
                 let (kind, visibility) = (end.kind(), self.sweep_visibility(number));
@@ -216,13 +238,37 @@ impl Core {
         Ok(())
     }
 
+    /// Adds a take to the history of its task, if only the row of its claim has counted it. Returns the
+    /// task as it is then.
+    fn write_lost_take(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: Found,
+        row: &ClaimRow,
+    ) -> Result<Found> {
+        if self.history_limit(number) == 0 || found.record.header.takes >= row.takes {
+            return Ok(found);
+        }
+        let mut header = Header { takes: row.takes, ..found.record.header.clone() };
+        let at = row.taken_on.0.unwrap_or(self.now.timeline);
+        let lost = LostTake { at, owner: row.label.as_deref() };
+        let entries = self.add_lost_take(number, id, &mut header, lost);
+        self.edit(number, |ledger| {
+            ledger.rewrite(id, &found, &header);
+            ledger.write_entries(id, &header, &entries);
+            Ok(())
+        })?;
+        self.find(number, id)
+    }
+
     /// Writes what becomes of the taken tasks when the store is closed, since claims end with the
     /// process. If a write fails, that take is not counted.
     pub(crate) fn write_ends_of_claims(&mut self) {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {
             if claim.parked.is_some() {
-                let _ = self.write_header(id, claim.tube, &claim.header);
+                let _ = self.write_header(id, claim.tube, &mut claim.header.clone(), None);
             } else {
                 let _ = self.write_end_at_close(id, &claim);
             }
@@ -232,10 +278,12 @@ impl Core {
     fn write_end_at_close(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
         let mut fate = self.rules(claim.tube)?.fate(id, claim.header.clone(), End::Closed);
         if fate.shelf == Shelf::Ready {
-            self.write_header(id, claim.tube, &fate.header)?;
+            let entry = Entry::new(EventKind::Lost, State::Ready);
+            self.write_header(id, claim.tube, &mut fate.header, Some(entry))?;
         } else {
             let (found, owner) = (self.find(claim.tube, id)?, self.label_of(claim));
-            self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
+            let task = (claim.tube, id);
+            self.carry_out_fate(task, &found, EventKind::Lost, &mut fate, owner)?;
         }
         self.remove_claim_row(id, claim);
         if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }

@@ -6,6 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
+use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
@@ -149,7 +150,9 @@ impl Core {
         let moves = !fate.is_plain();
         let moved = if moves {
             let found = self.find(number, id);
-            found.and_then(|found| self.carry_out_fate(number, id, &found, &mut fate, owner))
+            found.and_then(|found| {
+                self.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)
+            })
         } else {
             Ok(())
         };
@@ -170,10 +173,11 @@ impl Core {
     /// Makes a claimed task ready again, in its old position. Only memory changes. The header, with
     /// the increased count of takes, is written with the next commit of any call. The row of a
     /// claim that was parked is removed within the time of the sweeper's edits.
-    fn end_claim_in_memory(&mut self, id: u64, header: Header, end: End<'_>) -> Result<State> {
+    fn end_claim_in_memory(&mut self, id: u64, mut header: Header, end: End<'_>) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
-        match self.write_header(id, number, &header) {
+        let entry = Entry::new(end.kind(), State::Ready);
+        match self.write_header(id, number, &mut header, Some(entry)) {
             Ok(()) => drop(self.remove_claim(id)),
             Err(error)
                 if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect =>
@@ -220,19 +224,22 @@ impl Core {
         self.end_claim(id, end, self.sweep_visibility(number)).map(drop)
     }
 
-    /// Writes the header of a claimed task, which counts the take.
+    /// Writes the header of a claimed task, which counts the take, and adds an entry to the history
+    /// of the task.
     pub(in crate::core) fn write_header(
         &mut self,
         id: u64,
         number: u32,
-        header: &Header,
+        header: &mut Header,
+        entry: Option<Entry<'_>>,
     ) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
         self.need_format_of_header(header);
+        let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
+        let entries = self.add_to_history(number, id, Some(&found.record.header), header, entry);
         self.edit(number, |ledger| {
-            if let Some(found) = ledger.at(&position)? {
-                ledger.rewrite(id, &found, header);
-            }
+            ledger.rewrite(id, &found, header);
+            ledger.write_entries(id, header, &entries);
             Ok(())
         })
     }

@@ -27,7 +27,8 @@ impl Core {
             NEVER => NEVER,
             latest => latest.saturating_sub(self.now.running),
         };
-        let (epoch, session, header) = (claim.epoch, claim.session, claim.header.clone());
+        let (epoch, session, mut header) = (claim.epoch, claim.session, claim.header.clone());
+        let taken_on = self.taken_on(claim);
         let label = self.sessions.get(&session).and_then(|session| session.label.clone());
         let until = self.now.timeline.saturating_add(hold.min(most));
         let row = ClaimRow {
@@ -36,9 +37,13 @@ impl Core {
             session: session.to_bytes(),
             label: label.clone(),
             until,
+            taken_on,
         };
+        let entries =
+            self.add_to_history(number, id, Some(&found.record.header), &mut header, None);
         self.edit(number, |ledger| {
             ledger.rewrite(id, &found, &header);
+            ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
         self.write_claim_row(number, id, &row, false);
@@ -50,6 +55,7 @@ impl Core {
         self.set_deadline(id, NEVER);
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.parked = Some(Box::new(Parked { until: None, label }));
+            claim.header = header;
         }
         self.set_parked_until(id, Some(until));
         let visibility = self.visibility(number);
@@ -164,6 +170,7 @@ impl Core {
             session: SessionId::from_bytes(row.session),
             epoch: row.epoch,
             taken_at: 0,
+            taken_on: row.taken_on.0.unwrap_or(self.now.timeline),
             deadline: NEVER,
             latest: NEVER,
             reclaim_delay,

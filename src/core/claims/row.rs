@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use bincode::de::Decoder;
+use bincode::de::read::Reader;
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Reads, Row, Table, keys};
 
@@ -20,7 +24,30 @@ pub(super) struct ClaimRow {
     /// When a parked claim ends, on the timeline; `NEVER` without a limit. 0 for a claim that was
     /// counted and not parked: it ends with its process.
     pub(super) until: u64,
+    pub(super) taken_on: TakenOn,
 }
+
+/// When the task was taken, on the timeline, if its tube keeps a history. Without it the row ends
+/// before, as earlier releases write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TakenOn(pub(super) Option<u64>);
+
+impl Encode for TakenOn {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.0.map_or(Ok(()), |time| time.encode(encoder))
+    }
+}
+
+impl<C> Decode<C> for TakenOn {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<TakenOn, DecodeError> {
+        if decoder.reader().peek_read(1).is_none() {
+            return Ok(TakenOn(None));
+        }
+        u64::decode(decoder).map(|time| TakenOn(Some(time)))
+    }
+}
+
+bincode::impl_borrow_decode!(TakenOn);
 
 /// A row, with the tube and the task that its key names.
 pub(super) struct FoundRow {
@@ -45,7 +72,14 @@ impl Core {
     /// The row of a claim that counts its take and the takes before it.
     pub(super) fn counting_row(&self, claim: &ClaimState, takes: u32) -> ClaimRow {
         let (epoch, session) = (claim.epoch, claim.session.to_bytes());
-        ClaimRow { epoch, takes, session, label: self.label_of(claim), until: 0 }
+        let taken_on = self.taken_on(claim);
+        ClaimRow { epoch, takes, session, label: self.label_of(claim), until: 0, taken_on }
+    }
+
+    /// When a task was taken, for the row of its claim.
+    pub(super) fn taken_on(&self, claim: &ClaimState) -> TakenOn {
+        let has_history = self.history_limit(claim.tube) > 0;
+        TakenOn(has_history.then_some(claim.taken_on))
     }
 
     /// Removes the row of a claim that ends.

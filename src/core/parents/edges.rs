@@ -7,6 +7,7 @@ use tubewell_drivers::{
 };
 
 use crate::core::claims::IS_DONE;
+use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, FORMAT_WITH_GATES, PutRequest, check_parents};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, OnParent, Receipt, Result, State};
@@ -75,12 +76,16 @@ impl Core {
             more.open_parents = more.open_parents.saturating_add(count_of(&open));
         });
         self.need_format(FORMAT_WITH_GATES);
+        let entry = Entry::new(EventKind::Block, State::Blocked);
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
         self.edit(number, |ledger| {
             if found.shelf == Shelf::Blocked {
                 ledger.rewrite(id, &found, &header);
             } else {
                 ledger.move_to_shelf(id, &found, Shelf::Blocked, &header)?;
             }
+            ledger.write_entries(id, &header, &entries);
             ledger.add_edges(id, &open);
             Ok(())
         })?;
@@ -104,9 +109,10 @@ impl Core {
             return Ok(self.unchanged(number, id, found.shelf));
         }
         let from = State::on_shelf(found.shelf);
-        let (to, header) = self.without_parents(&found, count_of(&removed));
-        self.write_without_parents(number, id, &found, to, &header, &removed)?;
+        let (to, mut header) = self.without_parents(&found, count_of(&removed));
         let kind = EventKind::Unblock;
+        let entry = Some(Entry::new(kind, State::on_shelf(to)));
+        self.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
         let change = self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
         Ok(self.apply_change(number, change))
     }
@@ -187,24 +193,27 @@ impl Core {
         (self.clocks().gate(Shelf::Blocked, &mut header), header)
     }
 
-    /// Writes that a task no longer waits for these parents.
+    /// Writes that a task of a tube no longer waits for these parents.
     pub(super) fn write_without_parents(
         &mut self,
-        number: u32,
-        id: u64,
+        (number, id): (u32, u64),
         found: &Found,
         to: Shelf,
-        header: &Header,
+        header: &mut Header,
         removed: &[EdgeEnd],
+        entry: Option<Entry<'_>>,
     ) -> Result<()> {
+        let entries = self.add_to_history(number, id, Some(&found.record.header), header, entry);
         self.edit(number, |ledger| {
             if to == found.shelf {
                 ledger.rewrite(id, found, header);
                 ledger.remove_edges(id, removed);
-                return Ok(());
+            } else {
+                // Removes all edges.
+                ledger.move_to_shelf(id, found, to, header)?;
             }
-            // Removes all edges.
-            ledger.move_to_shelf(id, found, to, header)
+            ledger.write_entries(id, header, &entries);
+            Ok(())
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 
 use crate::commit::{Change, Visibility};
+use crate::core::history::Entry;
 use crate::core::state::{ChildFate, Core, ParentEnd};
 use crate::{Error, EventKind, Failure, OnParent, Result, State};
 
@@ -152,12 +153,14 @@ impl Core {
     fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
         let rows = &mut self.buffers[self.buffer_of(number)];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
-        let (to, header) = self.without_parents(found, 1);
-        self.write_without_parents(number, id, found, to, &header, &[edge])?;
-        if to == found.shelf {
+        let (to, mut header) = self.without_parents(found, 1);
+        let (kind, from) = (EventKind::Unblock, State::on_shelf(found.shelf));
+        let moves = to != found.shelf;
+        let entry = moves.then(|| Entry::new(kind, State::on_shelf(to)));
+        self.write_without_parents((number, id), found, to, &mut header, &[edge], entry)?;
+        if !moves {
             return Ok(None);
         }
-        let (kind, from) = (EventKind::Unblock, State::on_shelf(found.shelf));
         Ok(Some(self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header))))
     }
 
@@ -181,7 +184,7 @@ impl Core {
         }
         let is_last = header.open_parents() == 0;
         let mut fate = self.rules(number)?.bury(header, Some(failure));
-        self.carry_out_fate(number, id, found, &mut fate, None)?;
+        self.carry_out_fate((number, id), found, EventKind::Bury, &mut fate, None)?;
         if let Some(edge) = edge.filter(|_| is_gone && !is_last) {
             self.edit(number, |ledger| {
                 ledger.remove_edge(id, edge);

@@ -18,6 +18,8 @@ pub(crate) struct ClaimState {
     pub(crate) epoch: u64,
     /// When the task was taken, on running time.
     pub(crate) taken_at: u64,
+    /// When the task was taken, on the timeline.
+    pub(crate) taken_on: u64,
     /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
     /// The latest deadline that the tube allows; `NEVER` without a limit.

@@ -23,6 +23,7 @@ pub(super) fn format_of(header: &Header) -> u32 {
     match header.more.as_deref() {
         None => FIRST_FORMAT,
         Some(more) if !more.tags.is_empty() => FORMAT,
+        Some(More { history: Some(_), .. }) => FORMAT,
         Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
         Some(_) => FORMAT_WITH_GATES,
     }

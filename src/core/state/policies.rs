@@ -8,9 +8,11 @@ use bincode::de::read::Reader;
 use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
-use tubewell_drivers::NEVER;
+use tubewell_drivers::{HISTORY_MAX, NEVER};
 
-use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES};
+use super::format::{
+    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES,
+};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
@@ -38,6 +40,8 @@ pub(crate) struct Policies {
     /// How many tasks of a sub-queue may be taken in a time.
     pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
+    /// How many entries the history of a task has.
+    pub(crate) history: u32,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -68,6 +72,7 @@ enum Policy {
     SharedLimits,
     /// Takes in a time.
     SubQueueRate(u32, u64),
+    History(u32),
 }
 
 impl Policies {
@@ -91,6 +96,12 @@ impl Policies {
             ));
         }
         options.rate.into_iter().chain(options.sub_queue_rate).try_for_each(|rate| rate.check())?;
+        if options.history > HISTORY_MAX {
+            return Err(Error::invalid(format!(
+                "a history has at most {HISTORY_MAX} entries; this is {}",
+                options.history
+            )));
+        }
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -104,6 +115,7 @@ impl Policies {
             shared_limits: options.shared_limits,
             sub_queue_rate: options.sub_queue_rate.map(whole_period),
             rate: options.rate.map(whole_period),
+            history: options.history,
             paused: None,
         })
     }
@@ -149,6 +161,9 @@ impl Policies {
 
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
+        if self.history > 0 {
+            return FORMAT;
+        }
         if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT_WITH_GATES;
         }
@@ -186,6 +201,7 @@ impl Policies {
                     of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
                 ),
                 ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
+                ("history", of.history.to_string()),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -222,6 +238,7 @@ impl Policies {
         let rate = self.sub_queue_rate;
         stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
         stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
+        stored.extend((self.history > 0).then_some(Policy::History(self.history)));
         stored
     }
 
@@ -251,6 +268,7 @@ impl Policies {
                 Policy::Rate(count, period) => {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
+                Policy::History(count) => policies.history = count.min(HISTORY_MAX),
             }
         }
         policies
@@ -341,6 +359,7 @@ mod tests {
             (options().shared_limits(true), "option shared_limits: true, not false"),
             (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
             (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
+            (options().history(9), "history: 9, not 0"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -371,13 +390,16 @@ mod tests {
             (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT_WITH_GATES),
             (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT_WITH_GATES),
             (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
+            (options().history(1).max_taken(2), FORMAT),
+            (options().history(1000), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT_WITH_GATES, None));
+            let format = format.max(FORMAT_WITH_GATES);
+            assert_eq!((paused.format(), paused.difference(&policies)), (format, None));
         }
     }
 }

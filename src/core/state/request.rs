@@ -11,7 +11,7 @@ use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
-use crate::{Error, Failure, LastFailure, OnKey, Put, Restore, Result, State};
+use crate::{Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, State};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -101,7 +101,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) history: Option<Box<History>>,
 }
 
-/// The attempts of a restored task, and its result.
+/// The attempts of a restored task, its result, and the entries of its history.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// How many takes do not count. At most all of them.
@@ -111,6 +111,7 @@ pub(crate) struct History {
     pub(in crate::core) failure: Option<LastFailure>,
     /// For a task that is done.
     pub(in crate::core) result: Option<Vec<u8>>,
+    pub(in crate::core) entries: Vec<HistoryEntry>,
 }
 
 impl PutRequest {
@@ -168,6 +169,11 @@ impl PutRequest {
     /// result.
     pub(in crate::core) fn bytes(&self) -> usize {
         self.body.len() + self.history.as_ref().map_or(0, |history| history.bytes())
+    }
+
+    /// The history of a restored task.
+    pub(in crate::core) fn entries(&self) -> &[HistoryEntry] {
+        self.history.as_ref().map_or(&[], |history| &history.entries)
     }
 
     pub(in crate::core) fn is_buried(&self) -> bool {
@@ -281,15 +287,19 @@ impl History {
         let failure = task.failure.as_deref().map(checked).transpose()?;
         buried_with.as_ref().map_or(Ok(()), Failure::check)?;
         let result = task.outcome.take().and_then(|outcome| outcome.result);
-        if forgiven == 0 && buried_with.is_none() && failure.is_none() && result.is_none() {
+        let entries = std::mem::take(&mut task.history);
+        HistoryEntry::check_all(&entries)?;
+        let has_ended = buried_with.is_some() || failure.is_some() || result.is_some();
+        if forgiven == 0 && !has_ended && entries.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Box::new(History { forgiven, buried_with, failure, result })))
+        Ok(Some(Box::new(History { forgiven, buried_with, failure, result, entries })))
     }
 
     fn bytes(&self) -> usize {
         let message = self.failure.as_ref().map_or(0, |failure| failure.message.len());
-        message + self.result.as_ref().map_or(0, Vec::len)
+        let entries: usize = self.entries.iter().map(HistoryEntry::bytes).sum();
+        message + self.result.as_ref().map_or(0, Vec::len) + entries
     }
 }
 

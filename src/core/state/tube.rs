@@ -71,6 +71,7 @@ impl Definition {
             shared_limits: self.policies.shared_limits,
             sub_queue_rate: self.policies.sub_queue_rate,
             rate: self.policies.rate,
+            history: self.policies.history,
             paused: paused.is_some(),
             resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,

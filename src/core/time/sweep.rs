@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use tubewell_drivers::{Found, Header, NEVER, Position, Reads, Shelf, Table, Value, keys};
 
 use crate::commit::{DueCursor, WriteBuffer};
+use crate::core::history::Entry;
 use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
 
@@ -203,7 +204,8 @@ impl Core {
         if self.clocks().gate(Shelf::Delayed, &mut header) == Shelf::Delayed {
             return self.wait_for_moment(number, id, found, &header);
         }
-        self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
+        let entry = Entry::new(EventKind::Delay, State::Ready);
+        self.move_with_entry(number, id, found, Shelf::Ready, &mut header, entry)?;
         let change = self.change(
             number,
             id,

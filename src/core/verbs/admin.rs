@@ -5,6 +5,7 @@ use tubewell_drivers::{Found, Header, Shelf};
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
+use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
@@ -30,7 +31,7 @@ impl Core {
         let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
-        self.carry_out_fate(number, id, &found, &mut fate, owner)?;
+        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, owner)?;
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Bury, State::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
@@ -108,10 +109,31 @@ impl Core {
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
-        let (to, header) = self.rules(number)?.kicked(found.record.header.clone());
-        self.edit(number, |ledger| ledger.move_to_shelf(id, found, to, &header))?;
+        let (to, mut header) = self.rules(number)?.kicked(found.record.header.clone());
+        let entry = Entry::new(EventKind::Kick, State::on_shelf(to));
+        self.move_with_entry(number, id, found, to, &mut header, entry)?;
         let (from, to) = (Some(State::Buried), State::on_shelf(to));
         Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))
+    }
+
+    /// Moves a task to a shelf, with an entry of its history.
+    #[inline]
+    pub(in crate::core) fn move_with_entry(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        to: Shelf,
+        header: &mut Header,
+        entry: Entry<'_>,
+    ) -> Result<()> {
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(number, id, before, header, Some(entry));
+        self.edit(number, |ledger| {
+            ledger.move_to_shelf(id, found, to, header)?;
+            ledger.write_entries(id, header, &entries);
+            Ok(())
+        })
     }
 
     /// Finds a stored task.

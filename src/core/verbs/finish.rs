@@ -10,6 +10,7 @@ use tubewell_drivers::{Header, Shelf};
 use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
 use crate::commit::{Change, Keeping};
+use crate::core::history::Past;
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, State};
 
@@ -39,6 +40,10 @@ impl Core {
         let mut visibility = self.common_visibility(&numbers);
         let ends = finish.next().is_none();
         let children = if ends { self.first_children(number, id)? } else { Vec::new() };
+        let past = match finish.next() {
+            Some(next) => self.past_of(number, id, &header, next.tube)?,
+            None => None,
+        };
         numbers.extend(self.tubes_of(&children));
         if !finish.puts().is_empty() {
             let next_id = self.ids.next.saturating_add(finish.puts().len() as u64);
@@ -53,7 +58,9 @@ impl Core {
                 core.look_up_keys(finish.puts().iter().map(|into| &into.request))?
             };
             let end = core.store_end_or_leave(number, id, &header, finish)?;
-            Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?, freed))
+            let steps =
+                core.insert_after(key, (&header, past.as_ref()), finish, headers, look_ups)?;
+            Ok((end, steps, freed))
         })?;
         self.free_others(number, id, &children);
         self.remove_claim(id);
@@ -158,8 +165,9 @@ impl Core {
             self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, header))?;
             return Ok(self.leave(number, id, EventKind::Advance, from, header.clone()));
         }
-        let keeping = self.store_end(number, id, Shelf::Ready, header, finish.result())?;
         let (kind, to) = (EventKind::Ack, State::Done);
+        let task = (number, id);
+        let keeping = self.store_end(task, kind, Shelf::Ready, header, finish.result())?;
         let end = self.change(number, id, kind, Some(from), to, Some(header.clone()));
         Ok(Change { keeping, ..end })
     }
@@ -168,7 +176,7 @@ impl Core {
     fn insert_after(
         &mut self,
         ClaimKey { tube: number, id, .. }: ClaimKey,
-        header: &Header,
+        (header, past): (&Header, Option<&Past>),
         finish: &FinishRequest,
         mut headers: Vec<Header>,
         look_ups: Vec<Option<KeyLookUp>>,
@@ -177,8 +185,8 @@ impl Core {
         let next = finish.next().and_then(|next| Some((next, headers.pop()?)));
         let arrival = match next {
             Some((next, header)) => {
-                let arrival = self.insert_task(next.tube, id, &next.request, header)?;
-                Some(Step::New(Change { kind: EventKind::Advance, ..arrival }))
+                let (task, kind) = ((next.tube, id), EventKind::Advance);
+                Some(Step::New(self.insert_task_as(task, kind, &next.request, header, past)?))
             }
             None => None,
         };

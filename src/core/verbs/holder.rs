@@ -5,6 +5,7 @@
 use tubewell_drivers::{Body, NEVER};
 
 use crate::core::claims::End;
+use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, Wait};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
@@ -70,15 +71,22 @@ impl Core {
             return Err(tube.unsupported("touch"));
         }
         let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get_mut(&id) else { return Err(Error::NotTaken { id }) };
-        claim.header.expires_at = claim.header.expires_at.saturating_add(more);
-        claim.header.ttr = claim.header.ttr.saturating_add(more);
-        let (header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
-        self.set_deadline(id, deadline);
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let (mut header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
+        header.expires_at = header.expires_at.saturating_add(more);
+        header.ttr = header.ttr.saturating_add(more);
+        let entry = Entry::new(EventKind::Touch, State::Taken);
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
         self.edit(number, |ledger| {
             ledger.rewrite(id, &found, &header);
+            ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.header = header;
+        }
+        self.set_deadline(id, deadline);
         let change =
             self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, None);
         Ok(self.apply_change(number, change))
@@ -99,8 +107,12 @@ impl Core {
         header.size = body.len() as u64;
         header.body_checksum = body.checksum();
         let renewed = self.now.running.saturating_add(header.ttr).max(claim.deadline);
+        let entry = Entry::new(EventKind::Checkpoint, State::Taken);
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
         self.edit(number, |ledger| {
             ledger.replace_body(id, &found, &header, body);
+            ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
         self.note_freed(number, &found.record.header);

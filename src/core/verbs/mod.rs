@@ -9,6 +9,7 @@ mod holder;
 mod keys;
 mod labels;
 mod list_where;
+mod log;
 mod movement;
 mod outcome;
 mod peek;

@@ -8,6 +8,7 @@ use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Position, Shelf};
 
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
+use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -277,13 +278,17 @@ impl Core {
     /// Moves the rows of a task. Returns its arrival.
     fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
         let Move { id, found, contents, header, shelf, .. } = task;
-        let (id, shelf) = (*id, *shelf);
-        self.need_format_of_header(header);
+        let (id, shelf, mut header) = (*id, *shelf, header.clone());
+        self.need_format_of_header(&header);
+        let entry = Entry::new(EventKind::Move, State::on_shelf(shelf));
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(to, id, before, &mut header, Some(entry));
         let parents = self.parents_of(number, id, found)?;
         self.move_children(number, id, to)?;
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         let row = self.edit(to, |ledger| {
-            let row = ledger.insert_with(id, shelf, header, contents)?;
+            let row = ledger.insert_with(id, shelf, &header, contents)?;
+            ledger.write_entries(id, &header, &entries);
             ledger.add_edges(id, &parents);
             Ok(row)
         })?;
@@ -292,7 +297,7 @@ impl Core {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let state = State::on_shelf(shelf);
-        let arrival = self.change(to, id, EventKind::Move, None, state, Some(header.clone()));
+        let arrival = self.change(to, id, EventKind::Move, None, state, Some(header));
         Ok(Change { row: Some(row), ..arrival })
     }
 

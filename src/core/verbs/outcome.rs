@@ -7,6 +7,7 @@ use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::IS_DONE;
+use crate::core::history::Entry;
 use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verbs::keys::key_of;
@@ -30,7 +31,7 @@ impl Core {
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         let (keeping, freed) = self.end_parent(number, id, |core| {
-            core.store_end(number, id, Shelf::Ready, &header, result)
+            core.store_end((number, id), EventKind::Ack, Shelf::Ready, &header, result)
         })?;
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
@@ -58,7 +59,7 @@ impl Core {
         check_not_done(id, &found)?;
         let header = found.record.header.clone();
         let (keeping, freed) = self.end_parent(number, id, |core| {
-            core.store_end(number, id, found.shelf, &header, result)
+            core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
         })?;
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Resolve, State::Done);
@@ -192,11 +193,12 @@ impl Core {
         Ok(())
     }
 
-    /// Removes a task that is done, or keeps it if its tube does. `header` has its takes.
+    /// Removes a task that is done, or keeps it if its tube does. `kind` is how it has ended; `header`
+    /// has its takes.
     pub(super) fn store_end(
         &mut self,
-        number: u32,
-        id: u64,
+        (number, id): (u32, u64),
+        kind: EventKind,
         shelf: Shelf,
         header: &Header,
         result: Option<&[u8]>,
@@ -204,7 +206,7 @@ impl Core {
         if self.rules(number)?.policies.keep_done.is_some()
             && let Some(kept) = self.rules(number)?.done(header, result.is_some())
         {
-            return self.keep_done(number, id, &kept, result);
+            return self.keep_done((number, id), kind, kept, result);
         }
         self.edit(number, |ledger| ledger.remove(id, shelf, header))?;
         self.note_freed(number, header);
@@ -215,18 +217,21 @@ impl Core {
     #[cold]
     fn keep_done(
         &mut self,
-        number: u32,
-        id: u64,
-        kept: &Header,
+        (number, id): (u32, u64),
+        kind: EventKind,
+        mut kept: Header,
         result: Option<&[u8]>,
     ) -> Result<Keeping> {
         let found = self.find(number, id)?;
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
-        self.need_format_of_header(kept);
+        self.need_format_of_header(&kept);
+        let (before, entry) = (Some(&found.record.header), Entry::new(kind, State::Done));
+        let entries = self.add_to_history(number, id, before, &mut kept, Some(entry));
         self.edit(number, |ledger| {
-            ledger.move_to_shelf(id, &found, Shelf::Done, kept)?;
+            ledger.move_to_shelf(id, &found, Shelf::Done, &kept)?;
+            ledger.write_entries(id, &kept, &entries);
             if let Some(result) = result {
                 let existed = Note::Result.is_in(&found.record.header);
                 ledger.set_note(id, existed, Note::Result, result);

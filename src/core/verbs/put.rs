@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -345,7 +346,21 @@ impl Core {
         number: u32,
         id: u64,
         request: &PutRequest,
+        header: Header,
+    ) -> Result<Change> {
+        self.insert_task_as((number, id), EventKind::Put, request, header, None)
+    }
+
+    /// As `insert_task`, with a change of this kind. `past`: the history that the task had in another
+    /// tube.
+    #[inline]
+    pub(super) fn insert_task_as(
+        &mut self,
+        (number, id): (u32, u64),
+        kind: EventKind,
+        request: &PutRequest,
         mut header: Header,
+        past: Option<&Past>,
     ) -> Result<Change> {
         let parents = self.block(number, id, request, &mut header)?;
         self.need_format_of_header(&header);
@@ -360,16 +375,23 @@ impl Core {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let notes = self.restored_notes(request);
+        let state = State::on_shelf(shelf);
+        let entry = Entry::new(kind, state);
+        let entries = match (past, request.entries()) {
+            (Some(past), _) => self.continue_history(number, id, past, &mut header, entry),
+            (None, []) => self.add_to_history(number, id, None, &mut header, Some(entry)),
+            (None, restored) => self.restore_entries(number, id, &mut header, restored),
+        };
         let row = self.edit(number, |ledger| {
             let row = ledger.insert(id, shelf, &header, &request.body)?;
+            ledger.write_entries(id, &header, &entries);
             for (note, bytes) in &notes {
                 ledger.set_note(id, false, *note, bytes);
             }
             ledger.add_edges(id, &parents);
             Ok(row)
         })?;
-        let state = State::on_shelf(shelf);
-        let change = self.change(number, id, EventKind::Put, None, state, Some(header));
+        let change = self.change(number, id, kind, None, state, Some(header));
         let keeping = if request.is_done() { Keeping::Kept } else { Keeping::Unchanged };
         Ok(Change { row: Some(row), keeping, ..change })
     }

@@ -1,9 +1,10 @@
 //! Replacement: a task begins anew under its id, with what a put says, in the tube of the put.
 
-use tubewell_drivers::{Header, Note, Shelf, Value};
+use tubewell_drivers::{Header, NewEntries, Note, Shelf, Value};
 
 use super::keys::Keyed;
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -127,6 +128,12 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
+        let entry = Entry::new(EventKind::Put, State::on_shelf(shelf));
+        let current = Header { takes: header.takes, ..old.clone() };
+        let entries = match self.past_of(*before, *id, &current, number)? {
+            Some(past) => self.continue_history(number, *id, &past, &mut header, entry),
+            None => NewEntries::new(),
+        };
         let moves = *before != number;
         if moves {
             self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
@@ -136,6 +143,7 @@ impl Core {
                 ledger.remove(*id, found.shelf, old)?;
             }
             let row = ledger.insert(*id, shelf, &header, &request.body)?;
+            ledger.write_entries(*id, &header, &entries);
             if let Some(failure) = &failure {
                 ledger.set_note(*id, false, Note::Failure, failure);
             }

@@ -274,6 +274,7 @@ impl Core {
             session,
             epoch: self.epoch,
             taken_at: self.now.running,
+            taken_on: self.now.timeline,
             deadline,
             latest,
             reclaim_delay: policies.map_or(0, |policies| policies.reclaim_delay),

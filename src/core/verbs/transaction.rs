@@ -12,6 +12,7 @@ use tubewell_drivers::{Header, Shelf};
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::{End, Fate};
+use crate::core::history::Entry;
 use crate::core::state::{
     AckedTask, ClaimKey, Core, FILE, FORMAT_WITH_GATES, InDoubt, MEMORY, PutRequest,
 };
@@ -317,7 +318,8 @@ impl Core {
         let claim = self.claims.get(&id).ok_or(Error::NotTaken { id })?;
         let (header, owner) = (claim.header.clone(), self.label_of(claim));
         if let TransactionEnd::Ack { result } = end {
-            let keeping = self.store_end(number, id, Shelf::Ready, &header, result.as_deref())?;
+            let (task, kind) = ((number, id), EventKind::Ack);
+            let keeping = self.store_end(task, kind, Shelf::Ready, &header, result.as_deref())?;
             return Ok(Edited::Ack { key, header, keeping, result });
         }
         let rules = self.rules(number)?;
@@ -326,10 +328,11 @@ impl Core {
             None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
         };
         if fate.is_plain() {
-            self.write_header(id, number, &fate.header)?;
+            let entry = Entry::new(kind, State::Ready);
+            self.write_header(id, number, &mut fate.header, Some(entry))?;
         } else {
             let found = self.find(number, id)?;
-            self.carry_out_fate(number, id, &found, &mut fate, owner)?;
+            self.carry_out_fate((number, id), &found, kind, &mut fate, owner)?;
         }
         Ok(Edited::End { key, kind, fate })
     }

@@ -8,6 +8,7 @@ use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::check_not_done;
 use crate::commit::Change;
+use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -199,7 +200,7 @@ impl Core {
         id: u64,
         found: &Found,
         shelf: Shelf,
-        header: Header,
+        mut header: Header,
         body: Option<&Body>,
     ) -> Result<Decided<Receipt>> {
         let old = &found.record.header;
@@ -208,22 +209,28 @@ impl Core {
             return Ok(self.unchanged(number, id, shelf));
         }
         self.need_format_of_header(&header);
-        self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;
+        let entry = Entry::new(EventKind::Update, self.state_of(id, shelf));
+        let entries = self.add_to_history(number, id, Some(old), &mut header, Some(entry));
+        self.edit(number, |ledger| {
+            ledger.update(id, found, shelf, &header, body)?;
+            ledger.write_entries(id, &header, &entries);
+            Ok(())
+        })?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         if body.is_some() {
             self.note_freed(number, old);
         }
-        let change = self.updated(number, id, found, shelf, header);
+        let change = self.updated((number, id), EventKind::Update, found, shelf, header);
         Ok(self.apply_change(number, change))
     }
 
     /// Updates what memory has of a task whose header was changed. Returns the change.
-    fn updated(
+    pub(super) fn updated(
         &mut self,
-        number: u32,
-        id: u64,
+        (number, id): (u32, u64),
+        kind: EventKind,
         found: &Found,
         shelf: Shelf,
         header: Header,
@@ -237,13 +244,13 @@ impl Core {
             }
             claim.header = header;
             let taken = State::Taken;
-            return self.change(number, id, EventKind::Update, Some(taken), taken, None);
+            return self.change(number, id, kind, Some(taken), taken, None);
         }
         if let Some(tube) = tube {
             tube.window.remove(old);
         }
         let (from, to) = (State::on_shelf(found.shelf), State::on_shelf(shelf));
-        self.change(number, id, EventKind::Update, Some(from), to, Some(header))
+        self.change(number, id, kind, Some(from), to, Some(header))
     }
 }
 

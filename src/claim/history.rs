@@ -1,0 +1,35 @@
+//! Entries of the holder of a task in its history.
+
+use crate::core::{Call, HolderVerb};
+use crate::{Claim, Receipt, Result};
+
+impl Claim {
+    /// Adds an entry with this text, of at most 1024 bytes, to the
+    /// [history](crate::Tube::history) of the task. The claim goes on.
+    ///
+    /// Once this returns, the entry survives what a put survives. The call blocks for a flush, and in a
+    /// written tube for a write. [`log_deferred`](Claim::log_deferred) does not block.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. [`Invalid`](crate::Error::Invalid):
+    /// the text is too long, or the tube keeps no [history](crate::TubeOptions::history). Nothing
+    /// changed. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the entry may be there.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
+    /// let id = films.put("cut")?.id;
+    /// let claim = films.try_take()?.unwrap();
+    /// claim.log("scene 3 has no sound")?;
+    /// drop(claim); // released
+    /// let texts = films.history(id)?.into_iter().filter_map(|entry| entry.text);
+    /// assert_eq!(texts.collect::<Vec<_>>(), ["scene 3 has no sound"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn log(&self, text: &str) -> Result<Receipt> {
+        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), HolderVerb::Log(text)))
+    }
+}

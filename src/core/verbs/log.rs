@@ -1,0 +1,65 @@
+//! The history of a task for callers: read it, and add entries of a program.
+
+use crate::core::history::Entry;
+use crate::core::state::{ClaimKey, Core, Decided};
+use crate::history::check_text;
+use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
+
+impl Core {
+    /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
+    pub(in crate::core) fn history(
+        &mut self,
+        number: u32,
+        id: u64,
+    ) -> Result<Decided<Vec<HistoryEntry>>> {
+        let found = self.find(number, id)?;
+        let entries = self.entries_of(number, id, &found.record.header)?;
+        Ok(self.once_visible(number, id, entries))
+    }
+
+    /// Adds an entry of the holder of a task to its history.
+    pub(in crate::core) fn log_held(
+        &mut self,
+        key: ClaimKey,
+        text: &str,
+    ) -> Result<Decided<Receipt>> {
+        self.check_log(key.tube, text)?;
+        self.check_claim(key)?;
+        self.log_entry(key.tube, key.id, text)
+    }
+
+    /// Adds an entry of any caller to the history of a task, in any state.
+    pub(in crate::core) fn log_entry(
+        &mut self,
+        number: u32,
+        id: u64,
+        text: &str,
+    ) -> Result<Decided<Receipt>> {
+        self.check_log(number, text)?;
+        let found = self.find_current(number, id)?;
+        let (before, claim) = (&found.record.header, self.claims.get(&id));
+        let mut header = claim.map_or(before, |claim| &claim.header).clone();
+        let (kind, state) = (EventKind::Log, self.state_of(id, found.shelf));
+        let entry = Entry { text: Some(text), ..Entry::new(kind, state) };
+        let entries = self.add_to_history(number, id, Some(before), &mut header, Some(entry));
+        self.edit(number, |ledger| {
+            ledger.rewrite(id, &found, &header);
+            ledger.write_entries(id, &header, &entries);
+            Ok(())
+        })?;
+        let change = self.updated((number, id), kind, &found, found.shelf, header);
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Refuses a text that is too long, and a tube without a history.
+    fn check_log(&self, number: u32, text: &str) -> Result<()> {
+        check_text(text)?;
+        if self.history_limit(number) > 0 {
+            return Ok(());
+        }
+        let name = self.tubes.get(&number).map_or("", |tube| &tube.definition.name);
+        Err(Error::invalid(format!(
+            "tube {name:?} keeps no history; create it with history, or alter it"
+        )))
+    }
+}

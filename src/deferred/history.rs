@@ -1,0 +1,30 @@
+//! Deferred entries in histories.
+
+use super::{Deferred, Ticket};
+use crate::core::{Call, HolderVerb, Verb};
+use crate::{Claim, Receipt, Result, WhenFull};
+
+impl Deferred {
+    /// As [`Tube::log`](crate::Tube::log), except that a refusal is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::log`](crate::Tube::log) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn log(&self, id: u64, text: &str) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::Log { id, text })
+    }
+}
+
+impl Claim {
+    /// As [`log`](Claim::log), without waiting for the flush.
+    ///
+    /// # Errors
+    /// Those of [`log`](Claim::log); [`Overloaded`](crate::Error::Overloaded) with
+    /// [`WhenFull::Refuse`]. Nothing changed.
+    pub fn log_deferred(&self, text: &str, when_full: WhenFull) -> Result<Ticket<Receipt>> {
+        let log = Call::Claim(self.claim_key(), HolderVerb::Log(text));
+        let decided = self.handle.defer(self.grant.buffer, when_full, log)?;
+        Ok(Ticket::new(self.handle.clone(), decided))
+    }
+}

@@ -1,0 +1,73 @@
+//! The history of a task.
+
+use super::Tube;
+use crate::core::Verb;
+use crate::{HistoryEntry, Receipt, Result};
+
+impl Tube {
+    /// Returns the history of a task, in order: the first entry, and the newest of the others, as many
+    /// as the tube [keeps](crate::TubeOptions::history). Empty in a tube that keeps none.
+    ///
+    /// Each stored change of the task has an entry; see [`HistoryEntry`]. A take that has not ended has
+    /// none until a change of the task is stored. The history also has the entries of other tubes from
+    /// which the task has come.
+    ///
+    /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
+    /// so that it returns nothing that a crash could undo. Otherwise it does not block.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`Corrupt`](crate::Error::Corrupt) if the task or its history is damaged.
+    ///
+    /// # Example: why a task was buried
+    /// ```
+    /// use tubewell::{EventKind, FIFO, Failure, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let options = TubeOptions::new().history(20).max_attempts(2);
+    /// let mails = store.create_tube("mails", FIFO, options)?;
+    /// let id = mails.put("to: ann")?.id;
+    /// for code in [421, 550] {
+    ///     let mail = mails.try_take()?.unwrap();
+    ///     mail.fail(Failure::new("smtp", format!("answer {code}")))?;
+    /// }
+    /// let history = mails.history(id)?;
+    /// let failures = history.iter().filter(|entry| entry.what == EventKind::Fail);
+    /// let texts: Vec<_> = failures.filter_map(|entry| entry.text.as_deref()).collect();
+    /// assert_eq!(texts, ["smtp: answer 421", "smtp: answer 550"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "audit_log")]
+    pub fn history(&self, id: u64) -> Result<Vec<HistoryEntry>> {
+        self.call_once_visible(Verb::History(id))
+    }
+
+    /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
+    /// state and whichever session has taken it. The holder of a task uses
+    /// [`Claim::log`](crate::Claim::log).
+    ///
+    /// Once this returns, the entry survives a killed process and a power cut. The call blocks for a
+    /// flush, and no take gets a ready task before that.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history. Nothing
+    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there
+    /// when the storage works again, or perhaps not if the process ends before that.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().history(10))?;
+    /// let id = mails.put("to: ann")?.id;
+    /// mails.log(id, "ann asked for it by telephone")?;
+    /// let last = mails.history(id)?.pop().unwrap();
+    /// assert_eq!(last.text.as_deref(), Some("ann asked for it by telephone"));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn log(&self, id: u64, text: &str) -> Result<Receipt> {
+        self.call_once_visible(Verb::Log { id, text })
+    }
+}
