@@ -1,6 +1,7 @@
 //! The options of a tube, and of its operations.
 
 mod limits;
+mod metrics;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,6 +130,7 @@ pub struct TubeOptions {
     pub(crate) shared_limits: bool,
     pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
+    pub(crate) metrics: u32,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -155,6 +157,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("shared_limits", &self.shared_limits)
             .field("sub_queue_rate", &self.sub_queue_rate)
             .field("rate", &self.rate)
+            .field("metrics", &self.metrics)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)

@@ -329,6 +329,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             shared_limits: false,
             sub_queue_rate: None,
             rate: None,
+            metrics: 0,
             paused: false,
             resumes_in: None,
             waiting: 0,

@@ -173,6 +173,9 @@ pub struct TubeInfo {
     /// How many takes there may be in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rate: Option<Rate>,
+    /// How many days its [numbers](crate::Tube::days) are kept; 0 for none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub metrics: u32,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

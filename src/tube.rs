@@ -7,6 +7,7 @@ mod gates;
 mod holder;
 mod keyed;
 mod limits;
+mod metrics;
 mod movement;
 mod options;
 mod outcomes;

@@ -9,6 +9,7 @@ mod edits;
 mod gates;
 mod keyed;
 mod limits;
+mod metrics;
 mod movement;
 mod outcomes;
 mod parents;

@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod counts;
+mod days;
 mod driver;
 mod edges;
 mod failure_groups;
@@ -27,6 +28,7 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod verify_days;
 mod verify_edges;
 mod verify_groups;
 mod verify_index;
@@ -35,6 +37,7 @@ mod verify_notes;
 mod verify_rows;
 
 pub use counts::Counts;
+pub use days::{DayCounts, SPREAD_BINS, Spread};
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };

@@ -22,8 +22,20 @@ const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
 const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
+const SINCE: u32 = 1 << 13;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 11) - 1;
+const FIELDS: u32 = MAX_ATTEMPTS
+    | FORGIVEN
+    | GROUP
+    | ENDED
+    | UNTIL
+    | NOTES
+    | KEY
+    | OPEN_PARENTS
+    | ON_PARENT
+    | NOT_BEFORE
+    | TTL_FROM
+    | SINCE;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -61,6 +73,9 @@ pub struct More {
     /// The time at which the moment is expected: the ttl counts from there. Present only while the
     /// task waits for its moment, or is blocked or buried, and has a ttl.
     pub ttl_from: Option<u64>,
+    /// The time since which the task has been ready, in a tube with metrics. `None` if that is the
+    /// time at which it was put.
+    pub since: Option<u64>,
 }
 
 /// A kind of note.
@@ -138,6 +153,7 @@ impl More {
             | bit(ON_PARENT, self.on_parent != 0)
             | bit(NOT_BEFORE, self.not_before.is_some())
             | bit(TTL_FROM, self.ttl_from.is_some())
+            | bit(SINCE, self.since.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -157,6 +173,7 @@ impl More {
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
             not_before: reader.field(NOT_BEFORE)?,
             ttl_from: reader.field(TTL_FROM)?,
+            since: reader.field(SINCE)?,
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
@@ -201,6 +218,9 @@ impl Encode for More {
             moment.encode(encoder)?;
         }
         if let Some(time) = self.ttl_from {
+            time.encode(encoder)?;
+        }
+        if let Some(time) = self.since {
             time.encode(encoder)?;
         }
         Ok(())

@@ -65,6 +65,7 @@ pub fn verify_rows<R: Reads>(
     verifier.each(Table::Index, RowVerifier::index)?;
     verifier.end_of_group()?;
     verifier.each(Table::Notes, RowVerifier::note)?;
+    verifier.each(Table::Days, RowVerifier::day)?;
     verifier.counts();
     Ok(verifier.found)
 }

@@ -146,6 +146,7 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { on_parent: More::BURY_ON_PARENT, ..More::default() }, "fb000102"),
         (More { not_before: Some(7), ..More::default() }, "fb000207"),
         (More { ttl_from: Some(300), ..More::default() }, "fb0004fb2c01"),
+        (More { since: Some(7), ..More::default() }, "fb002007"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -231,6 +232,7 @@ fn largest_header_decodes() {
         on_parent: More::BURY_ON_PARENT,
         not_before: Some(u64::MAX),
         ttl_from: Some(u64::MAX),
+        since: Some(u64::MAX),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -290,14 +292,14 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 fn mores() -> impl Strategy<Value = More> {
     let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
-    let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 2]>());
+    let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 3]>());
     (numbers, texts(), texts(), waits).prop_map(
-        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from]))| {
+        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from, since]))| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
             let more =
                 More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
-            More { open_parents, on_parent, not_before, ttl_from, ..more }
+            More { open_parents, on_parent, not_before, ttl_from, since, ..more }
         },
     )
 }

@@ -151,6 +151,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         on_parent: (number >> 8) % (More::BURY_ON_PARENT + 1),
         not_before: (number & 4 != 0).then_some(u64::from(number) << 20),
         ttl_from: (number & 8 != 0).then_some(u64::from(number)),
+        since: (number & 16 != 0).then_some(u64::from(number)),
     })
 }
 

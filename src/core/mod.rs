@@ -9,6 +9,7 @@ mod answer;
 mod call;
 mod catalog;
 mod claims;
+mod days;
 mod gates;
 mod limits;
 mod parents;
@@ -27,6 +28,7 @@ pub(crate) use catalog::{
     read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, decode_failure};
+pub(crate) use days::FailedStep;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided, Definition,

@@ -33,6 +33,7 @@ impl Core {
         self.check_limits(&mut findings)?;
         self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
+        self.check_days(&mut findings);
         Ok(findings)
     }
 

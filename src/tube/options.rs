@@ -43,6 +43,7 @@ impl TubeInfo {
             shared_limits: self.shared_limits,
             sub_queue_rate: self.sub_queue_rate,
             rate: self.rate,
+            metrics: self.metrics,
             durability: self.durability,
             ..TubeOptions::default()
         }

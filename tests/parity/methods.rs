@@ -136,7 +136,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
         ("Tube", "info", NEVER_BLOCKS),
         ("Tube", "pause pause_for pause_until unpause alter", "Deferred::"),
-        ("Tube", "paused_sub_queues", NEVER_BLOCKS),
+        ("Tube", "paused_sub_queues day days", NEVER_BLOCKS),
         ("Tube", "pause_sub_queue unpause_sub_queue", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "wait_done wait_drained put_and_wait outcome", "_async"),

@@ -11,7 +11,7 @@ use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::FoundRow;
 use crate::commit::Visibility;
-use crate::core::state::{ClaimState, Core, FILE, ParentEnd, Wait};
+use crate::core::state::{ClaimState, Core, Counted, FILE, ParentEnd, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
@@ -117,6 +117,9 @@ impl Core {
             }
             Ok(())
         })?;
+        if failure.is_some() {
+            self.count(number, Counted::Failure);
+        }
         if has_children {
             self.tell_later(number, id, ParentEnd::Buried);
         }
@@ -203,6 +206,9 @@ impl Core {
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
+            if end.is_loss() {
+                self.count(number, Counted::Lost);
+            }
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
                 let (kind, visibility) = (end.kind(), self.sweep_visibility(number));

@@ -152,7 +152,7 @@ impl Core {
     fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
         let rows = &mut self.buffers[self.buffer_of(number)];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
-        let (to, header) = self.without_parents(found, 1);
+        let (to, header) = self.without_parents(number, found, 1)?;
         self.write_without_parents(number, id, found, to, &header, &[edge])?;
         if to == found.shelf {
             return Ok(None);

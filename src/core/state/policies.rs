@@ -10,10 +10,15 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES};
+use super::format::{
+    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES,
+};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
+
+/// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
+const METRICS_MAX: u32 = 1000;
 
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
 /// earlier releases can read a store without policies. Times are microseconds.
@@ -38,6 +43,8 @@ pub(crate) struct Policies {
     /// How many tasks of a sub-queue may be taken in a time.
     pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
+    /// How many days its numbers are kept.
+    pub(crate) metrics: Option<u32>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -46,6 +53,7 @@ pub(crate) struct Policies {
 /// A policy as the catalog stores it. The order is part of the format; a new one needs a format
 /// number of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[repr(u8)]
 enum Policy {
     MaxRuntime(u64),
     MaxAttempts(u32),
@@ -68,6 +76,7 @@ enum Policy {
     SharedLimits,
     /// Takes in a time.
     SubQueueRate(u32, u64),
+    Metrics(u32) = 14,
 }
 
 impl Policies {
@@ -91,6 +100,12 @@ impl Policies {
             ));
         }
         options.rate.into_iter().chain(options.sub_queue_rate).try_for_each(|rate| rate.check())?;
+        if options.metrics > METRICS_MAX {
+            return Err(Error::invalid(format!(
+                "a tube keeps its metrics for at most {METRICS_MAX} days, not {}",
+                options.metrics
+            )));
+        }
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -104,6 +119,7 @@ impl Policies {
             shared_limits: options.shared_limits,
             sub_queue_rate: options.sub_queue_rate.map(whole_period),
             rate: options.rate.map(whole_period),
+            metrics: Some(options.metrics).filter(|days| *days > 0),
             paused: None,
         })
     }
@@ -149,6 +165,9 @@ impl Policies {
 
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
+        if self.metrics.is_some() {
+            return FORMAT;
+        }
         if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT_WITH_GATES;
         }
@@ -186,6 +205,7 @@ impl Policies {
                     of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
                 ),
                 ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
+                ("metrics", of.metrics.map_or("none".into(), |days| format!("{days} days"))),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -222,6 +242,7 @@ impl Policies {
         let rate = self.sub_queue_rate;
         stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
         stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
+        stored.extend(self.metrics.map(Policy::Metrics));
         stored
     }
 
@@ -251,6 +272,7 @@ impl Policies {
                 Policy::Rate(count, period) => {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
+                Policy::Metrics(days) => policies.metrics = Some(days),
             }
         }
         policies
@@ -341,6 +363,7 @@ mod tests {
             (options().shared_limits(true), "option shared_limits: true, not false"),
             (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
             (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
+            (options().metrics(30), "metrics: 30 days, not none"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -371,13 +394,24 @@ mod tests {
             (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT_WITH_GATES),
             (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT_WITH_GATES),
             (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
+            (options().metrics(30), FORMAT),
+            (options().metrics(0), FIRST_FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT_WITH_GATES, None));
+            let paused_format = format.max(FORMAT_WITH_GATES);
+            assert_eq!((paused.format(), paused.difference(&policies)), (paused_format, None));
         }
+    }
+
+    #[test]
+    fn metrics_have_their_number_in_the_row() {
+        let policies = Policies { metrics: Some(30), ..Policies::default() };
+        assert_eq!(encode_row(&policies)[9..], [1, 14, 30]);
+        let unknown = encode_row(&vec![(13_u8, 30_u8)]);
+        assert_eq!(decode_row::<Policies>(&unknown), None);
     }
 }

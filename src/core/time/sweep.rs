@@ -203,6 +203,10 @@ impl Core {
         if self.clocks().gate(Shelf::Delayed, &mut header) == Shelf::Delayed {
             return self.wait_for_moment(number, id, found, &header);
         }
+        let rules = self.rules(number)?;
+        // A task with a moment has been ready since now: its delay was over before.
+        let since = Some(found.record.header.ready_at).filter(|time| *time > 0);
+        rules.note_ready(Shelf::Ready, &mut header, since.unwrap_or(rules.now).min(rules.now));
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let change = self.change(
             number,

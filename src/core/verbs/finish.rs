@@ -56,6 +56,7 @@ impl Core {
             Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?, freed))
         })?;
         self.free_others(number, id, &children);
+        self.count_ack(number, id);
         self.remove_claim(id);
         for (step, into) in steps.iter().zip(finish.targets()) {
             if let Step::New(task) = step {
