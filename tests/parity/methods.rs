@@ -160,7 +160,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Session", "id tube end take_any_async create_tube_async resume_claim", NEVER_BLOCKS),
         ("Session", "take_any create_tube", "_async"),
         ("Store", "tube tubes register_driver session resume_session statistics", NEVER_BLOCKS),
-        ("Store", "resume_claim", NEVER_BLOCKS),
+        ("Store", "resume_claim today", NEVER_BLOCKS),
         ("Store", "subscribe counters clock_report options next_id session_named", NEVER_BLOCKS),
         ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
         ("Store", "capacity_async close_async by_key_async", NEVER_BLOCKS),
