@@ -35,7 +35,7 @@ pub struct Day {
     /// How long tasks were ready until they were taken, on the timeline of the store.
     pub wait: Summary,
     /// How long tasks were taken until their holders finished them, on running time, which stands
-    /// still while the machine is suspended.
+    /// still while the machine is suspended. For a parked claim, since a session resumed it.
     pub run: Summary,
 }
 
@@ -131,6 +131,9 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn percentile(&self, p: f64) -> Duration {
+        if p >= 1.0 {
+            return self.max;
+        }
         // Also for a share that is no number.
         let rank = p.clamp(0.0, 1.0).max(0.0) * as_float(self.count);
         let mut below = 0.0;
@@ -140,7 +143,7 @@ impl Summary {
                 let to = bin.to.map_or(self.max, |to| to.min(self.max));
                 let width = to.saturating_sub(bin.from);
                 let share = ((rank - below) / count).clamp(0.0, 1.0);
-                return bin.from.min(self.max).saturating_add(width.mul_f64(share));
+                return bin.from.saturating_add(width.mul_f64(share)).min(self.max);
             }
             below += count;
         }
@@ -243,7 +246,7 @@ mod tests {
         let close = summary([1 << 52, (1 << 52) + 2]);
         assert!((close.std.as_secs_f64() * 1e6 - 2.0_f64.sqrt()).abs() < 1e-3);
         assert_eq!((summary([7]).std, summary([]).mean), (Duration::ZERO, Duration::ZERO));
-        let extreme = summary([u64::MAX, u64::MAX, 0]);
+        let extreme = summary([u64::MAX, 0]);
         assert!(extreme.std > Duration::ZERO && extreme.mean > Duration::ZERO);
     }
 }

@@ -60,6 +60,9 @@ struct TubeLine<'a> {
     sub_queue_rate: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shared_limits: bool,
+    /// How many days are kept; their numbers are not exported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<u32>,
     /// What is left of the pauses of its sub-queues; null for one without an end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
@@ -287,6 +290,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         sub_queue_limit: tube.info.sub_queue_limit,
         sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
         shared_limits: tube.info.shared_limits,
+        metrics: Some(tube.info.metrics).filter(|days| *days > 0),
         paused_sub_queues: tube
             .paused_sub_queues
             .iter()

@@ -107,19 +107,17 @@ impl<R: Rows> Ledger<'_, R> {
             let Some((key, _)) = self.rows.scan(Table::Index, &next, &end, 1)?.pop() else {
                 return Ok((found, None));
             };
-            left -= 1;
             let Ok((_, group, ended, _)) = keys::split_group(&key) else {
                 // `verify` reports it.
-                next = keys::after(&key);
+                (next, left) = (keys::after(&key), left - 1);
                 continue;
             };
             let prefix = keys::group_prefix(self.space, group);
-            if ended < from {
-                next = keys::ranked(&prefix, from, 0);
-                continue;
-            }
-            if ended >= to {
-                next = keys::end_of(&prefix);
+            if !(from..to).contains(&ended) {
+                let is_early = ended < from && from < to;
+                next =
+                    if is_early { keys::ranked(&prefix, from, 0) } else { keys::end_of(&prefix) };
+                left -= 1;
                 continue;
             }
             let last = keys::ranked(&prefix, to, 0);

@@ -128,6 +128,9 @@ pub struct Options {
     pub rate: Option<Rate>,
     #[command(flatten)]
     pub sub_queues: SubQueueOptions,
+    /// How many days its numbers are kept, which `tubewell days` shows. Default: 0, none
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub metrics: Option<u32>,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
     /// application sets another
@@ -191,6 +194,9 @@ impl Options {
         }
         if let Some(rate) = self.rate {
             options = options.rate(rate);
+        }
+        if let Some(days) = self.metrics {
+            options = options.metrics(days);
         }
         self.sub_queues.over(options)
     }

@@ -219,6 +219,7 @@ fn policies_of(tube: &TubeInfo) -> Vec<String> {
         tube.sub_queue_limit.map(|limit| format!("sub-queue limit {limit}")),
         tube.sub_queue_rate.map(|rate| format!("sub-queue rate {rate}")),
         tube.shared_limits.then(|| "shared limits".to_owned()),
+        Some(tube.metrics).filter(|days| *days > 0).map(|days| format!("metrics {days} days")),
     ];
     policies.into_iter().flatten().collect()
 }

@@ -53,7 +53,6 @@ pub(crate) struct Policies {
 /// A policy as the catalog stores it. The order is part of the format; a new one needs a format
 /// number of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-#[repr(u8)]
 enum Policy {
     MaxRuntime(u64),
     MaxAttempts(u32),
@@ -76,8 +75,14 @@ enum Policy {
     SharedLimits,
     /// Takes in a time.
     SubQueueRate(u32, u64),
-    Metrics(u32) = 14,
+    /// The number is taken: a row with it is refused.
+    Reserved(Unknown),
+    Metrics(u32),
 }
+
+/// A policy that this release does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+enum Unknown {}
 
 impl Policies {
     pub(crate) fn new(options: &TubeOptions) -> Result<Policies> {
@@ -272,6 +277,7 @@ impl Policies {
                 Policy::Rate(count, period) => {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
+                Policy::Reserved(unknown) => match unknown {},
                 Policy::Metrics(days) => policies.metrics = Some(days),
             }
         }
