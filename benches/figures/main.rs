@@ -26,6 +26,7 @@ mod idle;
 mod jobs;
 mod latency;
 mod medium;
+mod metrics;
 mod process;
 mod rates;
 mod report;
@@ -61,6 +62,7 @@ const SUBJECTS: &[Subject] = &[
     #[cfg(feature = "redb")]
     ("transact", transact::measure),
     ("gates", gates::measure),
+    ("metrics", metrics::measure),
     ("idle", idle::measure),
 ];
 
