@@ -1,6 +1,7 @@
 //! The options of a tube, and of its operations.
 
 mod limits;
+mod metrics;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,6 +131,7 @@ pub struct TubeOptions {
     pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
     pub(crate) history: u32,
+    pub(crate) metrics: u32,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -157,6 +159,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("sub_queue_rate", &self.sub_queue_rate)
             .field("rate", &self.rate)
             .field("history", &self.history)
+            .field("metrics", &self.metrics)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)

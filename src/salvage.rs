@@ -344,6 +344,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             sub_queue_rate: None,
             rate: None,
             history: 0,
+            metrics: 0,
             paused: false,
             resumes_in: None,
             waiting: 0,

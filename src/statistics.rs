@@ -180,6 +180,9 @@ pub struct TubeInfo {
     /// How many entries the [history](crate::Tube::history) of a task has at most; 0 for none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub history: u32,
+    /// How many days its [numbers](crate::Tube::days) are kept; 0 for none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub metrics: u32,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "serde")]
 mod by_text;
+mod dates;
 mod durations;
 mod escaped;
 mod policies;

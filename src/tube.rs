@@ -9,6 +9,7 @@ mod holder;
 mod keyed;
 mod labels;
 mod limits;
+mod metrics;
 mod movement;
 mod options;
 mod outcomes;

@@ -11,6 +11,7 @@ mod history;
 mod keyed;
 mod labels;
 mod limits;
+mod metrics;
 mod movement;
 mod outcomes;
 mod parents;

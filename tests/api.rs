@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
-    Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Deferred, Draft, Durability,
-    Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put, Receipt, Salvaged,
-    SalvagedTube, Session, SessionId, State, Statistics, Storage, Store, StoreOptions,
-    Subscription, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits, Tube, TubeInfo,
-    TubeOptions, TypedClaim, TypedTube, UTUBE, WhenFull,
+    Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
+    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put,
+    Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage, Store,
+    StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits,
+    Tube, TubeInfo, TubeOptions, TypedClaim, TypedTube, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -53,8 +53,11 @@ fn public_types_have_the_common_traits() {
     is_handle::<Counters>();
     is_handle::<ClockReport>();
 
+    is_value::<Bin>();
     is_value::<CallCounts>();
     is_value::<Cursor>();
+    is_value::<Date>();
+    is_value::<Day>();
     is_value::<Durability>();
     is_value::<Event>();
     is_value::<EventKind>();
@@ -64,6 +67,7 @@ fn public_types_have_the_common_traits() {
     is_value::<SessionId>();
     is_value::<State>();
     is_value::<Statistics>();
+    is_value::<Summary>();
     is_value::<Task>();
     is_value::<TaskCounts>();
     is_value::<TaskInfo>();
@@ -71,6 +75,8 @@ fn public_types_have_the_common_traits() {
     is_value::<TubeInfo>();
     is_value::<WhenFull>();
 
+    is_copy::<Bin>();
+    is_copy::<Date>();
     is_copy::<Durability>();
     is_copy::<EventKind>();
     is_copy::<Receipt>();

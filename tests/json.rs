@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, Event, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
-    Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, SessionId, State,
-    Statistics, Store, TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
+    Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Keep,
+    LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, SessionId,
+    State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -98,7 +98,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
             r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"#,
-            r#""paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
+            r#""metrics":0,"paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
     assert_json::<Statistics>(
@@ -131,6 +131,33 @@ fn limits_and_pauses_of_sub_queues_are_json_objects() {
 }
 
 #[test]
+fn numbers_of_a_day_are_json_objects() {
+    let (store, clock) = store();
+    let tube = store.create_tube("jobs", LIMFIFOTTL, TubeOptions::new().metrics(2)).unwrap();
+    tube.put("a").unwrap();
+    clock.advance(Duration::from_micros(5));
+    tube.try_take().unwrap().unwrap().ack().unwrap();
+    let time = |micros: u32| format!(r#"{{"secs":0,"nanos":{}}}"#, micros * 1000);
+    let (none, five) = (time(0), time(5));
+    let bin = |from, to| format!(r#"{{"from":{},"to":{},"count":1}}"#, time(from), time(to));
+    let summary = |time: &str, bin: String| {
+        format!(r#"{{"count":1,"mean":{time},"std":{none},"max":{time},"bins":[{bin}]}}"#)
+    };
+    let (wait, run) = (summary(&five, bin(5, 6)), summary(&none, bin(0, 1)));
+    let date = store.today();
+    assert_json::<Day>(
+        &tube.day(date).unwrap(),
+        &format!(
+            concat!(
+                r#"{{"date":"{}","puts":1,"takes":1,"acks":1,"failed":0,"failures":0,"#,
+                r#""lost":0,"retried":0,"wait":{},"run":{}}}"#
+            ),
+            date, wait, run
+        ),
+    );
+}
+
+#[test]
 fn policies_of_tubes_are_json_texts() {
     let (store, _clock) = store();
     let second = Duration::from_secs(1);
@@ -138,7 +165,7 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.backoff(Backoff::exponential(second).cap(second * 3600));
     let options = options.reclaim_delay(second).keep_done(Keep::new().count(9));
     let options = options.keep_buried(Keep::new().age(second));
-    let options = options.max_taken(8).rate(Rate::per(5, second));
+    let options = options.max_taken(8).rate(Rate::per(5, second)).metrics(30);
     let options = options.sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(1, second / 2));
     store.create_tube("jobs", UTUBETTL, options).unwrap().pause_for(second).unwrap();
@@ -148,7 +175,7 @@ fn policies_of_tubes_are_json_texts() {
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
         r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
-        r#""rate":"5/1s","paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""rate":"5/1s","metrics":30,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -173,6 +200,7 @@ fn texts_without_later_fields_are_read() {
         r#""shared_limits":false,"#,
         r#""sub_queue_rate":null,"#,
         r#""rate":null,"#,
+        r#""metrics":0,"#,
         r#""paused":false,"#,
         r#""resumes_in":null,"#,
     ] {

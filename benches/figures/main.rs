@@ -27,6 +27,7 @@ mod idle;
 mod jobs;
 mod latency;
 mod medium;
+mod metrics;
 mod process;
 mod rates;
 mod report;
@@ -63,6 +64,7 @@ const SUBJECTS: &[Subject] = &[
     ("transact", transact::measure),
     ("gates", gates::measure),
     ("filters", filters::measure),
+    ("metrics", metrics::measure),
     ("idle", idle::measure),
 ];
 

@@ -2,6 +2,7 @@
 
 mod claims;
 mod create;
+mod days;
 mod edits;
 mod history;
 mod keys;
@@ -26,6 +27,7 @@ use crate::help_text as help;
 use crate::{duration, moment, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
+pub use days::{Days, Plot};
 pub use edits::{Delete, Update};
 pub use history::Log;
 pub use keys::{Find, Requeue};
@@ -211,6 +213,9 @@ pub enum Command {
     /// Count the tasks of each tube by state
     #[command(after_help = help::STATS)]
     Stats(Stats),
+    /// Show how many tasks a tube had on each day, and how long they took
+    #[command(after_help = help::DAYS)]
+    Days(Days),
     /// Check every record of the store
     #[command(after_help = help::VERIFY)]
     Verify,

@@ -63,6 +63,9 @@ struct TubeLine<'a> {
     shared_limits: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<u32>,
+    /// How many days are kept; their numbers are not exported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<u32>,
     /// What is left of the pauses of its sub-queues; null for one without an end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
@@ -296,6 +299,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
         shared_limits: tube.info.shared_limits,
         history: Some(tube.info.history).filter(|entries| *entries > 0),
+        metrics: Some(tube.info.metrics).filter(|days| *days > 0),
         paused_sub_queues: tube
             .paused_sub_queues
             .iter()

@@ -60,6 +60,9 @@ and with --sub-queue-rate 1/1s one a second. With --shared-limits the tasks of
 all such tubes count together, up to the limit that `tubewell set-limit` gives
 to the name of the sub-queue.
 
+Metrics: with --metrics 30 the tube counts what happens on each day, and keeps
+the last 30 days. `tubewell days` shows them.
+
 With --or-alter a tube that exists gets these options, and the default of each
 option that is left out. `tubewell alter` changes single options.
 
@@ -71,7 +74,8 @@ Examples:
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
   tubewell create thumbnails --durability 'write(50ms)'
   tubewell create pages --max-taken 8 --rate 10/1s --or-alter
-  tubewell create hosts --driver utube --sub-queue-rate 1/1s";
+  tubewell create hosts --driver utube --sub-queue-rate 1/1s
+  tubewell create orders --metrics 90";
 
 pub const SET_LIMIT: &str = "\
 Counts the taken tasks of the sub-queues with this name, in all tubes with
@@ -96,7 +100,31 @@ limit that is lowered takes no task away from its worker.
 
 Examples:
   tubewell alter mail --max-taken 2
-  tubewell alter mail --ttr 30s --max-attempts 5";
+  tubewell alter mail --ttr 30s --max-attempts 5
+  tubewell alter mail --metrics 30";
+
+pub const DAYS: &str = "\
+For tubes with --metrics. Days are those of UTC. Days on which nothing happened
+are left out.
+
+  PUTS      tasks that came into the tube
+  TAKES     tasks that workers took
+  ACKS      tasks that workers finished
+  FAILURES  failed attempts, and tasks that were buried with a failure
+  FAILED    tasks that failed for good on that day, and are still buried
+  LOST      claims that ended without their workers
+  RETRIED   takes of tasks that had been attempted before
+  WAIT      from ready to taken: the median, and the 99th percentile
+  RUN       from taken to finished, as above
+
+With --plot each line of the plot has the times from its own up to twice that.
+An export does not contain these numbers; a backup does.
+
+Examples:
+  tubewell days mail
+  tubewell days mail --last 7
+  tubewell days mail --plot run
+  tubewell days mail --json | jq '[.date, .acks, .run.p99]'";
 
 pub const PAUSE: &str = "\
 Tasks can be put, and those that were taken can be finished. Delays and times

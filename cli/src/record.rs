@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tubewell::{LastFailure, Statistics, TaskCounts, TaskInfo, TubeInfo};
+use tubewell::{Day, LastFailure, Statistics, Summary, TaskCounts, TaskInfo, TubeInfo};
 
 use crate::moment;
 
@@ -145,6 +145,7 @@ pub struct TubeRecord<'a> {
     pub sub_queue_rate: Option<String>,
     pub shared_limits: bool,
     pub history: u32,
+    pub metrics: u32,
     pub paused: bool,
     pub resumes_in: Option<f64>,
     pub total: u64,
@@ -176,6 +177,7 @@ impl<'a> TubeRecord<'a> {
             sub_queue_rate: info.sub_queue_rate.map(|rate| rate.to_string()),
             shared_limits: info.shared_limits,
             history: info.history,
+            metrics: info.metrics,
             paused: info.paused,
             resumes_in: seconds(info.resumes_in),
             total: tasks.total,
@@ -211,6 +213,82 @@ impl<'a> CountsRecord<'a> {
             buried: tasks.buried,
             total: tasks.total,
             kept: tasks.kept,
+        }
+    }
+}
+
+/// The numbers of a tube on a day.
+#[derive(Debug, Serialize)]
+pub struct DayRecord<'a> {
+    pub tube: &'a str,
+    pub date: String,
+    pub puts: u64,
+    pub takes: u64,
+    pub acks: u64,
+    pub failures: u64,
+    pub failed: u64,
+    pub lost: u64,
+    pub retried: u64,
+    pub wait: SummaryRecord,
+    pub run: SummaryRecord,
+}
+
+/// How durations are distributed, in seconds.
+#[derive(Debug, Serialize)]
+pub struct SummaryRecord {
+    pub count: u64,
+    pub mean: f64,
+    pub std: f64,
+    pub max: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub bins: Vec<BinRecord>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct BinRecord {
+    pub from: f64,
+    /// Null for the last bin, which has no end.
+    pub to: Option<f64>,
+    pub count: u64,
+}
+
+impl<'a> DayRecord<'a> {
+    pub fn new(tube: &'a str, day: &Day) -> DayRecord<'a> {
+        DayRecord {
+            tube,
+            date: day.date.to_string(),
+            puts: day.puts,
+            takes: day.takes,
+            acks: day.acks,
+            failures: day.failures,
+            failed: day.failed,
+            lost: day.lost,
+            retried: day.retried,
+            wait: SummaryRecord::new(&day.wait),
+            run: SummaryRecord::new(&day.run),
+        }
+    }
+}
+
+impl SummaryRecord {
+    fn new(summary: &Summary) -> SummaryRecord {
+        let percentile = |p| summary.percentile(p).as_secs_f64();
+        let bins = summary.bins().iter().map(|bin| BinRecord {
+            from: bin.from.as_secs_f64(),
+            to: bin.to.map(|to| to.as_secs_f64()),
+            count: bin.count,
+        });
+        SummaryRecord {
+            count: summary.count,
+            mean: summary.mean.as_secs_f64(),
+            std: summary.std.as_secs_f64(),
+            max: summary.max.as_secs_f64(),
+            p50: percentile(0.5),
+            p90: percentile(0.9),
+            p99: percentile(0.99),
+            bins: bins.collect(),
         }
     }
 }

@@ -86,6 +86,52 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(found)
     }
 
+    /// Returns when tasks with a failure were buried that are still buried: those times that are in
+    /// `from..to`, in the order of the groups, from the key `next` on (empty at first). Reads up to
+    /// `limit` rows, and returns the key with which the following call goes on, too; `None` after the
+    /// last one.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn failed_between(
+        &mut self,
+        (from, to): (u64, u64),
+        next: &[u8],
+        limit: usize,
+    ) -> Result<(Vec<u64>, Option<Vec<u8>>), R::Error> {
+        let all = keys::index_prefix(keys::GROUP, self.space);
+        let end = keys::end_of(&all);
+        let (mut found, mut left) = (Vec::new(), limit);
+        let mut next = next.max(&all[..]).to_vec();
+        while left > 0 {
+            let Some((key, _)) = self.rows.scan(Table::Index, &next, &end, 1)?.pop() else {
+                return Ok((found, None));
+            };
+            let Ok((_, group, ended, _)) = keys::split_group(&key) else {
+                // `verify` reports it.
+                (next, left) = (keys::after(&key), left - 1);
+                continue;
+            };
+            let prefix = keys::group_prefix(self.space, group);
+            if !(from..to).contains(&ended) {
+                let is_early = ended < from && from < to;
+                next =
+                    if is_early { keys::ranked(&prefix, from, 0) } else { keys::end_of(&prefix) };
+                left -= 1;
+                continue;
+            }
+            let last = keys::ranked(&prefix, to, 0);
+            let rows = self.rows.scan(Table::Index, &key, &last, left)?;
+            found.extend(rows.iter().filter_map(|(key, _)| Some(keys::order_and_id(key).ok()?.0)));
+            next = match rows.last() {
+                Some((last, _)) if rows.len() == left => keys::after(last),
+                _ => keys::end_of(&prefix),
+            };
+            left -= rows.len();
+        }
+        Ok((found, Some(next)))
+    }
+
     /// Reads what a change of a task needs to know about its group before and after the change.
     /// `None` if the task stays in its group, or in none.
     #[inline]

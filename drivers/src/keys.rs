@@ -18,11 +18,13 @@
 //! | index | `n`, tag | the number of the rows of the tag |
 //! | notes | space, id, kind | a note |
 //! | notes | space, id, `h`, number | an entry of the history |
+//! | days | space, day | the numbers of a tube |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
 mod by_key;
+mod days;
 mod edges;
 mod groups;
 mod moments;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 
 use crate::record_error::RecordError;
 pub use by_key::{KEY, keyed, of_key, split_keyed, split_of_key};
+pub use days::{day, split_day};
 pub use edges::{
     CHILD, PARENT, child_edge, children_prefix, edge_space, freed, parent_edge, parents_prefix,
     split_edge,
@@ -164,8 +167,8 @@ pub fn space_and_shelf(key: &[u8]) -> Result<(u32, Shelf), RecordError> {
     Ok((space_of(key).ok_or_else(bad)?, shelf))
 }
 
-/// Returns the space of a key of `tasks`, `bodies`, `places`, `heads`, `claims` or `notes`, or
-/// `None` if it is too short.
+/// Returns the space of a key of `tasks`, `bodies`, `places`, `heads`, `claims`, `notes` or `days`,
+/// or `None` if it is too short.
 #[must_use]
 pub fn space_of(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.get(..4)?.try_into().ok()?))

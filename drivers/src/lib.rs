@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod counts;
+mod days;
 mod driver;
 mod edges;
 mod failure_groups;
@@ -30,6 +31,7 @@ mod stored_entries;
 mod sub_queue_heads;
 mod tables;
 mod tags;
+mod verify_days;
 mod verify_edges;
 mod verify_groups;
 mod verify_history;
@@ -40,6 +42,7 @@ mod verify_rows;
 mod verify_tags;
 
 pub use counts::Counts;
+pub use days::{DayCounts, SPREAD_BINS, Spread};
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };

@@ -28,8 +28,22 @@ const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
 const TAGS: u32 = 1 << 11;
 const HISTORY: u32 = 1 << 12;
+const SINCE: u32 = 1 << 13;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = TAGS | ((TTL_FROM << 1) - 1) | HISTORY;
+const FIELDS: u32 = MAX_ATTEMPTS
+    | FORGIVEN
+    | GROUP
+    | ENDED
+    | UNTIL
+    | NOTES
+    | KEY
+    | OPEN_PARENTS
+    | ON_PARENT
+    | NOT_BEFORE
+    | TTL_FROM
+    | TAGS
+    | HISTORY
+    | SINCE;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -73,6 +87,9 @@ pub struct More {
     pub tags: Arc<[Arc<str>]>,
     /// Which entries of the history of the task are stored; `None` for a task without a history.
     pub history: Option<StoredEntries>,
+    /// The time since which the task has been ready, in a tube with metrics. `None` if that is the
+    /// time at which it was put.
+    pub since: Option<u64>,
 }
 
 /// A kind of note.
@@ -152,6 +169,7 @@ impl More {
             | bit(TTL_FROM, self.ttl_from.is_some())
             | bit(TAGS, !self.tags.is_empty())
             | bit(HISTORY, self.history.is_some())
+            | bit(SINCE, self.since.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -173,6 +191,7 @@ impl More {
             ttl_from: reader.field(TTL_FROM)?,
             tags: reader.field(TAGS)?.unwrap_or_default(),
             history: reader.field(HISTORY)?,
+            since: reader.field(SINCE)?,
         };
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
@@ -230,6 +249,9 @@ impl Encode for More {
         }
         if let Some(history) = self.history {
             history.encode(encoder)?;
+        }
+        if let Some(time) = self.since {
+            time.encode(encoder)?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     Ok(left > 0)
 }
 
-type Ranges = [(Table, Vec<u8>); 8];
+type Ranges = [(Table, Vec<u8>); 9];
 
 /// The tables whose keys contain the space at the beginning, with the prefix of its keys.
 fn ranges_of(space: u32) -> Ranges {
@@ -44,6 +44,7 @@ fn ranges_of(space: u32) -> Ranges {
         by_space(Table::Heads),
         by_space(Table::Claims),
         by_space(Table::Notes),
+        by_space(Table::Days),
         (Table::Index, keys::index_prefix(keys::GROUP, space)),
         (Table::Index, keys::index_prefix(keys::GROUP_COUNT, space)),
     ]

@@ -104,6 +104,13 @@ impl Header {
         self.more.as_ref()?.ttl_from
     }
 
+    /// Returns the time since which the task has been ready, or since which it exists if it was ready
+    /// from the beginning or its tube has no metrics.
+    #[must_use]
+    pub fn ready_since(&self) -> u64 {
+        self.more.as_ref().and_then(|more| more.since).unwrap_or(self.created)
+    }
+
     /// Returns the order of the task in the keys of `shelf`: the driver's order key, but on
     /// [`Done`](Shelf::Done) the time at which it was done, and on [`Buried`](Shelf::Buried) the time
     /// at which it was buried, if its tube does not keep all buried tasks. So the oldest one is the

@@ -29,11 +29,13 @@ pub enum Table {
     Index,
     /// The notes of tasks: the last failure, and the result.
     Notes,
+    /// The numbers of tubes with metrics, by day.
+    Days,
 }
 
 impl Table {
     /// All tables, in the order of their indexes, which are part of the format.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Tasks,
         Table::Bodies,
         Table::Places,
@@ -43,6 +45,7 @@ impl Table {
         Table::Claims,
         Table::Index,
         Table::Notes,
+        Table::Days,
     ];
 
     /// Returns the name of the table in the file. Names are part of the format.
@@ -58,6 +61,7 @@ impl Table {
             Table::Claims => "claims",
             Table::Index => "index",
             Table::Notes => "notes",
+            Table::Days => "days",
         }
     }
 

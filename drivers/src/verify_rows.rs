@@ -67,6 +67,7 @@ pub fn verify_rows<R: Reads>(
     verifier.end_of_group()?;
     verifier.end_of_tag()?;
     verifier.each(Table::Notes, RowVerifier::note)?;
+    verifier.each(Table::Days, RowVerifier::day)?;
     verifier.counts();
     Ok(verifier.found)
 }

@@ -147,6 +147,7 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { not_before: Some(7), ..More::default() }, "fb000207"),
         (More { ttl_from: Some(300), ..More::default() }, "fb0004fb2c01"),
         (More { tags: tags(&["b", "ä"]), ..More::default() }, "fb000802016202c3a4"),
+        (More { since: Some(7), ..More::default() }, "fb002007"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -249,6 +250,7 @@ fn largest_header_decodes() {
         not_before: Some(u64::MAX),
         ttl_from: Some(u64::MAX),
         tags: (0..TAGS_MAX).map(|n| format!("{n:0>TAG_MAX$}").into()).collect(),
+        since: Some(u64::MAX),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -308,19 +310,19 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 fn mores() -> impl Strategy<Value = More> {
     let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
-    let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 2]>());
+    let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 3]>());
     let tags = vec(".{1,9}", 0..4).prop_map(|mut tags| {
         tags.sort();
         tags.dedup();
         tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
     });
     (numbers, texts(), texts(), waits, tags).prop_map(
-        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from]), tags)| {
+        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from, since]), tags)| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
             let more =
                 More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
-            More { open_parents, on_parent, not_before, ttl_from, tags, ..more }
+            More { open_parents, on_parent, not_before, ttl_from, tags, since, ..more }
         },
     )
 }

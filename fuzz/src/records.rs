@@ -152,6 +152,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         not_before: (number & 4 != 0).then_some(u64::from(number) << 20),
         ttl_from: (number & 8 != 0).then_some(u64::from(number)),
         tags: (0..number >> 4 & 3).map(|tag| format!("{tag}").into()).collect(),
+        since: (number & 16 != 0).then_some(u64::from(number)),
     })
 }
 

@@ -26,6 +26,14 @@ pub(crate) struct Change {
     pub(crate) is_intermediate: bool,
 }
 
+impl Change {
+    /// Whether the task comes into the tube, or begins anew there.
+    pub(crate) fn is_put(&self) -> bool {
+        let comes = self.from.is_none() || self.kind == EventKind::Put;
+        comes && !self.is_intermediate && self.to != State::Done
+    }
+}
+
 /// What a change does to the kept tasks of its tube, those that are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keeping {

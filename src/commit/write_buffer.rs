@@ -53,6 +53,10 @@ pub(crate) struct WriteBuffer {
     pub(crate) flush_by: Option<u64>,
     /// The tubes whose counts the next commit writes.
     pub(crate) dirty_counts: BTreeSet<u32>,
+    /// The tubes whose numbers of the day are not written. They need no commit.
+    pub(crate) dirty_days: BTreeSet<u32>,
+    /// When a commit writes these, on running time.
+    pub(crate) days_due: u64,
     /// The dues on the timeline.
     pub(crate) dues: DueCursor,
     /// The tasks that wait for a moment of the wall clock.
@@ -97,6 +101,8 @@ impl WriteBuffer {
             has_waiters: false,
             flush_by: None,
             dirty_counts: BTreeSet::new(),
+            dirty_days: BTreeSet::new(),
+            days_due: 0,
             dues: DueCursor::default(),
             moments: DueCursor { earliest: NEVER, next: Vec::new() },
         }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tubewell_drivers::DayCounts;
+
 use super::catalog::TubeHead;
 use super::claims::Chosen;
+use super::days::FailedStep;
 use super::state::Decided;
 use super::verbs::{FindStep, Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
@@ -55,6 +58,9 @@ pub(crate) enum Answer {
     TubeInfo(Box<TubeInfo>),
     Limits(Vec<Limit>),
     PausedSubQueues(Vec<PausedSubQueue>),
+    /// By the days since 1970.
+    Days(Vec<(u32, DayCounts)>),
+    FailedOn(FailedStep),
 }
 
 /// What a caller expects of an answer.
@@ -144,4 +150,6 @@ from_answer! {
     Answer::TubeInfo(info) => *info, TubeInfo;
     Answer::Limits(limits) => limits, Vec<Limit>;
     Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
+    Answer::Days(days) => days, Vec<(u32, DayCounts)>;
+    Answer::FailedOn(step) => step, FailedStep;
 }

@@ -249,6 +249,17 @@ pub(crate) enum Verb<'a> {
         time: u64,
     },
     PausedSubQueues,
+    /// The numbers of these days, counted from 1970.
+    Days {
+        from: u32,
+        to: u32,
+    },
+    /// A step of a search for the days on which the buried tasks have failed.
+    FailedOn {
+        from: u32,
+        to: u32,
+        next: &'a [u8],
+    },
     Alter(&'a TubeOptions),
     Info,
     Statistics,
@@ -497,6 +508,10 @@ impl Core {
                 finished(self.pause_sub_queue(number, name, time)?)
             }
             Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
+            Verb::Days { from, to } => now(self.days(number, (from, to))?, Answer::Days),
+            Verb::FailedOn { from, to, next } => {
+                now(self.failed_on(number, (from, to), next)?, Answer::FailedOn)
+            }
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),

@@ -9,6 +9,7 @@ mod answer;
 mod call;
 mod catalog;
 mod claims;
+mod days;
 mod gates;
 mod history;
 mod limits;
@@ -29,6 +30,7 @@ pub(crate) use catalog::{
     read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
+pub(crate) use days::FailedStep;
 pub(crate) use history::decode_entry;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use state::{

@@ -34,6 +34,7 @@ impl Core {
         self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
         self.check_origins(&mut findings);
+        self.check_days(&mut findings);
         Ok(findings)
     }
 

@@ -11,7 +11,7 @@ use crate::events::{Filter, Subscription};
 use crate::micros::duration;
 use crate::statistics::Statistics;
 use crate::storage::Engine;
-use crate::{Error, Result};
+use crate::{Date, Error, Result};
 
 /// The reads, writes and flushes of the storage since the store was opened, the open included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -193,6 +193,23 @@ impl Store {
             })
         });
         read.unwrap_or(Counters { commits, opened_at, rows, journal_waits, ..Counters::default() })
+    }
+
+    /// The day of UTC that the [metrics](crate::TubeOptions::metrics) of tubes count now: that of the
+    /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::UNIX_EPOCH;
+    /// use tubewell::{Date, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// assert_eq!(store.today(), Date::of(UNIX_EPOCH + store.clock_report().timeline));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn today(&self) -> Date {
+        Date::of_micros(self.inner().run(|core| core.now.timeline))
     }
 
     /// The store's timeline and the wall clock, and whether the wall clock was trusted when the

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use crate::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, OnKey, Rate,
+    Backoff, ClaimToken, Counting, Cursor, Date, Durability, Error, EventKind, Keep, OnKey, Rate,
     SessionId, State,
 };
 
@@ -54,4 +54,5 @@ by_text! {
     OnKey: "an answer to a key in use, as reject, keep or replace",
     Keep: "a retention, as all, count=1000 or age=1d",
     Rate: "a rate, as 10/1s or 5000/1h",
+    Date: "a date, as 2026-11-23",
 }

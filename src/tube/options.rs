@@ -44,6 +44,7 @@ impl TubeInfo {
             sub_queue_rate: self.sub_queue_rate,
             rate: self.rate,
             history: self.history,
+            metrics: self.metrics,
             durability: self.durability,
             ..TubeOptions::default()
         }

@@ -11,6 +11,7 @@ mod flushes;
 mod gates;
 mod keys;
 mod limits;
+mod metrics;
 mod movement;
 mod not_before;
 mod outcomes;

@@ -25,6 +25,7 @@ mod gates;
 mod keys;
 mod limits;
 mod many;
+mod metrics;
 mod movement;
 mod new_body;
 mod parents;

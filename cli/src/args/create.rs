@@ -132,6 +132,9 @@ pub struct Options {
     pub history: Option<u32>,
     #[command(flatten)]
     pub sub_queues: SubQueueOptions,
+    /// How many days its numbers are kept, which `tubewell days` shows. Default: 0, none
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub metrics: Option<u32>,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
     /// application sets another
@@ -198,6 +201,9 @@ impl Options {
         }
         if let Some(entries) = self.history {
             options = options.history(entries);
+        }
+        if let Some(days) = self.metrics {
+            options = options.metrics(days);
         }
         self.sub_queues.over(options)
     }

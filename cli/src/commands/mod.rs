@@ -3,6 +3,7 @@
 mod backup;
 mod claims;
 mod completions;
+mod days;
 mod edits;
 mod gates;
 mod history;
@@ -82,6 +83,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Unpause(args) => gates::unpause(store, args, output),
         Command::SetLimit(args) => limits::set(store, args, output),
         Command::Limits => limits::list(store, output),
+        Command::Days(args) => days::run(store, args, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),

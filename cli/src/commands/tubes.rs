@@ -220,6 +220,7 @@ fn policies_of(tube: &TubeInfo) -> Vec<String> {
         tube.sub_queue_rate.map(|rate| format!("sub-queue rate {rate}")),
         tube.shared_limits.then(|| "shared limits".to_owned()),
         Some(tube.history).filter(|entries| *entries > 0).map(|n| format!("history {n}")),
+        Some(tube.metrics).filter(|days| *days > 0).map(|days| format!("metrics {days} days")),
     ];
     policies.into_iter().flatten().collect()
 }

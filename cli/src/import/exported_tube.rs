@@ -36,6 +36,7 @@ pub(super) struct TubeLine {
     #[serde(default)]
     shared_limits: bool,
     history: Option<u32>,
+    metrics: Option<u32>,
     #[serde(default)]
     paused_sub_queues: BTreeMap<String, Option<f64>>,
     #[serde(default)]
@@ -97,6 +98,7 @@ fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOp
         options = options.sub_queue_rate(exported_text("sub_queue_rate", rate)?);
     }
     options = options.shared_limits(line.shared_limits);
+    options = options.metrics(line.metrics.unwrap_or(0));
     if line.max_runtime.is_some() {
         options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
     }

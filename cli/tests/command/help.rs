@@ -25,6 +25,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("unpause", "tubewell pause mail"),
     ("set-limit", ""),
     ("limits", ""),
+    ("days", "tubewell alter mail --metrics 30; tubewell pop mail"),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),

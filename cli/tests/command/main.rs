@@ -10,6 +10,7 @@ mod copied_attempts;
 mod copied_outcomes;
 mod copied_parents;
 mod copies;
+mod days;
 mod durability;
 mod edits;
 mod errors;

@@ -4,7 +4,7 @@ use tubewell_drivers::Table;
 
 use super::rows::tube_key;
 use super::tubes::{TubeHead, define, difference_in_kind};
-use crate::core::state::{Core, Decided, Definition, EmptyUpTo, FILE, Policies};
+use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE, Policies};
 use crate::{Error, Result, TubeOptions};
 
 impl Core {
@@ -26,7 +26,7 @@ impl Core {
         number: u32,
         wanted: Definition,
     ) -> Result<Decided<TubeHead>> {
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
         if let Some(what) = difference_in_kind(existing, &wanted) {
             return Err(Error::TubeDiffers { name: existing.name.to_string(), what });
@@ -36,8 +36,17 @@ impl Core {
         if wanted == *existing {
             return Ok(self.definition_stored(number));
         }
-        tube.durability = wanted.durability().unwrap_or(self.config.durability);
+        let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
         let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
+        if wanted.policies.metrics.is_none() && metrics_differ {
+            self.remove_days(number)?;
+        }
+        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        match &mut tube.days {
+            Some(days) if wanted.policies.metrics.is_some() => days.removed_on = None,
+            days => *days = DayState::new(&wanted.policies),
+        }
+        tube.durability = wanted.durability().unwrap_or(self.config.durability);
         if tube.definition.policies.rate != wanted.policies.rate {
             tube.gates.set_rate(wanted.policies.rate);
         }

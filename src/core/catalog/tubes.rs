@@ -12,8 +12,8 @@ use super::similar::similar;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies,
-    TubeState, encode_durability,
+    Core, DayState, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY,
+    Policies, TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
@@ -142,6 +142,7 @@ impl Core {
             None => return Err(Error::Closed),
         };
         let space = self.new_space()?;
+        let days = self.take_days(number)?;
         let may_have_edges = self.may_have_edges(number);
         for id in taken {
             self.remove_claim(id);
@@ -158,6 +159,7 @@ impl Core {
         let definition = tube.definition.clone();
         self.schedule_purge(buffer, old, may_have_edges);
         self.spaces.insert(space, number);
+        self.put_days_back(number, days);
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
         self.end_watches_of(number);
@@ -294,6 +296,7 @@ impl Core {
             waiting_puts: BTreeMap::new(),
             callback: None,
             gates: Gates::new(definition.policies.rate),
+            days: DayState::new(&definition.policies),
             definition,
         }
     }

@@ -12,7 +12,7 @@ use super::fate::{End, Fate, Rules};
 use super::row::{ClaimRow, FoundRow};
 use crate::commit::Visibility;
 use crate::core::history::{Entry, LostTake};
-use crate::core::state::{ClaimState, Core, FILE, ParentEnd, Wait};
+use crate::core::state::{ClaimState, Core, Counted, FILE, ParentEnd, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
@@ -123,6 +123,9 @@ impl Core {
             ledger.write_entries(id, &fate.header, &entries);
             Ok(())
         })?;
+        if failure.is_some() {
+            self.count(number, Counted::Failure);
+        }
         if has_children {
             self.tell_later(number, id, ParentEnd::Buried);
         }
@@ -228,6 +231,9 @@ impl Core {
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate((number, id), &found, end.kind(), &mut fate, row.label)?;
+            if end.is_loss() {
+                self.count(number, Counted::Lost);
+            }
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
                 let (kind, visibility) = (end.kind(), self.sweep_visibility(number));

@@ -7,7 +7,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 use super::fate::End;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -156,6 +156,9 @@ impl Core {
         } else {
             Ok(())
         };
+        if end.is_loss() {
+            self.count(number, Counted::Lost);
+        }
         match moved {
             Ok(()) if moves => {
                 self.remove_claim(id);
@@ -266,6 +269,9 @@ impl Core {
         self.remove_as_gone(number, id, &found)?;
         self.note_freed(number, &header);
         let was_claimed = self.remove_claim(id);
+        if was_claimed {
+            self.count(number, Counted::Lost);
+        }
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((header.order, id));
         }

@@ -92,6 +92,11 @@ impl End<'_> {
         matches!(self, End::SessionEnded).then_some("session ended")
     }
 
+    /// Whether its holder has not ended it, and no other caller has.
+    pub(in crate::core) fn is_loss(self) -> bool {
+        matches!(self, End::Expired | End::SessionEnded | End::ProcessEnded)
+    }
+
     /// The group and the cause if this was the last attempt, and no failure was reported.
     fn cause(self) -> (&'static str, &'static str) {
         match self {
@@ -144,9 +149,11 @@ impl Rules<'_> {
         if delay > 0 && self.timed {
             header.expires_at = header.expires_at.saturating_add(delay);
             header.ready_at = self.now.saturating_add(delay);
+            self.note_ready(Shelf::Delayed, &mut header, self.now);
             return Fate::new(Shelf::Delayed, header, reported.cloned());
         }
         let shelf = self.clocks().gate(Shelf::Ready, &mut header);
+        self.note_ready(shelf, &mut header, self.now);
         Fate::new(shelf, header, reported.cloned())
     }
 
@@ -157,7 +164,18 @@ impl Rules<'_> {
             return (Shelf::Blocked, header);
         }
         let shelf = self.clocks().gate(Shelf::Buried, &mut header);
+        self.note_ready(shelf, &mut header, self.now);
         (shelf, header)
+    }
+
+    /// Notes since when a task has been ready, if its tube has metrics; nothing if it is not ready.
+    #[inline]
+    pub(in crate::core) fn note_ready(self, shelf: Shelf, header: &mut Header, since: u64) {
+        let is_counted = self.policies.metrics.is_some() && shelf == Shelf::Ready;
+        let since = is_counted.then_some(since);
+        if header.more.as_ref().and_then(|more| more.since) != since {
+            header.edit_more(|more| more.since = since);
+        }
     }
 
     /// The header of a claimed task whose claim another caller ends: the attempt does not count.
@@ -171,6 +189,7 @@ impl Rules<'_> {
     /// Buries a task.
     pub(in crate::core) fn bury(self, mut header: Header, failure: Option<Failure>) -> Fate {
         header.ready_at = 0;
+        self.note_ready(Shelf::Buried, &mut header, self.now);
         if failure.is_some() || self.policies.keep_buried.is_some() {
             let keep = self.policies.keep_buried;
             let age = keep.map(|keep| keep.age.map_or(NEVER, micros_ceil));
@@ -207,7 +226,7 @@ impl Rules<'_> {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
             (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
-            (more.not_before, more.ttl_from) = (None, None);
+            (more.not_before, more.ttl_from, more.since) = (None, None, None);
             if has_result {
                 more.notes |= Note::Result.bit();
             }
@@ -235,6 +254,7 @@ impl Rules<'_> {
         header.more.is_some()
             || policies.max_attempts.is_some()
             || policies.backoff != crate::Backoff::none()
+            || policies.metrics.is_some()
     }
 
     fn backoff(self, id: u64, header: &Header) -> u64 {

@@ -213,9 +213,9 @@ mod tests {
             core.tell_later(number, parent, ParentEnd::Buried);
             let (noted, acked, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
             let chores = BTreeMap::new();
-            let commit = u64::MAX;
+            let (commit, counted) = (u64::MAX, Vec::new());
             core.in_doubt =
-                Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores });
+                Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores, counted });
             assert_eq!(core.tell_children(), Ok(true));
             assert_eq!(core.chores.len(), 1);
             core.in_doubt = None;

@@ -109,7 +109,7 @@ impl Core {
             return Ok(self.unchanged(number, id, found.shelf));
         }
         let from = State::on_shelf(found.shelf);
-        let (to, mut header) = self.without_parents(&found, count_of(&removed));
+        let (to, mut header) = self.without_parents(number, &found, count_of(&removed))?;
         let kind = EventKind::Unblock;
         let entry = Some(Entry::new(kind, State::on_shelf(to)));
         self.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
@@ -180,17 +180,25 @@ impl Core {
     }
 
     /// Shelf and header of a task that waits for `count` parents less.
-    pub(super) fn without_parents(&self, found: &Found, count: u32) -> (Shelf, Header) {
+    pub(super) fn without_parents(
+        &self,
+        number: u32,
+        found: &Found,
+        count: u32,
+    ) -> Result<(Shelf, Header)> {
         let mut header = found.record.header.clone();
         header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(count));
         if found.shelf != Shelf::Blocked || header.open_parents() > 0 {
-            return (found.shelf, header);
+            return Ok((found.shelf, header));
         }
         if header.ready_at > self.now.timeline {
-            return (Shelf::Delayed, header);
+            return Ok((Shelf::Delayed, header));
         }
         header.ready_at = 0;
-        (self.clocks().gate(Shelf::Blocked, &mut header), header)
+        let shelf = self.clocks().gate(Shelf::Blocked, &mut header);
+        let rules = self.rules(number)?;
+        rules.note_ready(shelf, &mut header, rules.now);
+        Ok((shelf, header))
     }
 
     /// Writes that a task of a tube no longer waits for these parents.

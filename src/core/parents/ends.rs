@@ -153,7 +153,7 @@ impl Core {
     fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
         let rows = &mut self.buffers[self.buffer_of(number)];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
-        let (to, mut header) = self.without_parents(found, 1);
+        let (to, mut header) = self.without_parents(number, found, 1)?;
         let (kind, from) = (EventKind::Unblock, State::on_shelf(found.shelf));
         let moves = to != found.shelf;
         let entry = moves.then(|| Entry::new(kind, State::on_shelf(to)));

@@ -88,6 +88,8 @@ impl Core {
             blocked_callers: 0,
             #[cfg(feature = "redb")]
             in_doubt: None,
+            #[cfg(feature = "redb")]
+            held_counts: None,
             transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
@@ -236,7 +238,7 @@ impl Core {
     }
 
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
-    /// file, the header.
+    /// file, the header; and from time to time the numbers of the day.
     pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
@@ -245,6 +247,7 @@ impl Core {
                 self.buffers[buffer].edits.active.replace(Table::Meta, key, row);
             }
         }
+        self.write_days(buffer, closing);
         if buffer != FILE {
             return;
         }

@@ -38,7 +38,7 @@ impl Core {
     pub(crate) fn resolve_transaction(&mut self, found: u64) -> Result<Option<Checkpoint>> {
         let Some(in_doubt) = self.in_doubt.take() else { return Ok(None) };
         if found >= in_doubt.commit {
-            self.free_waiting_for_acked(&in_doubt);
+            self.transaction_holds(&in_doubt);
             return Ok(None);
         }
         match self.take_back(&in_doubt) {

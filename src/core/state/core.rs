@@ -11,6 +11,7 @@ use super::IdleState;
 use super::buffers::{FILE, MEMORY};
 use super::claims::{ClaimState, SessionState};
 use super::config::Config;
+use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::format::format_of;
@@ -117,6 +118,9 @@ pub(crate) struct Core {
     /// The transaction of the application whose commit is being written, or has failed.
     #[cfg(feature = "redb")]
     pub(in crate::core) in_doubt: Option<InDoubt>,
+    /// `Some` while a transaction is decided: what its calls count, by tube.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) held_counts: Option<Vec<(u32, Counted)>>,
     /// A transaction of the application is about to be committed, and no other commit begins.
     pub(crate) transaction_is_next: bool,
     /// A thread writes a checkpoint that is not a commit of its own.
@@ -268,6 +272,9 @@ impl Core {
     pub(in crate::core) fn make_visible(&mut self, mut change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
         let index = tube.buffer;
+        if tube.days.is_some() && change.is_put() {
+            self.count(change.tube, Counted::Put);
+        }
         self.schedule_flush(index, visibility);
         let buffer = &mut self.buffers[index];
         match (visibility, self.invisible.get_mut(&change.id)) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::days::Counted;
 use super::parents::Chore;
 
 /// A transaction whose commit is being written, or has failed.
@@ -20,6 +21,8 @@ pub(crate) struct InDoubt {
     pub(in crate::core) waited_for: BTreeSet<u64>,
     /// The chores before it.
     pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
+    /// What it counts, by tube, once its commit is in the file.
+    pub(in crate::core) counted: Vec<(u32, Counted)>,
 }
 
 /// A task that a transaction has acked.

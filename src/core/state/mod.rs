@@ -6,6 +6,7 @@ mod claims;
 mod config;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
 mod core;
+mod days;
 mod decided;
 mod durability;
 mod effects;
@@ -38,6 +39,7 @@ pub(crate) use claims::{ClaimKey, ClaimState, Grant, Holder};
 pub(crate) use config::Config;
 pub(crate) use core::Core;
 pub(super) use core::Ids;
+pub(super) use days::{Counted, DayState, begin_of, day_of};
 pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};

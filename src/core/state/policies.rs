@@ -17,6 +17,9 @@ use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
 
+/// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
+const METRICS_MAX: u32 = 1000;
+
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
 /// earlier releases can read a store without policies. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) struct Policies {
     pub(crate) rate: Option<Rate>,
     /// How many entries the history of a task has.
     pub(crate) history: u32,
+    /// How many days its numbers are kept.
+    pub(crate) metrics: Option<u32>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -73,7 +78,14 @@ enum Policy {
     /// Takes in a time.
     SubQueueRate(u32, u64),
     History(u32),
+    /// The number is taken: a row with it is refused.
+    Reserved(Unknown),
+    Metrics(u32),
 }
+
+/// A policy that this release does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+enum Unknown {}
 
 impl Policies {
     pub(crate) fn new(options: &TubeOptions) -> Result<Policies> {
@@ -102,6 +114,12 @@ impl Policies {
                 options.history
             )));
         }
+        if options.metrics > METRICS_MAX {
+            return Err(Error::invalid(format!(
+                "a tube keeps its metrics for at most {METRICS_MAX} days, not {}",
+                options.metrics
+            )));
+        }
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -116,6 +134,7 @@ impl Policies {
             sub_queue_rate: options.sub_queue_rate.map(whole_period),
             rate: options.rate.map(whole_period),
             history: options.history,
+            metrics: Some(options.metrics).filter(|days| *days > 0),
             paused: None,
         })
     }
@@ -164,6 +183,9 @@ impl Policies {
         if self.history > 0 {
             return FORMAT;
         }
+        if self.metrics.is_some() {
+            return FORMAT;
+        }
         if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT_WITH_GATES;
         }
@@ -202,6 +224,7 @@ impl Policies {
                 ),
                 ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
                 ("history", of.history.to_string()),
+                ("metrics", of.metrics.map_or("none".into(), |days| format!("{days} days"))),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -239,6 +262,7 @@ impl Policies {
         stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
         stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
         stored.extend((self.history > 0).then_some(Policy::History(self.history)));
+        stored.extend(self.metrics.map(Policy::Metrics));
         stored
     }
 
@@ -269,6 +293,8 @@ impl Policies {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
                 Policy::History(count) => policies.history = count.min(HISTORY_MAX),
+                Policy::Reserved(unknown) => match unknown {},
+                Policy::Metrics(days) => policies.metrics = Some(days),
             }
         }
         policies
@@ -360,6 +386,7 @@ mod tests {
             (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
             (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
             (options().history(9), "history: 9, not 0"),
+            (options().metrics(30), "metrics: 30 days, not none"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -392,14 +419,24 @@ mod tests {
             (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
             (options().history(1).max_taken(2), FORMAT),
             (options().history(1000), FORMAT),
+            (options().metrics(30), FORMAT),
+            (options().metrics(0), FIRST_FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            let format = format.max(FORMAT_WITH_GATES);
-            assert_eq!((paused.format(), paused.difference(&policies)), (format, None));
+            let paused_format = format.max(FORMAT_WITH_GATES);
+            assert_eq!((paused.format(), paused.difference(&policies)), (paused_format, None));
         }
+    }
+
+    #[test]
+    fn metrics_have_their_number_in_the_row() {
+        let policies = Policies { metrics: Some(30), ..Policies::default() };
+        assert_eq!(encode_row(&policies)[9..], [1, 14, 30]);
+        let unknown = encode_row(&vec![(13_u8, 30_u8)]);
+        assert_eq!(decode_row::<Policies>(&unknown), None);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
+use super::days::DayState;
 use super::gates::Gates;
 use super::holders::{Holders, Removed};
 use super::limits::SubQueueLimits;
@@ -72,6 +73,7 @@ impl Definition {
             sub_queue_rate: self.policies.sub_queue_rate,
             rate: self.policies.rate,
             history: self.policies.history,
+            metrics: self.policies.metrics.unwrap_or(0),
             paused: paused.is_some(),
             resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,
@@ -145,6 +147,8 @@ pub(crate) struct TubeState {
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
     pub(crate) gates: Gates,
+    /// The numbers of the day, in a tube with metrics.
+    pub(crate) days: Option<Box<DayState>>,
 }
 
 impl TubeState {

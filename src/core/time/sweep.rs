@@ -205,6 +205,10 @@ impl Core {
             return self.wait_for_moment(number, id, found, &header);
         }
         let entry = Entry::new(EventKind::Delay, State::Ready);
+        let rules = self.rules(number)?;
+        // A task with a moment has been ready since now: its delay was over before.
+        let since = Some(found.record.header.ready_at).filter(|time| *time > 0);
+        rules.note_ready(Shelf::Ready, &mut header, since.unwrap_or(rules.now).min(rules.now));
         self.move_with_entry(number, id, found, Shelf::Ready, &mut header, entry)?;
         let change = self.change(
             number,

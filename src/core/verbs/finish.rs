@@ -63,6 +63,7 @@ impl Core {
             Ok((end, steps, freed))
         })?;
         self.free_others(number, id, &children);
+        self.count_ack(number, id);
         self.remove_claim(id);
         for (step, into) in steps.iter().zip(finish.targets()) {
             if let Step::New(task) = step {

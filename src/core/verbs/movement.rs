@@ -238,8 +238,11 @@ impl Core {
         }
         let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
         let (order, sub) = tube.place_of(&Draft::new(header.pri, sub, body), driver)?;
-        let header = Header { order, sub, ..header };
-        if shelf == Shelf::Buried { Ok(self.rules(to)?.keep_buried(header)) } else { Ok(header) }
+        let mut header = Header { order, sub, ..header };
+        let rules = self.rules(to)?;
+        // It waits anew there.
+        rules.note_ready(shelf, &mut header, rules.now);
+        Ok(if shelf == Shelf::Buried { rules.keep_buried(header) } else { header })
     }
 
     /// Moves the rows of tasks, all or none, and makes the moves visible: the claims on the tasks end,

@@ -33,6 +33,7 @@ impl Core {
         let (keeping, freed) = self.end_parent(number, id, |core| {
             core.store_end((number, id), EventKind::Ack, Shelf::Ready, &header, result)
         })?;
+        self.count_ack(number, id);
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
         let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));

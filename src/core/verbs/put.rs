@@ -368,6 +368,11 @@ impl Core {
             Some(state) => state.shelf(),
             None => self.clocks().place(!parents.is_empty(), &mut header),
         };
+        if header.created != self.now.timeline {
+            // It was in another tube before.
+            let rules = self.rules(number)?;
+            rules.note_ready(shelf, &mut header, rules.now);
+        }
         if request.restored_as.is_some()
             && let Some(tube) = self.tubes.get_mut(&number)
         {

@@ -114,6 +114,8 @@ impl Core {
             }
         };
         let shelf = self.clocks().place(!parents.is_empty(), &mut header);
+        let rules = self.rules(number)?;
+        rules.note_ready(shelf, &mut header, rules.now);
         self.move_children(*before, *id, number)?;
         let failure = if has_failure(&keyed) {
             self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure))

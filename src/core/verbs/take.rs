@@ -11,7 +11,7 @@ use tubewell_drivers::{
 use crate::commit::Visibility;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
-use crate::core::state::{ClaimState, Core, Definition, FILE, Grant, Timer};
+use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of expired tasks that a call removes while it holds the lock.
@@ -294,6 +294,10 @@ impl Core {
         }
         let change =
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
+        if self.has_metrics(number) {
+            let wait = self.now.timeline.saturating_sub(header.ready_since());
+            self.count(number, Counted::Take { wait, is_retry: header.attempts() > 1 });
+        }
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.taken.insert((header.order, id));
             if let Some(rate) = &mut tube.gates.rate {

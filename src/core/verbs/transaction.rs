@@ -156,6 +156,7 @@ impl Core {
         let chores = self.chores.clone();
         let noted = self.watches.noted_endings(&ended);
         self.watches.ends_are_flushed = true;
+        self.held_counts = Some(Vec::new());
         let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
             let edited = calls.into_iter().map(|call| match call {
                 TransactionCall::Put { tube, id, request, .. } => {
@@ -173,6 +174,7 @@ impl Core {
                         core.apply_transaction_call(call);
                     }
                 });
+                let counted = self.held_counts.take().unwrap_or_default();
                 let buffer = &self.buffers[FILE];
                 self.in_doubt = Some(InDoubt {
                     commit: buffer.edits.next_commit(),
@@ -181,6 +183,7 @@ impl Core {
                     acked,
                     waited_for: BTreeSet::new(),
                     chores,
+                    counted,
                 });
                 Ok(())
             }
@@ -189,6 +192,7 @@ impl Core {
                 Err(error)
             }
         };
+        self.held_counts = None;
         self.watches.ends_are_flushed = false;
         decided
     }
@@ -209,7 +213,15 @@ impl Core {
     /// The commit of the transaction is in the file.
     pub(crate) fn end_transaction(&mut self) {
         if let Some(in_doubt) = self.in_doubt.take() {
-            self.free_waiting_for_acked(&in_doubt);
+            self.transaction_holds(&in_doubt);
+        }
+    }
+
+    /// A transaction is in the file, or will be.
+    pub(in crate::core) fn transaction_holds(&mut self, in_doubt: &InDoubt) {
+        self.free_waiting_for_acked(in_doubt);
+        for (number, counted) in &in_doubt.counted {
+            self.count(*number, *counted);
         }
     }
 
@@ -345,6 +357,7 @@ impl Core {
             Edited::Put(change) => self.make_put_visible(change, visibility),
             Edited::Ack { key, header, keeping, result } => {
                 let ClaimKey { tube: number, id, .. } = key;
+                self.count_ack(number, id);
                 self.remove_claim(id);
                 let (kind, from) = (EventKind::Ack, Some(State::Taken));
                 let change = self.change(number, id, kind, from, State::Done, Some(header));

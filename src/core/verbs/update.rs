@@ -88,6 +88,10 @@ impl Core {
         }
         if request.delay.is_some() || request.not_before.is_some() {
             shelf = self.rescheduled(id, shelf, &mut header, request)?;
+            if shelf != found.shelf {
+                let rules = self.rules(number)?;
+                rules.note_ready(shelf, &mut header, rules.now);
+            }
         }
         if let Some(body) = body {
             self.check_disk_space(number, body.len(), 1)?;

@@ -1,0 +1,78 @@
+//! The text of a date: that of ISO 8601.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use super::quoted;
+use crate::{Date, Error, Result};
+
+impl Display for Date {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:04}-{:02}-{:02}", self.year(), self.month(), self.day()))
+    }
+}
+
+impl FromStr for Date {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Date> {
+        let number = |part: &str, digits: usize| {
+            let is_number = part.len() == digits && part.bytes().all(|it| it.is_ascii_digit());
+            if is_number { part.parse().ok() } else { None }
+        };
+        let parse = || {
+            let (year, rest) = text.split_once('-')?;
+            let (month, day) = rest.split_once('-')?;
+            let (year, month, day) = (number(year, 4)?, number(month, 2)?, number(day, 2)?);
+            Date::new(year, month, day).ok()
+        };
+        parse().ok_or_else(|| {
+            let text = quoted(text);
+            Error::invalid(format!("{text} is not a date; write it as 2026-11-23"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{assert_invalid, assert_round_trip};
+    use super::*;
+
+    #[test]
+    fn date_is_written_as_in_iso_8601() {
+        let date = Date::new(2026, 1, 2).unwrap();
+        assert_eq!(
+            (date.to_string(), format!("{date:>12}")),
+            ("2026-01-02".into(), "  2026-01-02".into())
+        );
+        assert_invalid::<Date>(&[
+            "",
+            "2026",
+            "2026-1-2",
+            "2026-01-32",
+            "2026-02-29",
+            "26-01-02",
+            "2026-01-02 ",
+            "+026-01-02",
+            "2026/01/02",
+            "1969-12-31",
+            "10000-01-01",
+            "2026-01-02-03",
+        ]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_date_survives_the_round_trip(year in 1970..10_000_u32, month in 1..13_u32, day in 1..29_u32) {
+            assert_round_trip(Date::new(year, month, day).unwrap());
+        }
+
+        /// Parsing never panics.
+        #[test]
+        fn every_text_is_rejected_or_parsed(text in any::<String>()) {
+            let _ = text.parse::<Date>();
+        }
+    }
+}

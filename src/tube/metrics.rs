@@ -1,0 +1,94 @@
+//! The numbers of a tube, by day.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use tubewell_drivers::DayCounts;
+
+use super::Tube;
+use crate::core::{FailedStep, Verb};
+use crate::{Date, Day, Result};
+
+impl Tube {
+    /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which
+    /// nothing happened.
+    ///
+    /// The numbers are live: they include each change that is decided, also before its flush. A killed
+    /// process forgets what was counted since the numbers were last written; see
+    /// [`TubeOptions::metrics`](crate::TubeOptions::metrics). [`Store::today`](crate::Store::today) is
+    /// the day that is counted now. Does not block.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the tube has no metrics.
+    /// [`Corrupt`](crate::Error::Corrupt): the numbers of the day are damaged. Those of every call.
+    ///
+    /// # Example
+    /// See [`TubeOptions::metrics`](crate::TubeOptions::metrics).
+    pub fn day(&self, date: Date) -> Result<Day> {
+        let counts =
+            self.counts_of(date..=date)?.pop().map_or_else(DayCounts::default, |(_, it)| it);
+        let failed = self.failed_on(date..=date)?.get(&date.days()).copied().unwrap_or(0);
+        Ok(Day::new(date, &counts, failed))
+    }
+
+    /// The numbers of this tube on the days of a range, the oldest first: those days on which something
+    /// was counted and that the tube keeps. Leaves out days whose numbers are damaged;
+    /// [`verify`](crate::Store::verify) names them.
+    ///
+    /// The numbers are those of [`day`](Tube::day). Does not block. Reads a row for each of the days
+    /// that are kept, and one for each task that has failed on them and is still buried.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the tube has no metrics. Those of every call.
+    ///
+    /// # Example: the last week
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
+    /// mail.put_many(["to: ann", "to: bob"])?;
+    /// let today = store.today();
+    /// for day in mail.days(today.plus_days(-6)..=today)? {
+    ///     println!("{}: {} put, {} acked, median wait {:?}", day.date, day.puts, day.acks,
+    ///         day.wait.percentile(0.5));
+    ///     assert_eq!((day.date, day.puts), (today, 2));
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "metrics")]
+    #[doc(alias = "statistics")]
+    pub fn days(&self, range: RangeInclusive<Date>) -> Result<Vec<Day>> {
+        let counts = self.counts_of(range)?;
+        let (Some((first, _)), Some((last, _))) = (counts.first(), counts.last()) else {
+            return Ok(Vec::new());
+        };
+        let failed = self.failed_on(Date::of_day(*first)..=Date::of_day(*last))?;
+        let failed_on = |day: u32| failed.get(&day).copied().unwrap_or(0);
+        let days = counts
+            .iter()
+            .map(|(day, counts)| Day::new(Date::of_day(*day), counts, failed_on(*day)));
+        Ok(days.collect())
+    }
+
+    fn counts_of(&self, range: RangeInclusive<Date>) -> Result<Vec<(u32, DayCounts)>> {
+        let (from, to) = (range.start().days(), range.end().days());
+        self.handle.ask(self.verb(Verb::Days { from, to }))
+    }
+
+    /// How many tasks are still buried that have failed on each of these days.
+    fn failed_on(&self, range: RangeInclusive<Date>) -> Result<BTreeMap<u32, u64>> {
+        let (from, to) = (range.start().days(), range.end().days());
+        let mut failed = BTreeMap::new();
+        let mut next = Some(Vec::new());
+        while let Some(key) = next {
+            let verb = Verb::FailedOn { from, to, next: &key };
+            let step: FailedStep = self.handle.ask(self.verb(verb))?;
+            for day in step.days {
+                *failed.entry(day).or_default() += 1;
+            }
+            next = step.next;
+        }
+        Ok(failed)
+    }
+}
