@@ -9,6 +9,7 @@ mod keyed;
 mod limits;
 mod movement;
 mod parents;
+mod schedules;
 mod ticket;
 
 use std::time::Duration;

@@ -273,6 +273,8 @@ mod clock;
 mod codec;
 mod commit;
 mod core;
+#[cfg(feature = "cron")]
+mod cron;
 mod deferred;
 mod ending;
 mod error;
@@ -294,6 +296,7 @@ mod random;
 mod rate;
 mod restore;
 mod salvage;
+mod schedule;
 mod selection;
 mod session;
 mod session_id;
@@ -344,6 +347,9 @@ pub use policy::{Backoff, Counting, Keep};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
+pub use schedule::{
+    Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo, SchedulePage, SpawnedBy,
+};
 pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;

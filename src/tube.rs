@@ -12,6 +12,7 @@ mod options;
 mod outcomes;
 mod parents;
 mod put;
+mod schedules;
 mod take;
 mod watch;
 

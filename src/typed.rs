@@ -12,6 +12,7 @@ mod limits;
 mod movement;
 mod outcomes;
 mod parents;
+mod schedules;
 mod tube;
 mod watch;
 

@@ -25,6 +25,7 @@ mod notes;
 mod purge;
 mod record;
 mod record_error;
+mod recur;
 mod sub_queue_heads;
 mod tables;
 mod verify_edges;
@@ -33,6 +34,7 @@ mod verify_index;
 mod verify_keys;
 mod verify_notes;
 mod verify_rows;
+mod verify_schedules;
 
 pub use counts::Counts;
 pub use driver::{
@@ -53,5 +55,6 @@ pub use notes::check_note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
+pub use recur::{Recur, RecurRule};
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use verify_rows::{TubeTotals, verify_rows};

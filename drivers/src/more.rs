@@ -11,6 +11,8 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
+use crate::recur::Recur;
+
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
 const GROUP: u32 = 1 << 2;
@@ -22,8 +24,22 @@ const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
 const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
+const SPAWNED_BY: u32 = 1 << 14;
+const RECUR: u32 = 1 << 15;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 11) - 1;
+const FIELDS: u32 = MAX_ATTEMPTS
+    | FORGIVEN
+    | GROUP
+    | ENDED
+    | UNTIL
+    | NOTES
+    | KEY
+    | OPEN_PARENTS
+    | ON_PARENT
+    | NOT_BEFORE
+    | TTL_FROM
+    | SPAWNED_BY
+    | RECUR;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -61,6 +77,10 @@ pub struct More {
     /// The time at which the moment is expected: the ttl counts from there. Present only while the
     /// task waits for its moment, or is blocked or buried, and has a ttl.
     pub ttl_from: Option<u64>,
+    /// Of a run: the id of the schedule that has put the task, the number of the run, and its moment.
+    pub spawned_by: Option<(u64, u64, u64)>,
+    /// The schedule of a recurring task. No other task has one.
+    pub recur: Option<Arc<Recur>>,
 }
 
 /// A kind of note.
@@ -138,6 +158,8 @@ impl More {
             | bit(ON_PARENT, self.on_parent != 0)
             | bit(NOT_BEFORE, self.not_before.is_some())
             | bit(TTL_FROM, self.ttl_from.is_some())
+            | bit(SPAWNED_BY, self.spawned_by.is_some())
+            | bit(RECUR, self.recur.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -157,6 +179,8 @@ impl More {
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
             not_before: reader.field(NOT_BEFORE)?,
             ttl_from: reader.field(TTL_FROM)?,
+            spawned_by: reader.field(SPAWNED_BY)?,
+            recur: reader.field(RECUR)?,
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
@@ -202,6 +226,12 @@ impl Encode for More {
         }
         if let Some(time) = self.ttl_from {
             time.encode(encoder)?;
+        }
+        if let Some(spawned_by) = self.spawned_by {
+            spawned_by.encode(encoder)?;
+        }
+        if let Some(recur) = &self.recur {
+            recur.encode(encoder)?;
         }
         Ok(())
     }

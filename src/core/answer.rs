@@ -10,7 +10,9 @@ use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TubeTask};
-use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
+use crate::{
+    Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, SchedulePage, TubeInfo,
+};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -36,6 +38,7 @@ pub(crate) enum Answer {
     Page(Page),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
+    Schedules(SchedulePage),
     Statistics(Statistics),
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
@@ -117,6 +120,7 @@ from_answer! {
     Answer::Page(page) => page, Page;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
+    Answer::Schedules(page) => page, SchedulePage;
     Answer::Statistics(statistics) => statistics, Statistics;
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;

@@ -11,7 +11,8 @@ use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
 use super::state::{
-    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, ScheduleRequest, UpdateRequest,
+    WatchKey,
 };
 use super::waits::TakeAttempt;
 use crate::selection::Select;
@@ -177,6 +178,7 @@ pub(crate) enum Verb<'a> {
         id: u64,
         result: Option<&'a [u8]>,
     },
+    Schedules(ScheduleVerb<'a>),
     Forget(u64),
     Outcome(u64),
     Groups,
@@ -203,6 +205,26 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
+}
+
+/// A verb on the schedules of a tube.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScheduleVerb<'a> {
+    /// A schedule with this key.
+    Set {
+        key: &'a Arc<str>,
+        request: &'a ScheduleRequest,
+    },
+    /// Changes of the schedule with this key.
+    Change {
+        key: &'a str,
+        request: &'a ScheduleRequest,
+    },
+    Remove(&'a str),
+    List {
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
 }
 
 /// A verb on what a task waits for.
@@ -380,6 +402,7 @@ impl Core {
                 answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
+            Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)
@@ -425,6 +448,25 @@ impl Core {
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
+        }
+    }
+
+    fn carry_out_schedules<T: FromAnswer>(
+        &mut self,
+        number: u32,
+        verb: ScheduleVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            ScheduleVerb::Set { key, request } => {
+                answer(self.schedule(number, key, request)?, Answer::Receipt)
+            }
+            ScheduleVerb::Change { key, request } => {
+                answer(self.reschedule(number, key, request)?, Answer::Receipt)
+            }
+            ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
+            ScheduleVerb::List { after, limit } => {
+                now(self.schedules(number, after, limit)?, Answer::Schedules)
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod limits;
 mod parents;
 mod publish;
 mod recovery;
+mod schedules;
 mod state;
 mod time;
 mod verbs;
@@ -21,17 +22,19 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use answer::FromAnswer;
-pub(crate) use call::{Call, EdgeVerb, HolderVerb, TubeRef, Verb};
+pub(crate) use call::{Call, EdgeVerb, HolderVerb, ScheduleVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use parents::read_ended_parents;
+pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided, Definition,
-    FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest, PutSlot, TakeSlot,
-    UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot, check_key, check_size,
+    AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
+    Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
+    PutSlot, ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey,
+    WatchSlot, check_key, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]

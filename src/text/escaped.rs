@@ -26,6 +26,7 @@ fn letter_of(shelf: Shelf) -> char {
         Shelf::Buried => 'b',
         Shelf::Blocked => 'w',
         Shelf::Done => 'k',
+        Shelf::Recurring => 'e',
     }
 }
 

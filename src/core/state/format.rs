@@ -22,6 +22,7 @@ pub(crate) const FIRST_FORMAT: u32 = 1;
 pub(super) fn format_of(header: &Header) -> u32 {
     match header.more.as_deref() {
         None => FIRST_FORMAT,
+        Some(more) if more.recur.is_some() || more.spawned_by.is_some() => FORMAT,
         Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
         Some(_) => FORMAT_WITH_GATES,
     }

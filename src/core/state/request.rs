@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
+use tubewell_drivers::{
+    Body, Found, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
+};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
@@ -41,6 +43,16 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
+}
+
+/// Refuses an id that is too high for a task of another store.
+pub(super) fn check_restored_id(id: u64) -> Result<()> {
+    if id <= RESTORED_ID_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
+    )))
 }
 
 /// A put, after the checks and conversions that need no lock.
@@ -104,12 +116,8 @@ impl PutRequest {
             max_attempts: put.max_attempts,
             key: put.key.map(Arc::from),
             on_key: put.on_key,
-            body: Body::new(put.body),
             after: put.after,
-            id: None,
-            takes: 0,
-            restored_as: None,
-            history: None,
+            ..PutRequest::of_body(Body::new(put.body))
         })
     }
 
@@ -125,6 +133,27 @@ impl PutRequest {
         PutRequest::new(put, max_body)
     }
 
+    /// A put of this body, with the options of its tube.
+    pub(in crate::core) fn of_body(body: Body) -> PutRequest {
+        PutRequest {
+            pri: None,
+            ttl: None,
+            ttr: None,
+            delay: 0,
+            not_before: None,
+            sub: None,
+            max_attempts: None,
+            key: None,
+            on_key: OnKey::default(),
+            body,
+            after: None,
+            id: None,
+            takes: 0,
+            restored_as: None,
+            history: None,
+        }
+    }
+
     /// Whether the task has a key, so that a put may be refused because of another task.
     pub(crate) fn has_key(&self) -> bool {
         self.key.is_some()
@@ -134,6 +163,11 @@ impl PutRequest {
     /// result.
     pub(in crate::core) fn bytes(&self) -> usize {
         self.body.len() + self.history.as_ref().map_or(0, |history| history.bytes())
+    }
+
+    /// What the put does about the task that has its key. The key of a schedule is never given up.
+    pub(in crate::core) fn on_key_of(&self, found: &Found) -> OnKey {
+        if found.shelf == Shelf::Recurring { OnKey::Reject } else { self.on_key }
     }
 
     pub(in crate::core) fn is_buried(&self) -> bool {
@@ -153,11 +187,7 @@ impl PutRequest {
         result.map_or(Ok(()), |result| check_size("result", result, max_body))?;
         let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
-        if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
-            return Err(Error::invalid(format!(
-                "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
-            )));
-        }
+        id.map_or(Ok(()), check_restored_id)?;
         let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
         if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
             return Err(Error::invalid(

@@ -139,6 +139,7 @@ impl Core {
         if let (Some(_), Some(advanced)) = (finish.next(), headers.last_mut()) {
             advanced.created = header.created;
             keep_key(header, advanced)?;
+            keep_schedule(header, advanced);
         }
         Ok(headers)
     }
@@ -222,6 +223,13 @@ impl Core {
             return Err(Error::KeyInUse { key: key.to_owned(), id, state });
         }
         Ok(Decided { answer: self.memory_receipt(number, id, state), wait: None })
+    }
+}
+
+/// A run of a schedule that goes on is one still.
+fn keep_schedule(header: &Header, advanced: &mut Header) {
+    if let Some(spawned_by) = header.more.as_ref().and_then(|more| more.spawned_by) {
+        advanced.edit_more(|more| more.spawned_by = Some(spawned_by));
     }
 }
 
