@@ -300,6 +300,7 @@ mod schedule;
 mod selection;
 mod session;
 mod session_id;
+mod spawned_by;
 mod statistics;
 mod storage;
 mod store;
@@ -347,12 +348,11 @@ pub use policy::{Backoff, Counting, Keep};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
-pub use schedule::{
-    Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo, SchedulePage, SpawnedBy,
-};
+pub use schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo, SchedulePage};
 pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;
+pub use spawned_by::SpawnedBy;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};

@@ -20,7 +20,8 @@ use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Counting, Error, Keep, Limit, OnParent, PausedSubQueue, Result, StoreOptions, TubeInfo,
+    Backoff, Counting, Error, Keep, Limit, OnParent, PausedSubQueue, Result, ScheduleInfo,
+    StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -46,6 +47,15 @@ pub enum Salvaged {
         parents: Vec<u64>,
         /// What happens to the task when a parent is buried or removed.
         on_parent: OnParent,
+    },
+    /// A [schedule](crate::Tube::schedule), in its place among the tasks of its tube.
+    Schedule {
+        /// The name of its tube.
+        tube: String,
+        /// The schedule. `stopped` is left out.
+        schedule: ScheduleInfo,
+        /// The body of its runs.
+        data: Vec<u8>,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),

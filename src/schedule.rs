@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::moment::system_time;
 use crate::task::Cursor;
 use crate::{Error, Put, Result};
 
@@ -408,27 +407,6 @@ pub struct SchedulePage {
     /// How many schedules were left out, since their records are damaged.
     /// [`verify`](crate::Store::verify) reports them.
     pub damaged: u64,
-}
-
-/// The schedule that has put a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SpawnedBy {
-    /// The id of the schedule, which may have been removed since.
-    pub schedule: u64,
-    /// The number of the run, from 1.
-    pub run: u64,
-    /// The moment for which the run is; it may have been put later. As
-    /// [`ScheduleInfo::next`].
-    pub moment: SystemTime,
-}
-
-impl SpawnedBy {
-    /// As a record has it: the schedule, the run, and the moment in microseconds.
-    pub(crate) fn of((schedule, run, moment): (u64, u64, u64)) -> SpawnedBy {
-        SpawnedBy { schedule, run, moment: system_time(moment) }
-    }
 }
 
 /// The shortest interval.

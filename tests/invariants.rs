@@ -76,10 +76,24 @@ fn only_the_clock_names_the_system_time() {
     }
     // Moments that callers give and get.
     let public = ["src/tube/gates.rs", "src/deferred/gates.rs", "src/typed/gates.rs"];
-    let own = ["src/clock.rs", "src/moment.rs", "src/task.rs", "src/update.rs"];
+    let own = [
+        "src/clock.rs",
+        "src/moment.rs",
+        "src/schedule.rs",
+        "src/spawned_by.rs",
+        "src/task.rs",
+        "src/update.rs",
+    ];
     only("src", "SystemTime", &[&own[..], &public].concat());
     for word in ["Instant", "SystemTime"] {
         only("drivers/src", word, &[]);
+    }
+}
+
+#[test]
+fn only_cron_names_the_calendar() {
+    for word in ["croner", "jiff"] {
+        only("src", word, &["src/cron.rs"]);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
-use crate::{Error, Failure, LastFailure, OnKey, Put, Restore, Result, State};
+use crate::{Error, Failure, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -88,6 +88,8 @@ pub(crate) struct History {
     /// The group in which the task is buried, as a failure without a message.
     pub(in crate::core) buried_with: Option<Failure>,
     pub(in crate::core) failure: Option<LastFailure>,
+    /// The schedule of which it is a run.
+    pub(in crate::core) spawned_by: Option<SpawnedBy>,
     /// For a task that is done.
     pub(in crate::core) result: Option<Vec<u8>>,
 }
@@ -277,10 +279,17 @@ impl History {
         let failure = task.failure.as_deref().map(checked).transpose()?;
         buried_with.as_ref().map_or(Ok(()), Failure::check)?;
         let result = task.outcome.take().and_then(|outcome| outcome.result);
-        if forgiven == 0 && buried_with.is_none() && failure.is_none() && result.is_none() {
+        let spawned_by = task.spawned_by;
+        let is_run = spawned_by.is_some();
+        if forgiven == 0
+            && buried_with.is_none()
+            && failure.is_none()
+            && result.is_none()
+            && !is_run
+        {
             return Ok(None);
         }
-        Ok(Some(Box::new(History { forgiven, buried_with, failure, result })))
+        Ok(Some(Box::new(History { forgiven, buried_with, failure, spawned_by, result })))
     }
 
     fn bytes(&self) -> usize {
