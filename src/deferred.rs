@@ -10,6 +10,7 @@ mod keyed;
 mod limits;
 mod movement;
 mod parents;
+mod schedules;
 mod ticket;
 
 use std::time::Duration;

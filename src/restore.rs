@@ -1,6 +1,6 @@
 //! Tasks of another store, to be put back as they were.
 
-use crate::{HistoryEntry, LastFailure, Put};
+use crate::{HistoryEntry, LastFailure, Put, SpawnedBy};
 
 /// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
 ///
@@ -40,6 +40,7 @@ pub struct Restore {
     pub(crate) buried: bool,
     pub(crate) group: Option<String>,
     pub(crate) failure: Option<Box<LastFailure>>,
+    pub(crate) spawned_by: Option<SpawnedBy>,
     /// For a task that is done.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) history: Vec<HistoryEntry>,
@@ -62,6 +63,7 @@ impl Restore {
             buried: false,
             group: None,
             failure: None,
+            spawned_by: None,
             outcome: None,
             history: Vec::new(),
         }
@@ -117,6 +119,14 @@ impl Restore {
     #[must_use]
     pub fn failure(mut self, failure: LastFailure) -> Restore {
         self.failure = Some(Box::new(failure));
+        self
+    }
+
+    /// The schedule of which it is a run: [`TaskInfo::spawned_by`](crate::TaskInfo::spawned_by), with the
+    /// id that the schedule has in this store. Default none.
+    #[must_use]
+    pub fn spawned_by(mut self, run: SpawnedBy) -> Restore {
+        self.spawned_by = Some(run);
         self
     }
 

@@ -22,7 +22,7 @@ use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
     Backoff, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
-    StoreOptions, TubeInfo,
+    ScheduleInfo, StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -50,6 +50,15 @@ pub enum Salvaged {
         on_parent: OnParent,
         /// Its history. Entries that are damaged are left out, and reported as [`Lost`](Salvaged::Lost).
         history: Vec<HistoryEntry>,
+    },
+    /// A [schedule](crate::Tube::schedule), in its place among the tasks of its tube.
+    Schedule {
+        /// The name of its tube.
+        tube: String,
+        /// The schedule. `stopped` is left out.
+        schedule: ScheduleInfo,
+        /// The body of its runs.
+        data: Vec<u8>,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),

@@ -41,6 +41,9 @@ pub struct TaskCounts {
     /// says.
     #[cfg_attr(feature = "serde", serde(default))]
     pub kept: u64,
+    /// Schedules. They are not in the total, and take no place of a capacity.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub recurring: u64,
 }
 
 /// The number of changes of tasks since the store was opened. A call counts once for each task that
@@ -96,6 +99,12 @@ pub struct CallCounts {
     /// Kept and buried tasks forgotten, by a caller or by their retention.
     #[cfg_attr(feature = "serde", serde(default))]
     pub forget: u64,
+    /// Schedules stored or changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub schedule: u64,
+    /// Tasks that schedules have put.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub spawn: u64,
     /// Tasks that their holders passed on to another tube.
     #[cfg_attr(feature = "serde", serde(default))]
     pub advance: u64,

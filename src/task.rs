@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use tubewell_drivers::{Position, Shelf};
 
-use crate::{LastFailure, OnKey, OnParent};
+use crate::{LastFailure, OnKey, OnParent, SpawnedBy};
 
 /// The state of a task.
 ///
-/// Its text is the name of the state: `ready`, `taken`, `delayed`, `blocked`, `buried` or `done`.
+/// Its text is the name of the state: `ready`, `taken`, `delayed`, `blocked`, `buried`, `done` or
+/// `recurring`.
 ///
 /// # Example
 /// ```
@@ -35,6 +36,10 @@ pub enum State {
     /// Set aside, as in a dead letter queue, until it is kicked or deleted, or its ttl elapses.
     #[doc(alias = "dead letter")]
     Buried,
+    /// A schedule: it puts tasks, its runs, and is never taken itself. See
+    /// [`Tube::schedule`](crate::Tube::schedule).
+    #[doc(alias = "cron")]
+    Recurring,
     /// Over: acked, deleted or expired. A stored task has this state only in a tube that
     /// [keeps](crate::TubeOptions::keep_done) what is done.
     Done,
@@ -49,6 +54,7 @@ impl State {
             Shelf::Buried => State::Buried,
             Shelf::Blocked => State::Blocked,
             Shelf::Done => State::Done,
+            Shelf::Recurring => State::Recurring,
         }
     }
 
@@ -61,6 +67,7 @@ impl State {
             State::Buried => Shelf::Buried,
             State::Blocked => Shelf::Blocked,
             State::Done => Shelf::Done,
+            State::Recurring => Shelf::Recurring,
         }
     }
 
@@ -74,11 +81,12 @@ impl State {
             State::Blocked => "blocked",
             State::Buried => "buried",
             State::Done => "done",
+            State::Recurring => "recurring",
         }
     }
 
-    /// The state as one character, as in Tarantool's queue; `#` for a blocked task, which it does not
-    /// have.
+    /// The state as one character, as in Tarantool's queue; `#` for a blocked task and `*` for a
+    /// schedule, which it does not have.
     #[must_use]
     pub fn as_char(self) -> char {
         match self {
@@ -88,6 +96,7 @@ impl State {
             State::Blocked => '#',
             State::Buried => '!',
             State::Done => '-',
+            State::Recurring => '*',
         }
     }
 }
@@ -429,6 +438,9 @@ pub struct TaskInfo {
     /// [`Claim::progress`](crate::Claim::progress).
     #[cfg_attr(feature = "serde", serde(default))]
     pub progress: Option<Progress>,
+    /// Of a run of a schedule: the schedule, and which run it is.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub spawned_by: Option<SpawnedBy>,
 }
 
 /// How far the work on a taken task is, as its holder reported; from

@@ -9,6 +9,7 @@ mod dates;
 mod durations;
 mod escaped;
 mod policies;
+mod schedules;
 #[cfg(test)]
 mod testing;
 
@@ -37,8 +38,15 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-const STATES: [State; 6] =
-    [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
+const STATES: [State; 7] = [
+    State::Ready,
+    State::Taken,
+    State::Delayed,
+    State::Blocked,
+    State::Buried,
+    State::Done,
+    State::Recurring,
+];
 
 impl Display for State {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -54,7 +62,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 26] = [
+const EVENT_KINDS: [EventKind; 28] = [
     EventKind::Put,
     EventKind::Replace,
     EventKind::Take,
@@ -77,6 +85,8 @@ const EVENT_KINDS: [EventKind; 26] = [
     EventKind::Unblock,
     EventKind::Resolve,
     EventKind::Forget,
+    EventKind::Schedule,
+    EventKind::Spawn,
     EventKind::Advance,
     EventKind::Move,
     EventKind::Update,
@@ -86,7 +96,7 @@ const EVENT_KINDS: [EventKind; 26] = [
 impl EventKind {
     /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
     /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
-    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `advance`, `move`, `update` or `log`.
+    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `schedule`, `spawn`, `advance`, `move`, `update` or `log`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -112,6 +122,8 @@ impl EventKind {
             EventKind::Unblock => "unblock",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
+            EventKind::Schedule => "schedule",
+            EventKind::Spawn => "spawn",
             EventKind::Advance => "advance",
             EventKind::Move => "move",
             EventKind::Update => "update",
@@ -221,8 +233,7 @@ mod tests {
         assert_invalid::<EventKind>(&["", "PUT", "puts"]);
         assert_eq!(format!("{:>8}|{:<8}", State::Ready, EventKind::Ack), "   ready|ack     ");
         let error = "gone".parse::<State>().unwrap_err();
-        let text =
-            r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done"#;
+        let text = r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done, recurring"#;
         assert_eq!(error.to_string(), text);
     }
 
@@ -230,10 +241,10 @@ mod tests {
     #[test]
     fn names_of_states_and_event_kinds_stay_the_same() {
         let states: Vec<&str> = STATES.into_iter().map(State::as_str).collect();
-        assert_eq!(states.join(" "), "ready taken delayed blocked buried done");
+        assert_eq!(states.join(" "), "ready taken delayed blocked buried done recurring");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
-             bury kick delete ttl ttr delay block unblock resolve forget advance move update";
+             bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -15,6 +15,7 @@ mod options;
 mod outcomes;
 mod parents;
 mod put;
+mod schedules;
 mod take;
 mod watch;
 

@@ -15,6 +15,7 @@ mod metrics;
 mod movement;
 mod outcomes;
 mod parents;
+mod schedules;
 mod tube;
 mod watch;
 

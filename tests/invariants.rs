@@ -81,12 +81,21 @@ fn only_the_clock_names_the_system_time() {
         "src/history.rs",
         "src/date.rs",
         "src/moment.rs",
+        "src/schedule.rs",
+        "src/spawned_by.rs",
         "src/task.rs",
         "src/update.rs",
     ];
     only("src", "SystemTime", &[&own[..], &public].concat());
     for word in ["Instant", "SystemTime"] {
         only("drivers/src", word, &[]);
+    }
+}
+
+#[test]
+fn only_cron_names_the_calendar() {
+    for word in ["croner", "jiff"] {
+        only("src", word, &["src/cron.rs"]);
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Counts {
     pub blocked: u64,
     /// Edges from tasks of the tube, the parents, to tasks of any tube.
     pub edges: u64,
+    /// Tasks that are recurring: schedules.
+    pub recurring: u64,
 }
 
 impl Counts {
@@ -32,10 +34,11 @@ impl Counts {
         self.ready + self.delayed + self.buried + self.blocked
     }
 
-    /// Returns the number of all stored tasks of the tube, with those that are done and kept.
+    /// Returns the number of all stored tasks of the tube, with those that are done and kept, and the
+    /// schedules.
     #[must_use]
     pub fn stored(&self) -> u64 {
-        self.total() + self.done
+        self.total() + self.done + self.recurring
     }
 
     /// Returns the count of one shelf.
@@ -46,20 +49,25 @@ impl Counts {
             Shelf::Buried => &mut self.buried,
             Shelf::Blocked => &mut self.blocked,
             Shelf::Done => &mut self.done,
+            Shelf::Recurring => &mut self.recurring,
         }
     }
 }
 
 impl Encode for Counts {
-    /// Without tasks that are done and kept, and without parents, the row is as earlier releases
+    /// Without tasks that are done and kept, parents and schedules, the row is as earlier releases
     /// write it.
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
         (self.ready, self.delayed, self.buried).encode(encoder)?;
-        let has_parents = self.blocked != 0 || self.edges != 0;
+        let has_schedules = self.recurring != 0;
+        let has_parents = self.blocked != 0 || self.edges != 0 || has_schedules;
         if self.done != 0 || has_parents {
             self.done.encode(encoder)?;
         }
-        if has_parents { (self.blocked, self.edges).encode(encoder) } else { Ok(()) }
+        if has_parents {
+            (self.blocked, self.edges).encode(encoder)?;
+        }
+        if has_schedules { self.recurring.encode(encoder) } else { Ok(()) }
     }
 }
 
@@ -70,7 +78,8 @@ impl<C> Decode<C> for Counts {
         let is_end = |decoder: &mut D| decoder.reader().peek_read(1).is_none();
         let done = if is_end(decoder) { 0 } else { Decode::decode(decoder)? };
         let (blocked, edges) = if is_end(decoder) { (0, 0) } else { Decode::decode(decoder)? };
-        Ok(Counts { ready, delayed, buried, done, blocked, edges })
+        let recurring = if is_end(decoder) { 0 } else { Decode::decode(decoder)? };
+        Ok(Counts { ready, delayed, buried, done, blocked, edges, recurring })
     }
 }
 
@@ -119,8 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn kept_tasks_are_stored_and_not_in_the_total() {
-        let counts = Counts { ready: 1, delayed: 2, buried: 3, done: 4, blocked: 5, edges: 6 };
-        assert_eq!((counts.total(), counts.stored()), (11, 15));
+    fn counts_with_schedules_are_seven_numbers() {
+        for (blocked, recurring) in [(0, 1), (250, u64::MAX)] {
+            let counts = Counts { ready: 1, blocked, recurring, ..Counts::default() };
+            let row = encode(counts);
+            assert_eq!(row, encode((1_u64, 0_u64, 0_u64, 0_u64, blocked, 0_u64, recurring)));
+            assert_eq!(decode(&row), Some(counts));
+        }
+    }
+
+    #[test]
+    fn kept_tasks_and_schedules_are_stored_and_not_in_the_total() {
+        let mut counts = Counts { ready: 1, delayed: 2, buried: 3, done: 4, ..Counts::default() };
+        (counts.blocked, counts.edges, counts.recurring) = (5, 6, 7);
+        assert_eq!((counts.total(), counts.stored()), (11, 22));
     }
 }

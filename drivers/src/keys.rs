@@ -64,12 +64,20 @@ pub enum Shelf {
     Blocked = 4,
     /// Done, and kept with its outcome. Such a task is in the order in which it was done.
     Done = 5,
+    /// Recurring: a schedule, which puts tasks and is never taken itself.
+    Recurring = 6,
 }
 
 impl Shelf {
     /// All shelves.
-    pub const ALL: [Shelf; 5] =
-        [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked, Shelf::Done];
+    pub const ALL: [Shelf; 6] = [
+        Shelf::Ready,
+        Shelf::Delayed,
+        Shelf::Buried,
+        Shelf::Blocked,
+        Shelf::Done,
+        Shelf::Recurring,
+    ];
 
     fn from_byte(byte: u8) -> Option<Shelf> {
         Shelf::ALL.into_iter().find(|shelf| *shelf as u8 == byte)
@@ -334,7 +342,7 @@ mod tests {
         assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
         assert!(Position::from_pointer(5, &[]).is_err());
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
-        assert!(Position::from_pointer(5, &[6; 12]).is_err(), "no shelf has this number");
+        assert!(Position::from_pointer(5, &[7; 12]).is_err(), "no shelf has this number");
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
     }
 

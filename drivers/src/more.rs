@@ -15,6 +15,8 @@ use crate::limits::{TAG_MAX, TAGS_MAX};
 
 use crate::stored_entries::StoredEntries;
 
+use crate::recur::Recur;
+
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
 const GROUP: u32 = 1 << 2;
@@ -29,6 +31,8 @@ const TTL_FROM: u32 = 1 << 10;
 const TAGS: u32 = 1 << 11;
 const HISTORY: u32 = 1 << 12;
 const SINCE: u32 = 1 << 13;
+const SPAWNED_BY: u32 = 1 << 14;
+const RECUR: u32 = 1 << 15;
 /// The bits of all fields that this release knows.
 const FIELDS: u32 = MAX_ATTEMPTS
     | FORGIVEN
@@ -43,7 +47,9 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | TTL_FROM
     | TAGS
     | HISTORY
-    | SINCE;
+    | SINCE
+    | SPAWNED_BY
+    | RECUR;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -90,6 +96,10 @@ pub struct More {
     /// The time since which the task has been ready, in a tube with metrics. `None` if that is the
     /// time at which it was put.
     pub since: Option<u64>,
+    /// Of a run: the id of the schedule that has put the task, the number of the run, and its moment.
+    pub spawned_by: Option<(u64, u64, u64)>,
+    /// The schedule of a recurring task. No other task has one.
+    pub recur: Option<Arc<Recur>>,
 }
 
 /// A kind of note.
@@ -170,6 +180,8 @@ impl More {
             | bit(TAGS, !self.tags.is_empty())
             | bit(HISTORY, self.history.is_some())
             | bit(SINCE, self.since.is_some())
+            | bit(SPAWNED_BY, self.spawned_by.is_some())
+            | bit(RECUR, self.recur.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -192,6 +204,8 @@ impl More {
             tags: reader.field(TAGS)?.unwrap_or_default(),
             history: reader.field(HISTORY)?,
             since: reader.field(SINCE)?,
+            spawned_by: reader.field(SPAWNED_BY)?,
+            recur: reader.field(RECUR)?,
         };
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
@@ -252,6 +266,12 @@ impl Encode for More {
         }
         if let Some(time) = self.since {
             time.encode(encoder)?;
+        }
+        if let Some(spawned_by) = self.spawned_by {
+            spawned_by.encode(encoder)?;
+        }
+        if let Some(recur) = &self.recur {
+            recur.encode(encoder)?;
         }
         Ok(())
     }

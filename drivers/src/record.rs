@@ -18,6 +18,7 @@ use crate::keys::Shelf;
 use crate::limits::{INLINE_MAX, NEVER};
 use crate::more::{HEADER_WITH_MORE_MAX, More, MoreError};
 use crate::record_error::RecordError;
+use crate::recur::Recur;
 use crate::stored_entries::StoredEntries;
 use crate::tables::Value;
 
@@ -61,16 +62,17 @@ pub struct Header {
 
 impl Header {
     /// Returns the time at which the sweeper must handle the task while it is on `shelf`, or `None`
-    /// for never: when its delay elapses, when it expires, or until when it is kept.
+    /// for never: when its delay elapses, when it expires, until when it is kept, or the time of its
+    /// next run.
     #[must_use]
     pub fn due(&self, shelf: Shelf) -> Option<u64> {
         let until = || self.more.as_ref().and_then(|more| more.until).unwrap_or(NEVER);
         let time = match shelf {
             // The ttl of a blocked task goes on.
             Shelf::Ready | Shelf::Blocked => self.expires_at,
-            // Its delay has elapsed, and it waits for its moment only.
-            Shelf::Delayed if self.moment(shelf).is_some() => NEVER,
-            Shelf::Delayed => self.ready_at,
+            // Its delay has elapsed, or it has none, and it waits for its moment only.
+            Shelf::Delayed | Shelf::Recurring if self.moment(shelf).is_some() => NEVER,
+            Shelf::Delayed | Shelf::Recurring => self.ready_at,
             Shelf::Buried => self.expires_at.min(until()),
             Shelf::Done => until(),
         };
@@ -81,7 +83,7 @@ impl Header {
     /// `None` if it waits for none, or for its delay first.
     #[must_use]
     pub fn moment(&self, shelf: Shelf) -> Option<u64> {
-        let waits = shelf == Shelf::Delayed && self.ready_at == 0;
+        let waits = matches!(shelf, Shelf::Delayed | Shelf::Recurring) && self.ready_at == 0;
         self.not_before().filter(|_| waits)
     }
 
@@ -118,7 +120,7 @@ impl Header {
     #[must_use]
     pub fn order_on(&self, shelf: Shelf) -> u64 {
         match shelf {
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => self.order,
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => self.order,
             Shelf::Buried => match self.more.as_deref() {
                 Some(More { ended: Some(ended), until: Some(_), .. }) => *ended,
                 _ => self.order,
@@ -164,6 +166,12 @@ impl Header {
     #[inline]
     pub fn history(&self) -> Option<StoredEntries> {
         self.more.as_ref()?.history
+    }
+
+    /// Returns what a recurring task says of its runs; `None` for any other task.
+    #[must_use]
+    pub fn recur(&self) -> Option<&Recur> {
+        self.more.as_ref()?.recur.as_deref()
     }
 
     /// Changes the fields that plain tasks do not have. They are copied if they are shared, and

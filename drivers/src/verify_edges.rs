@@ -19,7 +19,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         let may_be_here = match shelf {
             Shelf::Blocked => open > 0,
             Shelf::Buried => true,
-            Shelf::Ready | Shelf::Delayed | Shelf::Done => open == 0,
+            Shelf::Ready | Shelf::Delayed | Shelf::Done | Shelf::Recurring => open == 0,
         };
         if !may_be_here {
             self.report(

@@ -167,6 +167,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         self.expect_body(&tube, id, &record)?;
         self.expect_notes(&tube, id, &record.header)?;
         self.expect_edges(&tube, shelf, id, &record.header)?;
+        self.expect_schedule(&tube, shelf, id, &record.header);
         if tube.sub_queued && shelf == Shelf::Ready {
             self.expect_head(&tube, &position)?;
         }

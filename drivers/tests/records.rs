@@ -10,8 +10,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
-    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, SUB_QUEUE_MAX,
-    Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
+    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, Recur, RecurRule,
+    SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -30,6 +30,46 @@ fn plain(body: &[u8]) -> Header {
         body_checksum: Header::checksum_of(body),
         sub: "".into(),
         more: None,
+    }
+}
+
+/// A schedule of an interval, with nothing that can be left out.
+fn every() -> Recur {
+    Recur {
+        rule: RecurRule::Every(7),
+        next: 300,
+        fired: None,
+        last: None,
+        runs: 0,
+        skipped: 0,
+        times: None,
+        missed: 1,
+        within: None,
+        skips_overlap: false,
+        pri: None,
+        ttl: None,
+        ttr: None,
+        delay: 0,
+    }
+}
+
+/// A schedule with everything.
+fn cron() -> Recur {
+    Recur {
+        rule: RecurRule::Cron { expression: "1".into(), zone: "Z".into() },
+        next: 300,
+        fired: Some(0),
+        last: Some(5),
+        runs: 1,
+        skipped: 6,
+        times: Some(7),
+        missed: 3,
+        within: Some(8),
+        skips_overlap: true,
+        pri: Some(9),
+        ttl: Some(10),
+        ttr: Some(11),
+        delay: 12,
     }
 }
 
@@ -148,6 +188,15 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { ttl_from: Some(300), ..More::default() }, "fb0004fb2c01"),
         (More { tags: tags(&["b", "ä"]), ..More::default() }, "fb000802016202c3a4"),
         (More { since: Some(7), ..More::default() }, "fb002007"),
+        (More { spawned_by: Some((1, 2, 300)), ..More::default() }, "fb00400102fb2c01"),
+        (
+            More { recur: Some(every().into()), ..More::default() },
+            "fb00800007fb2c01000000000001000000000000",
+        ),
+        (
+            More { recur: Some(cron().into()), ..More::default() },
+            "fb0080010131015afb2c010100010501060107030108010109010a010b0c",
+        ),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -251,6 +300,14 @@ fn largest_header_decodes() {
         ttl_from: Some(u64::MAX),
         tags: (0..TAGS_MAX).map(|n| format!("{n:0>TAG_MAX$}").into()).collect(),
         since: Some(u64::MAX),
+        spawned_by: Some((u64::MAX, u64::MAX, u64::MAX)),
+        recur: Some(Arc::new(Recur {
+            rule: RecurRule::Cron {
+                expression: "e".repeat(255).into(),
+                zone: "z".repeat(255).into(),
+            },
+            ..cron()
+        })),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -310,19 +367,40 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 fn mores() -> impl Strategy<Value = More> {
     let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
+    let recur = option::of(prop_oneof![Just(every()), Just(cron())].prop_map(Arc::new));
     let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 3]>());
-    let tags = vec(".{1,9}", 0..4).prop_map(|mut tags| {
-        tags.sort();
-        tags.dedup();
-        tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
-    });
+    let tags = vec(".{1,9}", 0..4).prop_map(
+        |mut tags| {
+            tags.sort();
+            tags.dedup();
+            tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
+        },
+        any::<Option<(u64, u64, u64)>>(),
+        recur,
+    );
     (numbers, texts(), texts(), waits, tags).prop_map(
-        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from, since]), tags)| {
+        |(
+            numbers,
+            group,
+            key,
+            (open_parents, on_parent, [not_before, ttl_from, since], spawned_by, recur),
+            tags,
+        )| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
             let more =
                 More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
-            More { open_parents, on_parent, not_before, ttl_from, tags, since, ..more }
+            More {
+                open_parents,
+                on_parent,
+                not_before,
+                ttl_from,
+                tags,
+                since,
+                spawned_by,
+                recur,
+                ..more
+            }
         },
     )
 }
@@ -405,20 +483,29 @@ fn due_and_order_depend_on_the_shelf() {
     let mut header = Header { order: 3, expires_at: 500, ready_at: 200, ..plain(b"") };
     let all = |header: &Header| Shelf::ALL.map(|shelf| (header.due(shelf), header.order_on(shelf)));
     let [ready, delayed] = [(Some(500), 3), (Some(200), 3)];
-    let blocked = ready;
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 0)]);
+    let (blocked, recurring) = (ready, delayed);
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 0), recurring]);
     // Buried in a tube that keeps all: its order stays.
     header.edit_more(|more| more.ended = Some(90));
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 90)]);
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 90), recurring]);
     header.edit_more(|more| more.until = Some(400));
-    assert_eq!(all(&header), [ready, delayed, (Some(400), 90), blocked, (Some(400), 90)]);
+    assert_eq!(
+        all(&header),
+        [ready, delayed, (Some(400), 90), blocked, (Some(400), 90), recurring]
+    );
     header.edit_more(|more| more.until = Some(600));
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 90), blocked, (Some(600), 90)]);
+    assert_eq!(
+        all(&header),
+        [ready, delayed, (Some(500), 90), blocked, (Some(600), 90), recurring]
+    );
     header.expires_at = NEVER;
     let [ready, blocked] = [(None, 3); 2];
-    assert_eq!(all(&header), [ready, delayed, (Some(600), 90), blocked, (Some(600), 90)]);
+    assert_eq!(
+        all(&header),
+        [ready, delayed, (Some(600), 90), blocked, (Some(600), 90), recurring]
+    );
     header.edit_more(|more| more.until = Some(NEVER));
-    assert_eq!(all(&header), [ready, delayed, (None, 90), blocked, (None, 90)]);
+    assert_eq!(all(&header), [ready, delayed, (None, 90), blocked, (None, 90), recurring]);
     assert!(!position_of(1, Shelf::Done, &Header { order: 0, ..header }).is_default());
 }
 

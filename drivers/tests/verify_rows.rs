@@ -37,7 +37,7 @@ struct Store {
 }
 
 impl Store {
-    /// Tasks on every shelf, with and without an order, a sub-queue, a ttl, and a separate body.
+    /// Tasks on every shelf but one, with and without an order, a sub-queue, a ttl, and a separate body.
     fn full() -> Store {
         let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
         let mut ids = 0..;
@@ -48,7 +48,8 @@ impl Store {
             let mut ledger =
                 ledger(&mut store.rows, (space, sub_queued), &mut counts, &mut head_cache);
             let mut parent = None;
-            for shelf in Shelf::ALL {
+            // `verify_schedules.rs` has those that are recurring.
+            for shelf in Shelf::ALL.into_iter().filter(|shelf| *shelf != Shelf::Recurring) {
                 for (order, sub, expires_at, size) in
                     [(0, "", NEVER, 3), (0, "x", 500, 5), (4, "x", NEVER, 2000), (2, "y", 900, 7)]
                 {

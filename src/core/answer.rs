@@ -15,7 +15,8 @@ use crate::owner::{Owner, OwnerInfo};
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TaskInfo, TubeTask};
 use crate::{
-    Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result, TubeInfo,
+    Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result,
+    SchedulePage, TubeInfo,
 };
 
 /// The answer to a call.
@@ -51,6 +52,7 @@ pub(crate) enum Answer {
     History(Vec<HistoryEntry>),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
+    Schedules(SchedulePage),
     Statistics(Statistics),
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
@@ -143,6 +145,7 @@ from_answer! {
     Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
+    Answer::Schedules(page) => page, SchedulePage;
     Answer::Statistics(statistics) => statistics, Statistics;
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;

@@ -11,8 +11,8 @@ use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End, ProgressReport};
 use super::state::{
-    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, TagEdit, UpdateRequest,
-    WatchKey,
+    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, ScheduleRequest, TagEdit,
+    UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
 use crate::listing::Where;
@@ -226,6 +226,7 @@ pub(crate) enum Verb<'a> {
         id: u64,
         result: Option<&'a [u8]>,
     },
+    Schedules(ScheduleVerb<'a>),
     Forget(u64),
     Outcome(u64),
     Groups,
@@ -263,6 +264,26 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
+}
+
+/// A verb on the schedules of a tube.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScheduleVerb<'a> {
+    /// A schedule with this key.
+    Set {
+        key: &'a Arc<str>,
+        request: &'a ScheduleRequest,
+    },
+    /// Changes of the schedule with this key.
+    Change {
+        key: &'a str,
+        request: &'a ScheduleRequest,
+    },
+    Remove(&'a str),
+    List {
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
 }
 
 /// A verb on what a task waits for.
@@ -395,6 +416,7 @@ impl Core {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each verb")]
     fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
         match verb {
             Verb::Check => done(()),
@@ -454,6 +476,7 @@ impl Core {
                 answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
+            Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)
@@ -515,6 +538,25 @@ impl Core {
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
+        }
+    }
+
+    fn carry_out_schedules<T: FromAnswer>(
+        &mut self,
+        number: u32,
+        verb: ScheduleVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            ScheduleVerb::Set { key, request } => {
+                answer(self.schedule(number, key, request)?, Answer::Receipt)
+            }
+            ScheduleVerb::Change { key, request } => {
+                answer(self.reschedule(number, key, request)?, Answer::Receipt)
+            }
+            ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
+            ScheduleVerb::List { after, limit } => {
+                now(self.schedules(number, after, limit)?, Answer::Schedules)
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod origins;
 mod parents;
 mod publish;
 mod recovery;
+mod schedules;
 mod state;
 mod time;
 mod verbs;
@@ -24,7 +25,7 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use answer::FromAnswer;
-pub(crate) use call::{Call, EdgeVerb, HolderVerb, TubeRef, Verb};
+pub(crate) use call::{Call, EdgeVerb, HolderVerb, ScheduleVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
@@ -33,11 +34,12 @@ pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
 pub(crate) use days::FailedStep;
 pub(crate) use history::decode_entry;
 pub(crate) use parents::read_ended_parents;
+pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
-    About, AfterUnlock, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
+    About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    PutSlot, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
-    check_key, check_size, check_tags,
+    PutSlot, ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
+    WatchKey, WatchSlot, check_key, check_size, check_tags,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]

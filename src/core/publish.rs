@@ -93,7 +93,7 @@ impl Core {
             return;
         }
         let done = change.to == State::Done;
-        if done && change.from.is_some_and(|from| from != State::Done) {
+        if done && change.from.is_some_and(takes_a_place) {
             tube.occupied = tube.occupied.saturating_sub(1);
         }
         let has_waiters = tube.has_waiting_takers();
@@ -273,6 +273,8 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Unblock => &mut calls.unblock,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
+        EventKind::Schedule => &mut calls.schedule,
+        EventKind::Spawn => &mut calls.spawn,
         EventKind::Advance | EventKind::Move if change.from.is_none() => &mut calls.arrive,
         EventKind::Advance => &mut calls.advance,
         EventKind::Move => &mut calls.moved,
@@ -283,7 +285,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
     };
     *call += 1;
     // A task that is restored as done has no state before.
-    let leaves = change.from.is_some_and(|from| from != State::Done) && change.to == State::Done;
+    let leaves = change.from.is_some_and(takes_a_place) && change.to == State::Done;
     visible.tasks.done += u64::from(leaves);
     if !is_current {
         return;
@@ -310,6 +312,12 @@ fn task_count_mut(visible: &mut Statistics, state: State) -> Option<&mut u64> {
         State::Delayed => Some(&mut visible.tasks.delayed),
         State::Blocked => Some(&mut visible.tasks.blocked),
         State::Buried => Some(&mut visible.tasks.buried),
+        State::Recurring => Some(&mut visible.tasks.recurring),
         State::Done => None,
     }
+}
+
+/// Whether a task in this state takes a place of the capacity of its tube.
+fn takes_a_place(state: State) -> bool {
+    !matches!(state, State::Done | State::Recurring)
 }

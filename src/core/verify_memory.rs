@@ -140,6 +140,7 @@ impl Core {
                 && visible.blocked == stored.blocked
                 && visible.buried == stored.buried
                 && visible.kept == stored.done
+                && visible.recurring == stored.recurring
                 && visible.total == tube.occupied
                 && visible.taken == tube.taken.len() as u64;
             if self.invisible.is_empty() && !same {

@@ -55,8 +55,12 @@ pub enum EventKind {
     /// It is done, since a caller that does not hold it said so.
     Resolve,
     /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there
-    /// are newer ones, or a caller forgot it.
+    /// are newer ones, or a caller forgot it. Or it is a schedule that has put its last run.
     Forget,
+    /// The schedule was stored, or changed.
+    Schedule,
+    /// It was put by a schedule: it is a run. Its state is then ready or delayed.
+    Spawn,
     /// Its holder passed it on to another tube. This is two events: one of the tube that it has
     /// left, with state done, and one of the tube that it has entered, with its state there.
     Advance,

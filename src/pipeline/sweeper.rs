@@ -67,6 +67,10 @@ impl StoreInner {
         self.check_outside_transaction()?;
         while self.sweep_step() {}
         if !self.lock().has_had_parents() {
+            if self.lock().has_invisible_changes() {
+                // Schedules have put tasks.
+                self.flush_buffer(FILE)?;
+            }
             return self.lock().check_open();
         }
         loop {

@@ -3,7 +3,7 @@
 use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note, keys};
 
 use super::{Salvage, Salvaged};
-use crate::core::{Clocks, decode_entry, decode_failure, describe};
+use crate::core::{Clocks, decode_entry, decode_failure, describe, describe_schedule};
 use crate::task::Task;
 use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State};
 
@@ -25,6 +25,9 @@ impl Salvage<'_> {
         tasks.sort_unstable();
         for (id, key) in tasks {
             match self.task(space, id, &key) {
+                Ok((task, header)) if task.info.state == State::Recurring => {
+                    self.report_schedule(tube, task, &header)?;
+                }
                 Ok((task, header)) => self.report_task(tube, space, task, &header)?,
                 Err(error) => self.report_lost(format!("in tube {tube:?}: {error}"))?,
             }
@@ -65,6 +68,19 @@ impl Salvage<'_> {
         let (tube, on_parent) = (name.to_owned(), OnParent::of(header));
         self.report(Salvaged::Task { tube, task, result, parents, on_parent, history })?;
         lost.into_iter().try_for_each(|why| self.report_lost(format!("in tube {name:?}: {why}")))
+    }
+
+    fn report_schedule(&mut self, tube: &str, task: Task, header: &Header) -> Result<()> {
+        let id = task.info.id;
+        match describe_schedule(id, header, self.clocks().left(header)) {
+            Some(schedule) => {
+                let (tube, data) = (tube.to_owned(), task.data);
+                self.report(Salvaged::Schedule { tube, schedule, data })
+            }
+            None => {
+                self.report_lost(format!("in tube {tube:?}: what schedule {id} says of its runs"))
+            }
+        }
     }
 
     /// A task without its notes, and its header.

@@ -8,11 +8,16 @@ use tubewell_drivers::{BODY_MAX, Driver};
 
 use super::Store;
 use crate::clock::Clock;
-use crate::core::{Config, check_format, purge_closed};
+use crate::core::{Calendar, Config, check_format, purge_closed};
 use crate::micros::micros_ceil;
 use crate::storage::{CACHE, Engine, Footprint, Storage};
 use crate::{Durability, Error, Result};
 
+/// What reads cron expressions.
+#[cfg(feature = "cron")]
+const CALENDAR: Option<Calendar> = Some(crate::cron::CALENDAR);
+#[cfg(not(feature = "cron"))]
+const CALENDAR: Option<Calendar> = None;
 /// Default ballast on the disk.
 const DISK_RESERVE: u64 = 2 << 20;
 /// Default limit of the wall clock beyond the last commit: a year.
@@ -307,6 +312,7 @@ impl StoreOptions {
             max_body: self.max_body,
             wall_limit: micros_ceil(self.wall_limit),
             trust_wall: self.trust_wall,
+            calendar: CALENDAR,
             in_memory,
         };
         Store::start(engine, config, self.clock, self.drivers)

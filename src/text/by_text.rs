@@ -8,8 +8,8 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use crate::{
-    Backoff, ClaimToken, Counting, Cursor, Date, Durability, Error, EventKind, Keep, OnKey, Rate,
-    SessionId, State,
+    Backoff, ClaimToken, Counting, Cursor, Date, Durability, Error, EventKind, Keep, Missed, OnKey,
+    Overlap, Rate, SessionId, State,
 };
 
 struct Text<T>(&'static str, PhantomData<T>);
@@ -53,6 +53,8 @@ by_text! {
     Backoff: "a backoff, as none, 10s or 1s,factor=2,cap=1h",
     OnKey: "an answer to a key in use, as reject, keep or replace",
     Keep: "a retention, as all, count=1000 or age=1d",
+    Missed: "which missed runs are made up for, as 1, all or skip",
+    Overlap: "a rule for runs that overlap, as allow or skip",
     Rate: "a rate, as 10/1s or 5000/1h",
     Date: "a date, as 2026-11-23",
 }

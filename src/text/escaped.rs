@@ -29,6 +29,7 @@ fn letter_of(shelf: Shelf) -> char {
         Shelf::Buried => 'b',
         Shelf::Blocked => 'w',
         Shelf::Done => 'k',
+        Shelf::Recurring => 'e',
     }
 }
 

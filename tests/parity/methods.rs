@@ -144,6 +144,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "wait_done wait_drained wait_ready put_and_wait outcome", "_async"),
         ("Tube", "move_to", "Deferred::"),
+        ("Tube", "schedule reschedule unschedule", "Deferred::"),
+        ("Tube", "schedules", NEVER_BLOCKS),
         ("Tube", "move_all", "_async"),
         ("Tube", "move_all_async", NEVER_BLOCKS),
         ("Tube", "try_take", "Tube::take_async"),

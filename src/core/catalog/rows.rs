@@ -157,8 +157,8 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
 
 pub(in crate::core) fn decode_counts(row: &Value) -> Result<Counts> {
     let counts: Counts = decode("a tube's counts", row)?;
-    let Counts { ready, delayed, buried, done, blocked, edges } = counts;
-    credible("a tube's counts", &[ready, delayed, buried, done, blocked, edges])?;
+    let Counts { ready, delayed, buried, done, blocked, edges, recurring } = counts;
+    credible("a tube's counts", &[ready, delayed, buried, done, blocked, edges, recurring])?;
     Ok(counts)
 }
 

@@ -9,6 +9,7 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
+use crate::commit::DueCursor;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
@@ -193,6 +194,11 @@ impl Core {
         }
         for tube in self.tubes.values_mut().filter(|tube| tube.definition.driver == name) {
             tube.driver = Some(driver.clone());
+            if tube.counts.recurring > 0 {
+                // Its schedules have stood still.
+                self.buffers[tube.buffer].dues = DueCursor::default();
+                self.buffers[tube.buffer].moments = DueCursor::default();
+            }
         }
         self.drivers.insert(name, driver);
         Ok(())
@@ -276,6 +282,7 @@ impl Core {
             buried: counts.buried,
             total: counts.total(),
             kept: counts.done,
+            recurring: counts.recurring,
             ..TaskCounts::default()
         };
         TubeState {

@@ -10,6 +10,7 @@ use crate::{Error, Receipt, Result, SessionId, State};
 
 /// Why a call refuses a task that is done.
 pub(in crate::core) const IS_DONE: &str = "it is done";
+pub(in crate::core) const IS_SCHEDULE: &str = "it is a schedule; use reschedule or delete it";
 
 /// The answer to a take of a chosen task.
 #[expect(clippy::large_enum_variant, reason = "a take allocates nothing for its claim")]
@@ -159,6 +160,7 @@ impl Core {
             }
             Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
             Shelf::Done => return Some((State::Done, IS_DONE.into())),
+            Shelf::Recurring => return Some((State::Recurring, IS_SCHEDULE.into())),
             Shelf::Ready => {}
         }
         let why = self.shut_sub_queue(number, &header.sub, id);

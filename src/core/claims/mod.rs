@@ -12,7 +12,7 @@ mod row;
 mod session;
 
 pub(crate) use choose::Chosen;
-pub(in crate::core) use choose::IS_DONE;
+pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;
 #[cfg(feature = "redb")]

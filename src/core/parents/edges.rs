@@ -6,7 +6,7 @@ use tubewell_drivers::{
     EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
-use crate::core::claims::IS_DONE;
+use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, FORMAT_WITH_GATES, PutRequest, check_parents};
 use crate::core::verbs::KeyLookUp;
@@ -265,6 +265,9 @@ impl Core {
             open.push(acked);
             return Ok(());
         }
+        if keyed.found.shelf == Shelf::Recurring {
+            return Err(is_a_schedule(keyed.id));
+        }
         if keyed.found.shelf != Shelf::Done {
             let space = self.tubes.get(&keyed.number).map(|tube| tube.definition.space);
             open.extend(space.map(|space| (keyed.id, space)));
@@ -292,6 +295,7 @@ impl Core {
                 None if *id < self.ids.next => {}
                 None => return Err(Error::NotFound { id: *id }),
                 Some((_, Shelf::Done)) => {}
+                Some((_, Shelf::Recurring)) => return Err(is_a_schedule(*id)),
                 Some((tube, _)) if self.buffer_of(tube) != self.buffer_of(number) => {
                     return Err(in_other_buffer());
                 }
@@ -343,6 +347,7 @@ impl Core {
             Shelf::Delayed | Shelf::Blocked => return Ok(()),
             Shelf::Buried => (State::Buried, "it is buried; kick it first".to_owned()),
             Shelf::Done => (State::Done, IS_DONE.to_owned()),
+            Shelf::Recurring => (State::Recurring, IS_SCHEDULE.to_owned()),
         };
         Err(Error::NotReady { id, state, why })
     }
@@ -376,6 +381,12 @@ impl Core {
 
 fn count_of(edges: &[EdgeEnd]) -> u32 {
     u32::try_from(edges.len()).unwrap_or(u32::MAX)
+}
+
+fn is_a_schedule(id: u64) -> Error {
+    Error::invalid(format!(
+        "task {id} is a schedule, which is never done; name one of its runs as the parent"
+    ))
 }
 
 fn in_other_buffer() -> Error {

@@ -1,5 +1,6 @@
 //! The options of an open store, as the core uses them.
 
+use super::schedule::Calendar;
 use crate::Durability;
 
 /// The options of the whole store. Durations are in microseconds.
@@ -13,6 +14,8 @@ pub(crate) struct Config {
     /// How far ahead of the last commit a wall clock may be to be trusted at open.
     pub(crate) wall_limit: u64,
     pub(crate) trust_wall: bool,
+    /// Reads cron expressions; `None` in a program that was built without them.
+    pub(crate) calendar: Option<Calendar>,
     /// Nothing survives the process.
     pub(crate) in_memory: bool,
 }

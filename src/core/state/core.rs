@@ -305,6 +305,11 @@ impl Core {
         }
     }
 
+    /// Whether there are changes that are visible after a flush only.
+    pub(crate) fn has_invisible_changes(&self) -> bool {
+        !self.invisible.is_empty()
+    }
+
     /// Sets the timer of the flush of changes that are visible before it.
     pub(in crate::core) fn schedule_flush(&mut self, index: usize, visibility: Visibility) {
         let (Visibility::Within(delay) | Visibility::Written(delay)) = visibility else { return };

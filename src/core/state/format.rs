@@ -25,6 +25,7 @@ pub(super) fn format_of(header: &Header) -> u32 {
         Some(more) if !more.tags.is_empty() => FORMAT,
         Some(More { history: Some(_), .. }) => FORMAT,
         Some(More { since: Some(_), .. }) => FORMAT,
+        Some(more) if more.recur.is_some() || more.spawned_by.is_some() => FORMAT,
         Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
         Some(_) => FORMAT_WITH_GATES,
     }

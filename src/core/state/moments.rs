@@ -70,7 +70,7 @@ impl Clocks<'_> {
     }
 
     /// How long it is until a delayed task is ready, as the clocks are now; `NEVER` if it never is.
-    pub(in crate::core) fn left(self, header: &Header) -> u64 {
+    pub(crate) fn left(self, header: &Header) -> u64 {
         let delay = match header.ready_at {
             NEVER => NEVER,
             time => time.saturating_sub(self.now),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX,
+    Body, Found, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
+    TAG_MAX, TAGS_MAX,
 };
 
 use super::policies::check_max_attempts;
@@ -11,7 +12,9 @@ use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
-use crate::{Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, State};
+use crate::{
+    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State,
+};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -75,6 +78,16 @@ pub(in crate::core) fn too_many_tags() -> Error {
     Error::invalid(format!("a task has at most {TAGS_MAX} tags; remove some, or name fewer"))
 }
 
+/// Refuses an id that is too high for a task of another store.
+pub(super) fn check_restored_id(id: u64) -> Result<()> {
+    if id <= RESTORED_ID_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
+    )))
+}
+
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
@@ -109,6 +122,8 @@ pub(crate) struct History {
     /// The group in which the task is buried, as a failure without a message.
     pub(in crate::core) buried_with: Option<Failure>,
     pub(in crate::core) failure: Option<LastFailure>,
+    /// The schedule of which it is a run.
+    pub(in crate::core) spawned_by: Option<SpawnedBy>,
     /// For a task that is done.
     pub(in crate::core) result: Option<Vec<u8>>,
     pub(in crate::core) entries: Vec<HistoryEntry>,
@@ -139,12 +154,8 @@ impl PutRequest {
             key: put.key.map(Arc::from),
             on_key: put.on_key,
             tags: check_tags(put.tags)?,
-            body: Body::new(put.body),
             after: put.after,
-            id: None,
-            takes: 0,
-            restored_as: None,
-            history: None,
+            ..PutRequest::of_body(Body::new(put.body))
         })
     }
 
@@ -158,6 +169,28 @@ impl PutRequest {
         }
         (put.key, put.on_key) = (Some(key.to_owned()), OnKey::Replace);
         PutRequest::new(put, max_body)
+    }
+
+    /// A put of this body, with the options of its tube.
+    pub(in crate::core) fn of_body(body: Body) -> PutRequest {
+        PutRequest {
+            pri: None,
+            ttl: None,
+            ttr: None,
+            delay: 0,
+            not_before: None,
+            sub: None,
+            max_attempts: None,
+            key: None,
+            on_key: OnKey::default(),
+            tags: Arc::default(),
+            body,
+            after: None,
+            id: None,
+            takes: 0,
+            restored_as: None,
+            history: None,
+        }
     }
 
     /// Whether the task has a key, so that a put may be refused because of another task.
@@ -174,6 +207,11 @@ impl PutRequest {
     /// The history of a restored task.
     pub(in crate::core) fn entries(&self) -> &[HistoryEntry] {
         self.history.as_ref().map_or(&[], |history| &history.entries)
+    }
+
+    /// What the put does about the task that has its key. The key of a schedule is never given up.
+    pub(in crate::core) fn on_key_of(&self, found: &Found) -> OnKey {
+        if found.shelf == Shelf::Recurring { OnKey::Reject } else { self.on_key }
     }
 
     pub(in crate::core) fn is_buried(&self) -> bool {
@@ -193,11 +231,7 @@ impl PutRequest {
         result.map_or(Ok(()), |result| check_size("result", result, max_body))?;
         let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
-        if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
-            return Err(Error::invalid(format!(
-                "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
-            )));
-        }
+        id.map_or(Ok(()), check_restored_id)?;
         let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
         if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
             return Err(Error::invalid(
@@ -289,11 +323,12 @@ impl History {
         let result = task.outcome.take().and_then(|outcome| outcome.result);
         let entries = std::mem::take(&mut task.history);
         HistoryEntry::check_all(&entries)?;
+        let spawned_by = task.spawned_by;
         let has_ended = buried_with.is_some() || failure.is_some() || result.is_some();
-        if forgiven == 0 && !has_ended && entries.is_empty() {
+        if forgiven == 0 && !has_ended && entries.is_empty() && spawned_by.is_none() {
             return Ok(None);
         }
-        Ok(Some(Box::new(History { forgiven, buried_with, failure, result, entries })))
+        Ok(Some(Box::new(History { forgiven, buried_with, failure, spawned_by, result, entries })))
     }
 
     fn bytes(&self) -> usize {

@@ -112,7 +112,7 @@ impl EmptyUpTo {
         match shelf {
             Shelf::Done => Some(&mut self.done),
             Shelf::Buried => Some(&mut self.buried),
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => None,
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => None,
         }
     }
 }

@@ -148,6 +148,7 @@ impl Core {
             advanced.created = header.created;
             keep_key(header, advanced)?;
             keep_tags(header, advanced);
+            keep_schedule(header, advanced);
         }
         Ok(headers)
     }
@@ -239,6 +240,13 @@ impl Core {
 fn keep_tags(header: &Header, advanced: &mut Header) {
     if let (Some(more), []) = (&header.more, advanced.tags()) {
         advanced.edit_more(|advanced| advanced.tags = more.tags.clone());
+    }
+}
+
+/// A run of a schedule that goes on is one still.
+fn keep_schedule(header: &Header, advanced: &mut Header) {
+    if let Some(spawned_by) = header.more.as_ref().and_then(|more| more.spawned_by) {
+        advanced.edit_more(|more| more.spawned_by = Some(spawned_by));
     }
 }
 

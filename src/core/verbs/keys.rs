@@ -103,7 +103,7 @@ impl Core {
     }
 
     /// Removes the row of a key that is left over, so that a task of this tube can have the key.
-    pub(super) fn clear_key(&mut self, number: u32, key: &str, left_over: [bool; 2]) {
+    pub(in crate::core) fn clear_key(&mut self, number: u32, key: &str, left_over: [bool; 2]) {
         let buffer = self.buffer_of(number);
         if left_over[buffer] {
             self.buffers[buffer].remove(Table::Index, keys::of_key(key));
@@ -111,7 +111,7 @@ impl Core {
     }
 
     /// The error of a put whose key a task has.
-    pub(super) fn key_in_use(&self, key: &Arc<str>, keyed: &Keyed) -> Error {
+    pub(in crate::core) fn key_in_use(&self, key: &Arc<str>, keyed: &Keyed) -> Error {
         let (id, state) = (keyed.id, self.state_of(keyed.id, keyed.found.shelf));
         Error::KeyInUse { key: key.to_string(), id, state }
     }

@@ -106,7 +106,7 @@ impl Core {
         self.check_one_buffer(number, to)
     }
 
-    pub(super) fn check_one_buffer(&self, number: u32, to: u32) -> Result<()> {
+    pub(in crate::core) fn check_one_buffer(&self, number: u32, to: u32) -> Result<()> {
         if self.buffer_of(number) == self.buffer_of(to) {
             return Ok(());
         }
@@ -326,7 +326,7 @@ impl Core {
 
     /// When changes become visible that one call makes in several tubes: as the strongest of their
     /// durabilities demands.
-    pub(super) fn common_visibility(&self, numbers: &[u32]) -> Visibility {
+    pub(in crate::core) fn common_visibility(&self, numbers: &[u32]) -> Visibility {
         use Visibility::{Flushed, Memory, Within, Written};
         numbers.iter().map(|number| self.visibility(*number)).fold(Memory, |one, other| {
             match (one, other) {

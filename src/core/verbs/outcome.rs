@@ -6,7 +6,7 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::claims::IS_DONE;
+use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided};
@@ -160,7 +160,7 @@ impl Core {
         let (keep, count, after) = match shelf {
             Shelf::Done => (policies.keep_done, tube.counts.done, tube.empty_up_to.done),
             Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.empty_up_to.buried),
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => return None,
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => return None,
         };
         (count > keep?.count?).then_some(after)
     }
@@ -270,12 +270,20 @@ impl Core {
     }
 }
 
-/// Refuses a task that is done.
+/// Refuses a task that is done, and a schedule.
 pub(in crate::core) fn check_not_done(id: u64, found: &Found) -> Result<()> {
     if found.shelf != Shelf::Done {
-        return Ok(());
+        return check_no_schedule(id, found);
     }
     Err(Error::NotReady { id, state: State::Done, why: IS_DONE.to_owned() })
+}
+
+/// Refuses a schedule.
+pub(in crate::core) fn check_no_schedule(id: u64, found: &Found) -> Result<()> {
+    if found.shelf != Shelf::Recurring {
+        return Ok(());
+    }
+    Err(Error::NotReady { id, state: State::Recurring, why: IS_SCHEDULE.to_owned() })
 }
 
 /// What the removal of a task means for the kept tasks of its tube.

@@ -14,7 +14,7 @@ use crate::moment::system_time;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
 use crate::text::quoted;
-use crate::{Error, Result, State};
+use crate::{Error, Result, SpawnedBy, State};
 
 impl Core {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
@@ -40,9 +40,12 @@ impl Core {
         }
         match state {
             State::Taken => self.list_taken(number, begin, limit),
-            State::Ready | State::Delayed | State::Blocked | State::Buried | State::Done => {
-                self.list_shelf(number, state.shelf(), begin, limit)
-            }
+            State::Ready
+            | State::Delayed
+            | State::Blocked
+            | State::Buried
+            | State::Done
+            | State::Recurring => self.list_shelf(number, state.shelf(), begin, limit),
         }
     }
 
@@ -173,7 +176,7 @@ fn is_start(cursor: &Cursor) -> bool {
 
 /// What the pages of a list have.
 #[derive(Clone, Copy)]
-pub(super) enum Listing<'a> {
+pub(in crate::core) enum Listing<'a> {
     State(State),
     /// The buried tasks of a failure group.
     Group(&'a str),
@@ -207,7 +210,7 @@ impl Display for Listing<'_> {
 
 /// The cursor after which a page begins; `None` for the first page. Refuses that of another list:
 /// the scan would begin among the rows of another shelf, or tasks would be left out.
-pub(super) fn begin_of_page<'a>(
+pub(in crate::core) fn begin_of_page<'a>(
     after: Option<&'a Cursor>,
     listing: Listing<'_>,
 ) -> Result<Option<&'a Cursor>> {
@@ -221,7 +224,7 @@ pub(super) fn begin_of_page<'a>(
 }
 
 /// A page without tasks: the next one begins where this one does.
-pub(super) fn empty_page(after: Option<&Cursor>) -> Page {
+pub(in crate::core) fn empty_page(after: Option<&Cursor>) -> Page {
     let next = after.cloned().unwrap_or_else(start_cursor);
     Page { next: Some(next), ..Page::default() }
 }
@@ -250,11 +253,14 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-        due_in: (state == State::Delayed).then(|| match clocks.left(header) {
-            NEVER => Duration::MAX,
-            left => duration(left),
+        due_in: matches!(state, State::Delayed | State::Recurring).then(|| {
+            match clocks.left(header) {
+                NEVER => Duration::MAX,
+                left => duration(left),
+            }
         }),
         not_before: header.not_before().map(system_time),
         progress: None,
+        spawned_by: header.more.as_ref().and_then(|more| more.spawned_by).map(SpawnedBy::of),
     }
 }

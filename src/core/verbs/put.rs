@@ -45,7 +45,7 @@ impl IdCheck {
 
 impl TubeState {
     /// Rejects options that the driver does not support.
-    pub(super) fn check_put(&self, request: &PutRequest) -> Result<()> {
+    pub(in crate::core) fn check_put(&self, request: &PutRequest) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
             ("a priority", request.pri.is_some()),
@@ -241,7 +241,7 @@ impl Core {
     }
 
     /// Refuses a task for which there may be no capacity, since puts wait for it: they come first.
-    pub(super) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
+    pub(in crate::core) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
         match self.tubes.get(&number) {
             Some(tube) if !tube.waiting_puts.is_empty() => Err(tube.full()),
             _ => Ok(()),
@@ -251,7 +251,7 @@ impl Core {
     /// As `visibility`, for tasks whose ids are below `next_id`. If the file has not reserved these
     /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
     /// later run assigns again.
-    pub(super) fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+    pub(in crate::core) fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
         self.visibility_with_ids(self.visibility(number), next_id)
     }
 
@@ -279,7 +279,7 @@ impl Core {
 
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
     /// same call before this one; `None` if the caller checks the capacity.
-    pub(super) fn new_header(
+    pub(in crate::core) fn new_header(
         &self,
         number: u32,
         request: &PutRequest,
@@ -341,7 +341,7 @@ impl Core {
 
     /// Stores a new task. The caller notes its id and makes it visible.
     #[inline]
-    pub(super) fn insert_task(
+    pub(in crate::core) fn insert_task(
         &mut self,
         number: u32,
         id: u64,
@@ -402,7 +402,7 @@ impl Core {
     }
 
     #[inline]
-    pub(super) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
+    pub(in crate::core) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if change.keeping != Keeping::Kept
             && let Some(tube) = self.tubes.get_mut(&change.tube)
         {
@@ -412,7 +412,7 @@ impl Core {
     }
 
     /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
-    pub(super) fn note_id(&mut self, id: u64, is_restored: bool) {
+    pub(in crate::core) fn note_id(&mut self, id: u64, is_restored: bool) {
         self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
             self.restored.insert(id);

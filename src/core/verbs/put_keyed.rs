@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tubewell_drivers::Shelf;
+
 use super::keys::KeyLookUp;
 use super::put::IdCheck;
 use super::replace::Replacement;
@@ -45,7 +47,7 @@ impl Core {
                 self.clear_key(number, key, left_over);
                 self.put_new(number, request)
             }
-            KeyLookUp::Task(keyed) => match request.on_key {
+            KeyLookUp::Task(keyed) => match request.on_key_of(&keyed.found) {
                 OnKey::Reject => Err(self.key_in_use(key, &keyed)),
                 OnKey::Keep => Ok(self.keep_keyed(&keyed)),
                 OnKey::Replace => self.replace(number, request, keyed, places),
@@ -62,6 +64,9 @@ impl Core {
         self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
         let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
         match self.live_key(key)? {
+            KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => {
+                Err(self.key_in_use(key, &keyed))
+            }
             KeyLookUp::Task(keyed) => self.replace(number, request, keyed, Some(0)),
             KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_string() }),
         }
@@ -134,7 +139,7 @@ impl Core {
                 return Ok(None);
             }
         };
-        match request.on_key {
+        match request.on_key_of(&keyed.found) {
             OnKey::Reject => Err(self.key_in_use(key, &keyed)),
             OnKey::Keep => Ok(Some(Step::Kept(self.keep_keyed(&keyed)))),
             OnKey::Replace => {

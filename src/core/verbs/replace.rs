@@ -82,6 +82,7 @@ impl Core {
         let (takes, has_failure) = (header.takes, has_failure(keyed));
         header.edit_more(|more| {
             more.forgiven = takes;
+            more.spawned_by = old.more.as_ref().and_then(|old| old.spawned_by);
             more.notes = if has_failure { Note::Failure.bit() } else { 0 };
         });
         Ok(header)

@@ -7,7 +7,7 @@ use tubewell_drivers::{Header, NEVER, Note};
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::micros::micros_ceil;
-use crate::{Error, Result};
+use crate::{Error, Result, SpawnedBy};
 
 impl Core {
     /// Completes the header of a task that is restored: its attempts, its last failure, and how it
@@ -19,9 +19,10 @@ impl Core {
         mut header: Header,
     ) -> Result<Header> {
         let history = request.history.as_deref();
-        if let Some(History { forgiven, failure, .. }) = history {
+        if let Some(History { forgiven, failure, spawned_by, .. }) = history {
             header.edit_more(|more| {
                 more.forgiven = *forgiven;
+                more.spawned_by = spawned_by.map(SpawnedBy::as_numbers);
                 if failure.is_some() {
                     more.notes |= Note::Failure.bit();
                 }

@@ -6,7 +6,7 @@
 
 use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
-use super::outcome::check_not_done;
+use super::outcome::{check_no_schedule, check_not_done};
 use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
@@ -23,6 +23,7 @@ impl Core {
         let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
         self.check_update(number, &request)?;
         let found = self.find_current(number, id)?;
+        check_no_schedule(id, &found)?;
         let claim = self.claims.get(&id);
         let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
         header.pri = pri;
@@ -163,7 +164,7 @@ impl Core {
             Shelf::Delayed => ttl_from,
             // Its delay goes on while it waits for its parents.
             Shelf::Blocked => ttl_from.max(now),
-            Shelf::Buried | Shelf::Done => {
+            Shelf::Buried | Shelf::Done | Shelf::Recurring => {
                 let (state, why) = (State::on_shelf(shelf), "it is buried; kick it first".into());
                 return Err(Error::NotReady { id, state, why });
             }

@@ -107,7 +107,7 @@ impl Core {
     fn stored_ending(&mut self, number: u32, id: u64, found: &Found) -> Result<Option<Ending>> {
         let header = &found.record.header;
         match found.shelf {
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => Ok(None),
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => Ok(None),
             Shelf::Buried => {
                 let failure = self.last_failure(number, id, header)?;
                 Ok(Some(Ending::Buried { failure }))

@@ -1,0 +1,151 @@
+//! The moments of a schedule: which of them runs next.
+
+use tubewell_drivers::{Header, NEVER, Recur, RecurRule};
+
+use crate::core::state::{Core, Interval};
+use crate::{Error, Result};
+
+/// How late a run may be that is not made up for if it was missed, in microseconds: a minute. An open
+/// store is not so late, unless its machine was suspended.
+const LATE: u64 = 60_000_000;
+
+/// What is to be done of a schedule that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DueRun {
+    /// The moment whose run is to be put; `None` if all that are due are too late.
+    pub(super) run: Option<u64>,
+    /// The moment that follows.
+    pub(super) next: u64,
+}
+
+impl Core {
+    /// Why a schedule stands still, if it does.
+    pub(super) fn stopped(&self, number: u32, recur: &Recur) -> Option<String> {
+        let tube = self.tubes.get(&number)?;
+        if let Err(error) = tube.driver(|| self.known_drivers()) {
+            return Some(error.to_string());
+        }
+        let RecurRule::Cron { expression, zone } = &recur.rule else { return None };
+        let now = self.wall.at(self.now.timeline);
+        let Some(calendar) = self.config.calendar else { return Some(no_calendar().to_string()) };
+        (calendar.next)(expression, zone, now).err().map(|error| error.to_string())
+    }
+
+    /// The time on the clock of a rule.
+    pub(super) fn time_of(&self, rule: &RecurRule) -> u64 {
+        match rule {
+            RecurRule::Every(_) => self.now.timeline,
+            RecurRule::Cron { .. } => self.wall.at(self.now.timeline),
+        }
+    }
+
+    /// The first moment of a rule, from now on. `starting`: the moment of the wall clock at which it
+    /// begins.
+    pub(super) fn first_moment(&self, rule: &RecurRule, starting: Option<u64>) -> Result<u64> {
+        let now = self.now.timeline;
+        match (rule, starting) {
+            (RecurRule::Every(_), None) => Ok(now),
+            (RecurRule::Every(interval), Some(starting)) => {
+                let wall = self.wall.at(now);
+                let Some(passed) = wall.checked_sub(starting) else {
+                    return Ok(now.saturating_add(self.clocks().until(starting)));
+                };
+                Ok(now.saturating_add(Interval(*interval).at_or_after(0, passed) - passed))
+            }
+            (RecurRule::Cron { .. }, starting) => {
+                let wall = self.wall.at(now);
+                let after = starting.map_or(wall, |from| from.saturating_sub(1).max(wall));
+                self.moment_after(rule, after)
+            }
+        }
+    }
+
+    /// The moment of the next run of a schedule of another store, which may have passed.
+    pub(super) fn restored_moment(&self, rule: &RecurRule, next: u64) -> Result<u64> {
+        match rule {
+            RecurRule::Every(_) => {
+                let passed = self.wall.at(self.now.timeline).saturating_sub(next);
+                let left = self.clocks().until(next);
+                Ok(self.now.timeline.saturating_sub(passed).saturating_add(left))
+            }
+            RecurRule::Cron { .. } => self.moment_after(rule, next.saturating_sub(1)),
+        }
+    }
+
+    /// The moment that follows one; `NEVER` after the last one.
+    pub(super) fn moment_after(&self, rule: &RecurRule, moment: u64) -> Result<u64> {
+        match rule {
+            RecurRule::Every(interval) => Ok(Interval(*interval).after(moment)),
+            RecurRule::Cron { expression, zone } => {
+                let calendar = self.config.calendar.ok_or_else(no_calendar)?;
+                Ok((calendar.next)(expression, zone, moment)?.unwrap_or(NEVER))
+            }
+        }
+    }
+
+    /// Which of the moments that are due runs next.
+    pub(super) fn due_run(&self, recur: &Recur) -> Result<DueRun> {
+        let now = self.time_of(&recur.rule);
+        let within = match recur.missed {
+            0 => Some(recur.within.unwrap_or(NEVER).min(LATE)),
+            _ => recur.within,
+        };
+        let oldest = within.map_or(0, |within| now.saturating_sub(within));
+        let run = match &recur.rule {
+            RecurRule::Every(interval) => {
+                let interval = Interval(*interval);
+                let last = interval.last(recur.next, now.max(recur.next));
+                let steps = recur.missed.max(1) - 1;
+                let run = match recur.missed {
+                    Recur::ALL => recur.next,
+                    _ => interval.before(last, steps, recur.next),
+                };
+                interval.at_or_after(run, oldest)
+            }
+            RecurRule::Cron { .. } => self.due_moment(recur, now, oldest)?,
+        };
+        if run > now && run > recur.next {
+            return Ok(DueRun { run: None, next: run });
+        }
+        Ok(DueRun { run: Some(run), next: self.moment_after(&recur.rule, run)? })
+    }
+
+    /// As `due_run`, for a cron expression.
+    fn due_moment(&self, recur: &Recur, now: u64, oldest: u64) -> Result<u64> {
+        let RecurRule::Cron { expression, zone } = &recur.rule else { return Ok(recur.next) };
+        let calendar = self.config.calendar.ok_or_else(no_calendar)?;
+        let mut run = recur.next;
+        if recur.missed != Recur::ALL {
+            // From the newest one back, one moment further for each run that is made up for.
+            let mut newest = now;
+            for _ in 0..recur.missed.max(1) {
+                match (calendar.last)(expression, zone, newest)? {
+                    Some(moment) if moment > recur.next => run = moment,
+                    _ => {
+                        run = recur.next;
+                        break;
+                    }
+                }
+                newest = run.saturating_sub(1);
+            }
+        }
+        if run < oldest {
+            run = (calendar.next)(expression, zone, oldest - 1)?.unwrap_or(NEVER);
+        }
+        Ok(run)
+    }
+}
+
+/// Sets when a schedule is due: at this time on the clock of its rule.
+pub(super) fn set_due(header: &mut Header, recur: Recur, due: u64) {
+    let is_cron = matches!(recur.rule, RecurRule::Cron { .. });
+    header.ready_at = if is_cron { 0 } else { due };
+    header.edit_more(|more| {
+        more.not_before = is_cron.then_some(due);
+        more.recur = Some(recur.into());
+    });
+}
+
+fn no_calendar() -> Error {
+    Error::invalid("this program reads no cron expressions; build tubewell with its feature `cron`")
+}

@@ -1,0 +1,80 @@
+//! The public descriptions of schedules.
+
+use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, RecurRule, Shelf};
+
+use crate::core::state::{Core, missed_of};
+use crate::core::verbs::{Listing, begin_of_page, empty_page, key_of};
+use crate::micros::duration;
+use crate::moment::system_time;
+use crate::task::Cursor;
+use crate::{Overlap, Recurrence, Result, ScheduleInfo, SchedulePage, State};
+
+impl Core {
+    /// A page of the schedules of a tube.
+    pub(in crate::core) fn schedules(
+        &mut self,
+        number: u32,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<SchedulePage> {
+        let limit = limit.min(PAGE_MAX);
+        let shelf = Shelf::Recurring;
+        let begin = begin_of_page(after, Listing::State(State::Recurring))?;
+        if limit == 0 {
+            return Ok(SchedulePage { next: empty_page(after).next, ..SchedulePage::default() });
+        }
+        let from = begin.map(|cursor| &cursor.position);
+        let found = self.edit(number, |ledger| ledger.page(shelf, from, limit))?;
+        let next = found.tasks.last().filter(|_| found.may_have_more).map(|(id, task)| {
+            let sub = task.record.header.sub.clone();
+            Cursor::from(Position { shelf, order: 0, id: *id, sub })
+        });
+        let schedules = found.tasks.iter();
+        let schedules = schedules
+            .filter_map(|(id, task)| self.describe_schedule(number, *id, &task.record.header))
+            .collect();
+        Ok(SchedulePage { schedules, next, damaged: found.damaged })
+    }
+
+    /// `None` for a task that has no schedule.
+    fn describe_schedule(&self, number: u32, id: u64, header: &Header) -> Option<ScheduleInfo> {
+        let info = describe_schedule(id, header, self.clocks().left(header))?;
+        let stopped = self.stopped(number, header.recur()?);
+        Some(ScheduleInfo { stopped, ..info })
+    }
+}
+
+/// The public description of a schedule from its record only. `left`: how long until it is due.
+pub(crate) fn describe_schedule(id: u64, header: &Header, left: u64) -> Option<ScheduleInfo> {
+    let recur = header.recur()?;
+    let recurrence = match &recur.rule {
+        RecurRule::Every(interval) => Recurrence::Every(duration(*interval)),
+        RecurRule::Cron { expression, zone } => {
+            Recurrence::Cron { expression: expression.to_string(), zone: zone.to_string() }
+        }
+    };
+    let time =
+        |micros: u64| if micros == NEVER { std::time::Duration::MAX } else { duration(micros) };
+    Some(ScheduleInfo {
+        id,
+        key: key_of(header).map(ToString::to_string).unwrap_or_default(),
+        recurrence,
+        next: system_time(recur.next),
+        due_in: time(left),
+        runs: recur.runs,
+        skipped: recur.skipped,
+        last: recur.last,
+        times: recur.times,
+        missed: missed_of(recur.missed),
+        within: recur.within.map(time),
+        overlap: if recur.skips_overlap { Overlap::Skip } else { Overlap::Allow },
+        pri: recur.pri,
+        ttl: recur.ttl.map(time),
+        ttr: recur.ttr.map(time),
+        delay: duration(recur.delay),
+        sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+        max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+        size: header.size,
+        stopped: None,
+    })
+}

@@ -1,0 +1,305 @@
+//! The verbs on schedules: schedule, reschedule, unschedule, and their restore.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
+
+use super::moments::set_due;
+use crate::commit::Change;
+use crate::core::state::{Core, Decided, FORMAT, PutRequest, ScheduleRequest};
+use crate::core::verbs::{KeyLookUp, Keyed};
+use crate::{Error, EventKind, Receipt, Result, State};
+
+impl Core {
+    /// Stores a schedule, or brings the one that has its key in line.
+    pub(in crate::core) fn schedule(
+        &mut self,
+        number: u32,
+        key: &Arc<str>,
+        request: &ScheduleRequest,
+    ) -> Result<Decided<Receipt>> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        tube.driver(|| self.known_drivers())?;
+        request.put.as_ref().map_or(Ok(()), |put| tube.check_put(put))?;
+        match self.live_key(key)? {
+            KeyLookUp::Free(left_over) => {
+                let (header, body) = self.new_schedule(number, key, request)?;
+                self.check_disk_space(number, body.len(), 1)?;
+                let own_id = request.restored.and_then(|restored| restored.id);
+                let id = match own_id {
+                    None => self.ids.next,
+                    Some(id) => self.check_restored_id(id)?,
+                };
+                self.clear_key(number, key, left_over);
+                self.insert_schedule(number, id, own_id.is_some(), header, body)
+            }
+            KeyLookUp::Task(keyed)
+                if keyed.found.shelf == Shelf::Recurring && request.restored.is_none() =>
+            {
+                self.change_schedule(number, keyed, request, false)
+            }
+            KeyLookUp::Task(keyed) => Err(self.key_in_use(key, &keyed)),
+        }
+    }
+
+    /// Changes a schedule by its key. If it is in another tube, it goes on in this one.
+    pub(in crate::core) fn reschedule(
+        &mut self,
+        number: u32,
+        key: &str,
+        request: &ScheduleRequest,
+    ) -> Result<Decided<Receipt>> {
+        let keyed = self.schedule_of_key(key)?;
+        self.change_schedule(number, keyed, request, true)
+    }
+
+    /// Removes a schedule by its key, in whichever tube it is. Its runs stay.
+    pub(in crate::core) fn unschedule(&mut self, key: &str) -> Result<Decided<Receipt>> {
+        let Keyed { number, id, found } = self.schedule_of_key(key)?;
+        self.delete_found(number, id, &found)
+    }
+
+    fn schedule_of_key(&mut self, key: &str) -> Result<Keyed> {
+        match self.live_key(key)? {
+            KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => Ok(keyed),
+            KeyLookUp::Task(keyed) => {
+                let state = self.state_of(keyed.id, keyed.found.shelf);
+                let wanted = State::Recurring.to_string();
+                Err(Error::WrongState { id: keyed.id, state, wanted })
+            }
+            KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_owned() }),
+        }
+    }
+
+    /// The header and the body of a new schedule. Edits nothing.
+    fn new_schedule<'a>(
+        &self,
+        number: u32,
+        key: &Arc<str>,
+        request: &'a ScheduleRequest,
+    ) -> Result<(Header, &'a Body)> {
+        let (Some(rule), Some(put)) = (&request.rule, &request.put) else {
+            return Err(Error::invalid("a schedule needs to say when its runs are"));
+        };
+        let next = match (request.starting, request.restored) {
+            (Some(next), Some(_)) => self.restored_moment(rule, next)?,
+            (starting, _) => self.first_moment(rule, starting)?,
+        };
+        if next == NEVER {
+            return Err(Error::invalid("the schedule has no run: its first moment never comes"));
+        }
+        let mut header = self.new_header(number, put, None)?;
+        let counted = request.restored.map(|restored| (restored.runs, restored.skipped));
+        let (runs, skipped) = counted.unwrap_or_default();
+        let mut recur = Recur {
+            rule: rule.clone(),
+            next,
+            fired: None,
+            last: None,
+            runs,
+            skipped,
+            times: None,
+            missed: 1,
+            within: None,
+            skips_overlap: false,
+            pri: None,
+            ttl: None,
+            ttr: None,
+            delay: 0,
+        };
+        apply_terms(&mut recur, request)?;
+        set_template(&mut header, &mut recur, put);
+        header.edit_more(|more| more.key = Some(key.clone()));
+        set_due(&mut header, recur, next);
+        Ok((header, &put.body))
+    }
+
+    fn insert_schedule(
+        &mut self,
+        number: u32,
+        id: u64,
+        is_restored: bool,
+        header: Header,
+        body: &Body,
+    ) -> Result<Decided<Receipt>> {
+        self.need_format(FORMAT);
+        let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
+        self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
+        self.note_id(id, is_restored);
+        let state = State::Recurring;
+        let change = self.change(number, id, EventKind::Schedule, None, state, None);
+        self.make_visible(change, visibility);
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
+    }
+
+    /// Changes a schedule, and moves it to this tube if it is in another one. `may_start`: the request
+    /// may say when the next run is.
+    fn change_schedule(
+        &mut self,
+        number: u32,
+        keyed: Keyed,
+        request: &ScheduleRequest,
+        may_start: bool,
+    ) -> Result<Decided<Receipt>> {
+        self.check_one_buffer(keyed.number, number)?;
+        let header = self.changed_header(number, &keyed, request, may_start)?;
+        let body = request.new_body();
+        self.check_disk_space(number, body.map_or(0, |body| body.len()), 1)?;
+        let Keyed { number: before, id, found } = keyed;
+        let old = &found.record.header;
+        if before == number && body.is_none() && header == *old {
+            return Ok(self.unchanged(number, id, found.shelf));
+        }
+        let visibility = self.common_visibility(&[before, number]);
+        let (recurring, kind) = (State::Recurring, EventKind::Schedule);
+        if before == number {
+            let shelf = Shelf::Recurring;
+            self.edit(number, |ledger| ledger.update(id, &found, shelf, &header, body))?;
+            let change = self.change(number, id, kind, Some(recurring), recurring, None);
+            self.make_visible(change, visibility);
+        } else {
+            let mut contents = self.edit(before, |ledger| ledger.contents(id, &found))?;
+            if let Some(body) = body {
+                contents.body = body.clone();
+            }
+            self.atomically_in(&[before, number], |core| {
+                core.edit(before, |ledger| ledger.remove(id, Shelf::Recurring, old))?;
+                core.edit(number, |ledger| {
+                    ledger.insert_with(id, Shelf::Recurring, &header, &contents)
+                })
+            })?;
+            let (moved, done) = (EventKind::Move, State::Done);
+            let leave = self.change(before, id, moved, Some(recurring), done, None);
+            let arrival = self.change(number, id, moved, None, recurring, None);
+            self.publish_together(|core| {
+                core.make_visible(Change { is_intermediate: true, ..leave }, visibility);
+                core.make_visible(arrival, visibility);
+            });
+        }
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state: recurring, commit }))
+    }
+
+    /// The header of a schedule after changes. Edits nothing.
+    fn changed_header(
+        &self,
+        number: u32,
+        keyed: &Keyed,
+        request: &ScheduleRequest,
+        may_start: bool,
+    ) -> Result<Header> {
+        let old = &keyed.found.record.header;
+        let id = keyed.id;
+        let mut recur = old.recur().cloned().ok_or_else(|| {
+            Error::corrupt(format!("schedule {id}: its record says nothing of its runs"))
+        })?;
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        tube.driver(|| self.known_drivers())?;
+        let (mut header, next) = (old.clone(), recur.next);
+        self.change_moments(&mut recur, request, may_start)?;
+        apply_terms(&mut recur, request)?;
+        if let Some(put) = &request.put {
+            let template = self.new_header(number, put, None)?;
+            (header.pri, header.sub) = (template.pri, template.sub);
+            set_template(&mut header, &mut recur, put);
+        }
+        if let Some(pri) = request.pri {
+            (recur.pri, header.pri) = (Some(pri), pri);
+        }
+        if let Some(body) = request.new_body() {
+            (header.size, header.body_checksum) = (body.len() as u64, body.checksum());
+        }
+        if let Some(limit) = request.max_attempts {
+            header.edit_more(|more| more.max_attempts = Some(limit));
+        }
+        let wanted = PutRequest {
+            pri: recur.pri,
+            ttl: recur.ttl,
+            ttr: recur.ttr,
+            delay: recur.delay,
+            sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+            ..PutRequest::of_body(Body::new(Vec::new()))
+        };
+        tube.check_put(&wanted)?;
+        if recur.next != next || request.rule.is_some() {
+            let due = if recur.next == next { due_of(old).max(next) } else { recur.next };
+            set_due(&mut header, recur, due);
+        } else {
+            header.edit_more(|more| more.recur = Some(recur.into()));
+        }
+        Ok(header)
+    }
+
+    /// Changes when the runs are.
+    fn change_moments(
+        &self,
+        recur: &mut Recur,
+        request: &ScheduleRequest,
+        may_start: bool,
+    ) -> Result<()> {
+        let starting = request.starting.filter(|_| may_start);
+        let rule = request.rule.as_ref().filter(|rule| **rule != recur.rule);
+        if rule.is_none() && starting.is_none() {
+            return Ok(());
+        }
+        let had_interval = matches!(recur.rule, RecurRule::Every(_));
+        if let Some(rule) = rule {
+            recur.rule = rule.clone();
+        }
+        recur.next = match (&recur.rule, starting, recur.fired) {
+            (RecurRule::Every(_), None, Some(fired)) if had_interval => {
+                self.moment_after(&recur.rule, fired)?
+            }
+            // It keeps the moment of its first run.
+            (RecurRule::Every(_), None, None) if had_interval => recur.next,
+            (RecurRule::Every(interval), None, _) => self.now.timeline.saturating_add(*interval),
+            (rule, starting, _) => self.first_moment(rule, starting)?,
+        };
+        if had_interval != matches!(recur.rule, RecurRule::Every(_)) {
+            // It was a moment of another clock.
+            recur.fired = None;
+        }
+        if recur.next == NEVER {
+            return Err(Error::invalid("the schedule would have no further run; unschedule it"));
+        }
+        Ok(())
+    }
+
+    /// Checks the id of a task that is restored.
+    fn check_restored_id(&self, id: u64) -> Result<u64> {
+        if id < self.ids.restorable_from || self.restored.contains(&id) {
+            return Err(Error::IdUsed { id });
+        }
+        Ok(id)
+    }
+}
+
+/// The time at which a schedule is due, on the clock of its rule.
+fn due_of(header: &Header) -> u64 {
+    let shelf = Shelf::Recurring;
+    header.moment(shelf).or_else(|| header.due(shelf)).unwrap_or(NEVER)
+}
+
+fn apply_terms(recur: &mut Recur, request: &ScheduleRequest) -> Result<()> {
+    if let Some(times) = request.times {
+        if times.is_some_and(|times| times <= recur.runs) {
+            return Err(Error::invalid(format!(
+                "the schedule has put {} runs already; unschedule it to end it now",
+                recur.runs
+            )));
+        }
+        recur.times = times;
+    }
+    recur.missed = request.missed.unwrap_or(recur.missed);
+    recur.within = request.within.unwrap_or(recur.within);
+    recur.skips_overlap = request.skips_overlap.unwrap_or(recur.skips_overlap);
+    Ok(())
+}
+
+/// Takes over what the runs put. The schedule itself is at the same position for all of its runs,
+/// without a ttl and a ttr.
+fn set_template(header: &mut Header, recur: &mut Recur, put: &PutRequest) {
+    (recur.pri, recur.ttl, recur.ttr, recur.delay) = (put.pri, put.ttl, put.ttr, put.delay);
+    (header.order, header.expires_at, header.ttr) = (0, NEVER, NEVER);
+    header.sub = put.sub.as_deref().map_or_else(Arc::default, Arc::from);
+    header.edit_more(|more| more.max_attempts = put.max_attempts);
+}

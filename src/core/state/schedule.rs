@@ -1,0 +1,206 @@
+//! A schedule, checked and converted before the core is locked, and the calendar of cron expressions.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
+
+use super::policies::check_max_attempts;
+use super::request::{PutRequest, check_restored_id, check_size};
+use crate::micros::micros_ceil;
+use crate::moment::micros_of;
+use crate::schedule::Restored;
+use crate::{Error, Missed, OnKey, Overlap, Put, Recurrence, Reschedule, Result, Schedule};
+
+/// The longest number of a run, with its hyphen.
+const NUMBER_MAX: usize = 21;
+/// Maximum length of the key of a schedule, in bytes: the keys of its runs are longer.
+const SCHEDULE_KEY_MAX: usize = KEY_MAX - NUMBER_MAX - 4;
+
+/// Which moments of the wall clock a cron expression names, in microseconds since 1970 UTC. The core
+/// has no calendar of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calendar {
+    /// The first moment of an expression in a time zone that is after this one; `None` if there is
+    /// none.
+    pub(crate) next: fn(&str, &str, u64) -> Result<Option<u64>>,
+    /// The last moment that is not after this one.
+    pub(crate) last: fn(&str, &str, u64) -> Result<Option<u64>>,
+}
+
+/// A schedule, or changes of one, after the checks and conversions that need no lock. What is `None`
+/// stays as it is.
+#[derive(Debug, Default)]
+pub(crate) struct ScheduleRequest {
+    pub(in crate::core) rule: Option<RecurRule>,
+    /// Microseconds of the wall clock.
+    pub(in crate::core) starting: Option<u64>,
+    pub(in crate::core) times: Option<Option<u64>>,
+    /// As in [`Recur`].
+    pub(in crate::core) missed: Option<u64>,
+    pub(in crate::core) within: Option<Option<u64>>,
+    pub(in crate::core) skips_overlap: Option<bool>,
+    /// The body and all options of the runs.
+    pub(in crate::core) put: Option<PutRequest>,
+    pub(in crate::core) body: Option<Body>,
+    pub(in crate::core) pri: Option<u32>,
+    pub(in crate::core) max_attempts: Option<u32>,
+    /// For a schedule of another store.
+    pub(in crate::core) restored: Option<Restored>,
+}
+
+impl ScheduleRequest {
+    /// A schedule with its key.
+    pub(crate) fn new(schedule: Schedule, max_body: usize) -> Result<(Arc<str>, ScheduleRequest)> {
+        let Schedule { recurrence, key, starting, times, missed, within, overlap, .. } = schedule;
+        let key = key.ok_or_else(|| {
+            Error::invalid("a schedule needs a key, by which it is changed and removed")
+        })?;
+        check_schedule_key(&key)?;
+        let change = Reschedule {
+            recurrence: Some(recurrence),
+            starting,
+            times: Some(times),
+            missed: Some(missed),
+            within: Some(within),
+            overlap: Some(overlap),
+            put: Some(schedule.put),
+            ..Reschedule::new()
+        };
+        let request = ScheduleRequest::change(change, max_body)?;
+        schedule.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)?;
+        Ok((key.into(), ScheduleRequest { restored: schedule.restored, ..request }))
+    }
+
+    /// Changes of a schedule.
+    pub(crate) fn change(change: Reschedule, max_body: usize) -> Result<ScheduleRequest> {
+        let Reschedule { recurrence, missed, times, put, body, max_attempts, .. } = change;
+        recurrence.as_ref().map_or(Ok(()), Recurrence::check)?;
+        missed.map_or(Ok(()), Missed::check)?;
+        if times == Some(Some(0)) {
+            return Err(Error::invalid("a schedule ends after at least one run, not after none"));
+        }
+        check_max_attempts(max_attempts)?;
+        body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
+        Ok(ScheduleRequest {
+            rule: recurrence.map(rule),
+            starting: change.starting.map(micros_of),
+            times,
+            missed: missed.map(missed_number),
+            within: change.within.map(|within| within.map(micros_ceil)),
+            skips_overlap: change.overlap.map(|overlap| overlap == Overlap::Skip),
+            put: put.map(|put| template(put, max_body)).transpose()?,
+            body: body.map(Body::new),
+            pri: change.pri,
+            max_attempts,
+            restored: None,
+        })
+    }
+
+    /// The new body of the runs, if they get one.
+    pub(in crate::core) fn new_body(&self) -> Option<&Body> {
+        self.body.as_ref().or(self.put.as_ref().map(|put| &put.body))
+    }
+}
+
+/// Refuses a text that cannot be the key of a schedule.
+fn check_schedule_key(key: &str) -> Result<()> {
+    if (1..=SCHEDULE_KEY_MAX).contains(&key.len()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the key of a schedule must have 1 to {SCHEDULE_KEY_MAX} bytes; this one has {}",
+        key.len()
+    )))
+}
+
+/// What the runs put. Refuses what cannot be said of all of them.
+fn template(put: Put, max_body: usize) -> Result<PutRequest> {
+    let refused = [
+        ("a key: it follows from that of the schedule", put.key.is_some()),
+        ("a rule for its key", put.on_key != OnKey::Reject),
+        ("parents", put.after.is_some()),
+        ("a moment before which it is not ready: use a delay", put.not_before.is_some()),
+    ];
+    if let Some((what, _)) = refused.into_iter().find(|(_, given)| *given) {
+        return Err(Error::invalid(format!("a run of a schedule cannot be put with {what}")));
+    }
+    PutRequest::new(put, max_body)
+}
+
+fn rule(recurrence: Recurrence) -> RecurRule {
+    match recurrence {
+        Recurrence::Every(interval) => RecurRule::Every(micros_ceil(interval)),
+        Recurrence::Cron { expression, zone } => {
+            RecurRule::Cron { expression: expression.into(), zone: zone.into() }
+        }
+    }
+}
+
+/// 0 stands for none.
+fn missed_number(missed: Missed) -> u64 {
+    match missed {
+        Missed::Latest(runs) => u64::from(runs),
+        Missed::All => Recur::ALL,
+        Missed::Skip => 0,
+    }
+}
+
+/// The inverse of `missed_number`.
+pub(in crate::core) fn missed_of(number: u64) -> Missed {
+    match number {
+        0 => Missed::Skip,
+        Recur::ALL => Missed::All,
+        runs => Missed::Latest(u32::try_from(runs).unwrap_or(u32::MAX)),
+    }
+}
+
+/// The moments of an interval.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) struct Interval(pub(in crate::core) u64);
+
+impl Interval {
+    /// The moment that follows one.
+    pub(in crate::core) fn after(self, moment: u64) -> u64 {
+        moment.saturating_add(self.0)
+    }
+
+    /// The last moment from `first` on that is not after `now`, which is not before `first`.
+    pub(in crate::core) fn last(self, first: u64, now: u64) -> u64 {
+        now - (now - first) % self.0.max(1)
+    }
+
+    /// The first moment from `first` on that is not before `time`.
+    pub(in crate::core) fn at_or_after(self, first: u64, time: u64) -> u64 {
+        let Some(late) = time.checked_sub(first) else { return first };
+        let steps = late.div_ceil(self.0.max(1));
+        steps.checked_mul(self.0).and_then(|by| first.checked_add(by)).unwrap_or(NEVER)
+    }
+
+    /// So many moments before one, but not before `first`.
+    pub(in crate::core) fn before(self, moment: u64, steps: u64, first: u64) -> u64 {
+        moment.saturating_sub(self.0.saturating_mul(steps)).max(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_an_interval_are_counted_from_the_first() {
+        let tens = Interval(10);
+        assert_eq!((tens.last(3, 3), tens.last(3, 12), tens.last(3, 13)), (3, 3, 13));
+        assert_eq!((tens.at_or_after(3, 0), tens.at_or_after(3, 4)), (3, 13));
+        assert_eq!((tens.at_or_after(3, 13), tens.at_or_after(3, NEVER)), (13, NEVER));
+        assert_eq!((tens.before(43, 2, 3), tens.before(43, 9, 3)), (23, 3));
+        assert_eq!((tens.after(3), tens.after(NEVER - 1)), (13, NEVER));
+        assert_eq!(Interval(NEVER).before(9, NEVER, 2), 2);
+    }
+
+    #[test]
+    fn missed_runs_have_numbers() {
+        for missed in [Missed::Skip, Missed::All, Missed::Latest(1), Missed::Latest(100)] {
+            assert_eq!(missed_of(missed_number(missed)), missed);
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Schedules: tasks that are put again and again.
+
+use std::time::{Duration, SystemTime};
+
+use crate::task::Cursor;
+use crate::{Error, Put, Result};
+
+/// When the runs of a schedule are.
+///
+/// Its text is `every 1h`, or `cron 0 9 * * 1-5 in Europe/Berlin`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Recurrence {
+    /// Again and again after this time, which is measured on the store's timeline as delays are: it
+    /// goes on while the store is closed, and a wall clock that is set does not change it.
+    Every(Duration),
+    /// At the moments of the wall clock that a cron expression names.
+    Cron {
+        /// The expression.
+        expression: String,
+        /// The time zone in which it is read: a name of the IANA time zone database.
+        zone: String,
+    },
+}
+
+/// Which of the runs are made up for that were missed while the store was closed, the machine was
+/// suspended, or the store was busy.
+///
+/// Its text is `skip`, `all`, or the number of the newest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Missed {
+    /// This many of the newest runs, from 1 to 100. The default is 1: an application that was closed
+    /// for a month begins with one run.
+    Latest(u32),
+    /// All of them, the oldest first.
+    All,
+    /// None: a run that is more than a minute late is left out.
+    Skip,
+}
+
+impl Default for Missed {
+    fn default() -> Missed {
+        Missed::Latest(1)
+    }
+}
+
+/// What a schedule does if its last run is not over when the next one is due.
+///
+/// Its text is `allow` or `skip`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Overlap {
+    /// It puts the next run all the same.
+    #[default]
+    Allow,
+    /// It leaves the next run out, and counts it as skipped. The last run is over when its task is
+    /// done, removed, or buried, in whichever tube it is by then.
+    Skip,
+}
+
+/// A schedule to be stored with [`Tube::schedule`](crate::Tube::schedule): when its runs are, and what
+/// each of them puts.
+///
+/// A schedule has a [`key`](Schedule::key), by which it is changed and removed. Each run is a task of
+/// its own, with the key of the schedule, a hyphen and the number of the run as its key: `report-1`.
+/// If another task has that key, the run has none.
+///
+/// # Example: a report each night, and a clean-up every ten minutes
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use tubewell::{FIFO, ManualClock, Overlap, Put, Schedule, Store, TubeOptions};
+///
+/// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
+/// let store = Store::options().clock(&clock).open_in_memory()?;
+/// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let day = Duration::from_secs(86_400);
+/// let three = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 3 * 3600);
+/// let report = Schedule::every(day).key("report").starting(three).put("report");
+/// jobs.schedule(report)?;
+/// let tidy = Schedule::every(Duration::from_secs(600)).key("tidy").overlap(Overlap::Skip);
+/// jobs.schedule(tidy.put(Put::new("tidy").max_attempts(3)))?;
+///
+/// clock.advance(Duration::from_secs(3 * 3600));
+/// let tasks = jobs.take_many(10, Duration::ZERO)?;
+/// let keys: Vec<_> = tasks.iter().filter_map(|task| task.key()).collect();
+/// assert_eq!(keys, ["tidy-1", "report-1"]); // The first clean-up is not over.
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use = "a schedule is not stored until a tube schedules it"]
+#[doc(alias = "cron")]
+#[doc(alias = "periodic")]
+pub struct Schedule {
+    pub(crate) recurrence: Recurrence,
+    pub(crate) key: Option<String>,
+    pub(crate) starting: Option<SystemTime>,
+    pub(crate) times: Option<u64>,
+    pub(crate) missed: Missed,
+    pub(crate) within: Option<Duration>,
+    pub(crate) overlap: Overlap,
+    pub(crate) put: Put,
+    pub(crate) restored: Option<Restored>,
+}
+
+/// What a schedule of another store brings along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Restored {
+    pub(crate) id: Option<u64>,
+    pub(crate) runs: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Schedule {
+    /// Runs that follow each other after this time, at least a millisecond. Each moment is counted
+    /// from the one before, not from when its run was put, so that they do not drift. Rounded up to
+    /// microseconds.
+    #[doc(alias = "interval")]
+    pub fn every(interval: Duration) -> Schedule {
+        Schedule::new(Recurrence::Every(interval))
+    }
+
+    /// Runs at the moments that a cron expression names, in a time zone: `"0 9 * * 1-5"` in
+    /// `"Europe/Berlin"` is nine o'clock in Berlin from Monday to Friday.
+    ///
+    /// The expression has five fields: minute, hour, day of the month, month, day of the week (0 or 7
+    /// is Sunday). With six fields, the first one is the second. If both days are restricted, a day
+    /// needs to match one of them. [`Tube::schedule`](crate::Tube::schedule) refuses an expression or
+    /// a time zone that it does not know.
+    ///
+    /// The moments go by the wall clock, as [`Put::not_before`] does. When the clocks go forward, a
+    /// run in the hour that is left out comes right after it. When they go back, a run in the hour
+    /// that comes twice is there once. An open store notices within 30 seconds that its clock was set.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Schedule, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let report = Schedule::cron("0 9 * * 1-5", "UTC").key("report").put("report");
+    /// jobs.schedule(report)?;
+    /// assert!(jobs.schedule(Schedule::cron("61 * * * *", "UTC").key("x")).is_err());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[cfg(feature = "cron")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
+    pub fn cron(expression: impl Into<String>, zone: impl Into<String>) -> Schedule {
+        let (expression, zone) = (expression.into(), zone.into());
+        Schedule::new(Recurrence::Cron { expression, zone })
+    }
+
+    fn new(recurrence: Recurrence) -> Schedule {
+        Schedule {
+            recurrence,
+            key: None,
+            starting: None,
+            times: None,
+            missed: Missed::default(),
+            within: None,
+            overlap: Overlap::default(),
+            put: Put::default(),
+            restored: None,
+        }
+    }
+
+    /// The key: a name of 1 to 230 bytes that no other task and no other schedule of the store has. It
+    /// must be given.
+    pub fn key(mut self, key: impl Into<String>) -> Schedule {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The moment of the first run, by the wall clock as it is when the schedule is stored. Default:
+    /// now, and for a cron expression the next moment that it names.
+    ///
+    /// If it has passed, the runs are where they would be if the schedule had begun then, and the first
+    /// one is the next of them. A schedule that is stored already has begun: it keeps its moments.
+    #[doc(alias = "offset")]
+    pub fn starting(mut self, moment: SystemTime) -> Schedule {
+        self.starting = Some(moment);
+        self
+    }
+
+    /// After how many runs the schedule ends. Default: never. Above zero. Runs that are left out do
+    /// not count. A schedule that has ended is removed, and its key is free.
+    pub fn times(mut self, runs: u64) -> Schedule {
+        self.times = Some(runs);
+        self
+    }
+
+    /// Which missed runs are made up for. Default: [`Missed::Latest(1)`](Missed::Latest).
+    #[doc(alias = "catch up")]
+    #[doc(alias = "misfire")]
+    pub fn missed(mut self, missed: Missed) -> Schedule {
+        self.missed = missed;
+        self
+    }
+
+    /// How late a run may be: one that is later is left out. Default: without a limit.
+    #[doc(alias = "grace")]
+    pub fn within(mut self, time: Duration) -> Schedule {
+        self.within = Some(time);
+        self
+    }
+
+    /// What happens if the last run is not over when the next one is due. Default:
+    /// [`Overlap::Allow`].
+    pub fn overlap(mut self, overlap: Overlap) -> Schedule {
+        self.overlap = overlap;
+        self
+    }
+
+    /// What each run puts: the body and the options of its task. Default: an empty body. A run cannot
+    /// have a key of its own, parents, or a moment before which it is not ready.
+    pub fn put(mut self, task: impl Into<Put>) -> Schedule {
+        self.put = task.into();
+        self
+    }
+
+    /// Marks it as a schedule of another store, to be put back as it was: with its id there, if that is
+    /// to stay, and its counts of runs and of skipped runs. Default: it is a new one.
+    ///
+    /// Its [`starting`](Schedule::starting) is then the moment of its next run, also if that has
+    /// passed. It is refused if its key is in use. For ids, what
+    /// [`restore_many`](crate::Tube::restore_many) says holds.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, Schedule, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
+    /// jobs.schedule(hourly.restored(17, 4, 1))?;
+    /// let stored = &jobs.schedules(None, 10)?.schedules[0];
+    /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule {
+        self.restored = Some(Restored { id: id.into(), runs, skipped });
+        self
+    }
+}
+
+/// What [`Tube::reschedule`](crate::Tube::reschedule) changes of a schedule. What is left out stays as
+/// it is, and so does the count of its runs.
+///
+/// # Example
+/// See [`Tube::reschedule`](crate::Tube::reschedule).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use = "nothing is changed until a tube reschedules a schedule"]
+pub struct Reschedule {
+    pub(crate) recurrence: Option<Recurrence>,
+    pub(crate) starting: Option<SystemTime>,
+    pub(crate) times: Option<Option<u64>>,
+    pub(crate) missed: Option<Missed>,
+    pub(crate) within: Option<Option<Duration>>,
+    pub(crate) overlap: Option<Overlap>,
+    pub(crate) put: Option<Put>,
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) pri: Option<u32>,
+    pub(crate) max_attempts: Option<u32>,
+}
+
+impl Reschedule {
+    /// Changes nothing.
+    pub fn new() -> Reschedule {
+        Reschedule::default()
+    }
+
+    /// A new interval. It counts from the moment of the last run that was due; if none was, the first
+    /// run stays where it is.
+    pub fn every(mut self, interval: Duration) -> Reschedule {
+        self.recurrence = Some(Recurrence::Every(interval));
+        self
+    }
+
+    /// A new cron expression and its time zone, from now on. See [`Schedule::cron`].
+    #[cfg(feature = "cron")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
+    pub fn cron(mut self, expression: impl Into<String>, zone: impl Into<String>) -> Reschedule {
+        let (expression, zone) = (expression.into(), zone.into());
+        self.recurrence = Some(Recurrence::Cron { expression, zone });
+        self
+    }
+
+    /// The moment of the next run. See [`Schedule::starting`].
+    pub fn starting(mut self, moment: SystemTime) -> Reschedule {
+        self.starting = Some(moment);
+        self
+    }
+
+    /// After how many runs the schedule ends, with those that it has put already; `None` for never.
+    pub fn times(mut self, runs: impl Into<Option<u64>>) -> Reschedule {
+        self.times = Some(runs.into());
+        self
+    }
+
+    /// Which missed runs are made up for.
+    pub fn missed(mut self, missed: Missed) -> Reschedule {
+        self.missed = Some(missed);
+        self
+    }
+
+    /// How late a run may be; `None` without a limit.
+    pub fn within(mut self, time: impl Into<Option<Duration>>) -> Reschedule {
+        self.within = Some(time.into());
+        self
+    }
+
+    /// What happens if the last run is not over when the next one is due.
+    pub fn overlap(mut self, overlap: Overlap) -> Reschedule {
+        self.overlap = Some(overlap);
+        self
+    }
+
+    /// What each further run puts: the body and all options of its task.
+    pub fn put(mut self, task: impl Into<Put>) -> Reschedule {
+        self.put = Some(task.into());
+        self
+    }
+
+    /// The body of further runs.
+    #[doc(alias = "payload")]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Reschedule {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The priority of further runs; 0 is the most urgent. Timed drivers only.
+    #[doc(alias = "pri")]
+    pub fn priority(mut self, pri: u32) -> Reschedule {
+        self.pri = Some(pri);
+        self
+    }
+
+    /// How often each further run is attempted. Above zero.
+    #[doc(alias = "retries")]
+    pub fn max_attempts(mut self, limit: u32) -> Reschedule {
+        self.max_attempts = Some(limit);
+        self
+    }
+}
+
+/// A stored schedule; from [`Tube::schedules`](crate::Tube::schedules).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ScheduleInfo {
+    /// The id of the schedule. It is one of a task: [`peek`](crate::Tube::peek) returns what the runs
+    /// have as their body.
+    pub id: u64,
+    /// Its key.
+    pub key: String,
+    /// When its runs are.
+    pub recurrence: Recurrence,
+    /// The moment of its next run. Of an interval, it is on the store's timeline, which differs from
+    /// the wall clock if that was set while the store was open.
+    pub next: SystemTime,
+    /// How long until the next run, as the clocks are now; zero if it is due.
+    pub due_in: Duration,
+    /// How many runs it has put.
+    pub runs: u64,
+    /// How many runs it has left out, since the last one was not over, the tube or the disk was full,
+    /// or the driver refused the task. Missed runs do not count.
+    pub skipped: u64,
+    /// The task of the last run, which may be over; `None` before the first one.
+    pub last: Option<u64>,
+    /// After how many runs it ends; `None` for never.
+    pub times: Option<u64>,
+    /// Which missed runs are made up for.
+    pub missed: Missed,
+    /// How late a run may be; `None` without a limit.
+    pub within: Option<Duration>,
+    /// What happens if the last run is not over when the next one is due.
+    pub overlap: Overlap,
+    /// The priority of the runs; `None` for that of the tube.
+    pub pri: Option<u32>,
+    /// The ttl of the runs; `None` for that of the tube.
+    pub ttl: Option<Duration>,
+    /// The ttr of the runs; `None` for that of the tube.
+    pub ttr: Option<Duration>,
+    /// The delay of the runs.
+    pub delay: Duration,
+    /// The sub-queue of the runs, if they have one.
+    pub sub_queue: Option<String>,
+    /// How often each run is attempted; `None` for the limit of the tube.
+    pub max_attempts: Option<u32>,
+    /// The length of their body, in bytes.
+    pub size: u64,
+    /// Why it stands still, if it does: nothing is lost, and it goes on when the reason is gone.
+    pub stopped: Option<String>,
+}
+
+/// One page of a tube's schedules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct SchedulePage {
+    /// The schedules, in the order in which they were first stored.
+    pub schedules: Vec<ScheduleInfo>,
+    /// The start of the next page; `None` on the last page.
+    pub next: Option<Cursor>,
+    /// How many schedules were left out, since their records are damaged.
+    /// [`verify`](crate::Store::verify) reports them.
+    pub damaged: u64,
+}
+
+/// The shortest interval.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// The largest number of newest runs to make up for.
+const MAX_LATEST: u32 = 100;
+/// Maximum length of a cron expression and of the name of a time zone, in bytes.
+const CRON_MAX: usize = 255;
+
+impl Recurrence {
+    /// Refuses one that cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Recurrence::Every(interval) if *interval < MIN_INTERVAL => {
+                Err(Error::invalid("the interval of a schedule must be at least a millisecond"))
+            }
+            Recurrence::Cron { expression, zone }
+                if expression.len().max(zone.len()) > CRON_MAX =>
+            {
+                Err(Error::invalid(format!(
+                    "a cron expression and the name of a time zone have at most {CRON_MAX} bytes"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Missed {
+    /// Refuses a number that is out of bounds.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Missed::Latest(runs) if !(1..=MAX_LATEST).contains(&runs) => {
+                Err(Error::invalid(format!(
+                    "a schedule makes up for 1 to {MAX_LATEST} of the newest missed runs, for all, or \
+                 for none (skip); not for {runs}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}

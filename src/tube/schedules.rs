@@ -1,0 +1,135 @@
+//! The schedules of a tube.
+
+use super::Tube;
+use crate::core::{ScheduleRequest, ScheduleVerb, Verb, check_key};
+use crate::task::Cursor;
+use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
+
+impl Tube {
+    /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
+    /// state is [`Recurring`](crate::State::Recurring).
+    ///
+    /// The store puts the runs itself while it is open, also while the tube is paused. Each run is put
+    /// with one commit, which also moves the schedule to its next moment: no crash loses or doubles a
+    /// run. What was missed while the store was closed is made up for as
+    /// [`Schedule::missed`] says, by default with one run. A run that does not fit into the tube or
+    /// onto the disk waits for a second, and is left out and counted as skipped if it does not fit then.
+    /// While the driver of the tube is not registered, the schedule stands still.
+    ///
+    /// If a schedule has the key already, it is brought in line with this one, in this tube: it keeps
+    /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
+    /// application may store its schedules at each start.
+    ///
+    /// A schedule takes no place of the tube's capacity. [`truncate`](Tube::truncate) and
+    /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
+    /// Its runs stay when it is removed.
+    ///
+    /// Once this returns, the schedule survives what a put survives. The call blocks for a flush.
+    /// [`Deferred::schedule`](crate::Deferred::schedule) does not.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 230 bytes; an interval below
+    /// a millisecond; an expression or a time zone that is not known; a task with a key, parents or a
+    /// moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule has the key.
+    /// [`Unsupported`](crate::Error::Unsupported) for an option of the task that the driver does not
+    /// have. [`DriverUnknown`](crate::Error::DriverUnknown);
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed. After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the schedule may be there.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, ManualClock, Schedule, State, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let hour = Duration::from_secs(3600);
+    /// let receipt = jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
+    /// assert_eq!(receipt.state, State::Recurring);
+    ///
+    /// clock.advance(hour);
+    /// let fetch = jobs.try_take()?.unwrap();
+    /// assert_eq!(fetch.data(), b"fetch the news");
+    /// jobs.unschedule("fetch")?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "cron")]
+    #[doc(alias = "recurring")]
+    #[doc(alias = "periodic")]
+    pub fn schedule(&self, schedule: Schedule) -> Result<Receipt> {
+        let (key, request) = ScheduleRequest::new(schedule, self.max_body())?;
+        let set = ScheduleVerb::Set { key: &key, request: &request };
+        self.call_once_visible(Verb::Schedules(set))
+    }
+
+    /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay.
+    ///
+    /// Further runs are as it says then; those that were put are not changed. A new interval counts
+    /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.
+    ///
+    /// Once this returns, the change survives what a put survives. The call blocks for a flush.
+    /// [`Deferred::reschedule`](crate::Deferred::reschedule) does not.
+    ///
+    /// # Errors
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key, and no crash makes this untrue.
+    /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
+    /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
+    /// already as it is to have; or one of the two tubes is temporary.
+    /// [`Unsupported`](crate::Error::Unsupported), [`DriverUnknown`](crate::Error::DriverUnknown),
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, Reschedule, Schedule, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let hour = Duration::from_secs(3600);
+    /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
+    /// jobs.reschedule("fetch", Reschedule::new().every(hour / 2).times(10))?;
+    /// assert_eq!(jobs.schedules(None, 1)?.schedules[0].times, Some(10));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn reschedule(&self, key: &str, change: Reschedule) -> Result<Receipt> {
+        check_key(key)?;
+        let request = ScheduleRequest::change(change, self.max_body())?;
+        let change = ScheduleVerb::Change { key, request: &request };
+        self.call_once_visible(Verb::Schedules(change))
+    }
+
+    /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
+    ///
+    /// Once this returns, the removal survives what a put survives. The call blocks for a flush.
+    /// [`Deferred::unschedule`](crate::Deferred::unschedule) does not.
+    ///
+    /// # Errors
+    /// [`KeyNotFound`](crate::Error::KeyNotFound) and [`WrongState`](crate::Error::WrongState) as of
+    /// [`reschedule`](Tube::reschedule). Nothing changed.
+    ///
+    /// # Example
+    /// See [`schedule`](Tube::schedule).
+    pub fn unschedule(&self, key: &str) -> Result<Receipt> {
+        check_key(key)?;
+        self.call_once_visible(Verb::Schedules(ScheduleVerb::Remove(key)))
+    }
+
+    /// Up to `limit` schedules of this tube, at most 10,000, in the order in which they were first
+    /// stored: from the first one, or after the page that `after` is of. Does not block.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another list. Those of every call.
+    ///
+    /// # Example
+    /// See [`Schedule::restored`].
+    pub fn schedules(
+        &self,
+        after: impl Into<Option<Cursor>>,
+        limit: usize,
+    ) -> Result<SchedulePage> {
+        let after = after.into();
+        let list = ScheduleVerb::List { after: after.as_ref(), limit };
+        self.handle.ask(self.verb(Verb::Schedules(list)))
+    }
+}

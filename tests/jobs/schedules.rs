@@ -1,0 +1,456 @@
+//! Schedules: their runs, and what these have.
+
+use std::time::Duration;
+
+use tubewell::{
+    Error, EventKind, FIFO, FIFOTTL, Keep, LIMFIFOTTL, Missed, OnKey, Overlap, Put, Receipt,
+    Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
+};
+
+use crate::not_before::{HOUR, MICRO, at};
+use crate::support::*;
+
+pub const MINUTE: Duration = secs(60);
+
+/// A schedule with the key `R`.
+pub fn every(interval: Duration) -> Schedule {
+    Schedule::every(interval).key("R").put("run")
+}
+
+impl Case {
+    pub fn schedule(&self, schedule: Schedule) -> u64 {
+        let Receipt { id, state, .. } = self.tube.schedule(schedule).unwrap();
+        assert_eq!(state, State::Recurring);
+        id
+    }
+
+    /// Takes and acks all ready tasks. Returns their keys.
+    pub fn work(&self) -> Vec<String> {
+        work(&self.tube)
+    }
+
+    pub fn only_schedule(&self) -> ScheduleInfo {
+        only_schedule(&self.tube)
+    }
+}
+
+pub fn work(tube: &Tube) -> Vec<String> {
+    let claims = std::iter::from_fn(|| tube.try_take().unwrap());
+    let keys = claims.map(|claim| {
+        let key = claim.key().map(str::to_owned).unwrap_or_default();
+        claim.ack().unwrap();
+        key
+    });
+    keys.collect()
+}
+
+pub fn only_schedule(tube: &Tube) -> ScheduleInfo {
+    let page = tube.schedules(None, 10).unwrap();
+    assert_eq!((page.schedules.len(), &page.next, page.damaged), (1, &None, 0));
+    page.schedules.into_iter().next().unwrap()
+}
+
+/// Q260
+#[test]
+fn schedule_puts_its_first_run_at_once_and_the_next_after_the_interval() {
+    for_each_driver(ALL, |case| {
+        let id = case.schedule(every(MINUTE));
+        case.advance(0);
+        let first = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((first.key(), first.data()), (Some("R-1"), &b"run"[..]));
+        let spawned_by = case.info(first.id()).spawned_by.unwrap();
+        assert_eq!((spawned_by.schedule, spawned_by.run, spawned_by.moment), (id, 1, at(ZERO)));
+        first.ack().unwrap();
+        case.clock.advance(secs(59));
+        assert_eq!(case.work(), [""; 0]);
+        case.clock.advance(secs(2));
+        assert_eq!(case.work(), ["R-2"]);
+    });
+}
+
+/// Q261
+#[test]
+fn schedule_begins_at_its_moment() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE).starting(at(secs(10))));
+        assert_eq!(case.only_schedule().due_in, secs(10));
+        case.clock.advance(secs(10) - MICRO);
+        assert_eq!(case.work(), [""; 0]);
+        case.clock.advance(MICRO);
+        assert_eq!(case.work(), ["R-1"]);
+        case.clock.advance(secs(59));
+        assert_eq!(case.work(), [""; 0]);
+        case.clock.advance(secs(1));
+        assert_eq!(case.work(), ["R-2"]);
+    });
+}
+
+#[test]
+fn moment_that_has_passed_only_aligns_the_runs() {
+    for_each_driver(&[FIFO], |case| {
+        case.clock.advance(HOUR);
+        case.schedule(every(HOUR).starting(at(secs(600))).missed(Missed::All));
+        assert_eq!(case.only_schedule().next, at(HOUR + secs(600)));
+        case.advance(0);
+        assert_eq!(case.work(), [""; 0]);
+        case.clock.advance(secs(600));
+        assert_eq!(case.work(), ["R-1"]);
+    });
+}
+
+/// Q262 Q270
+#[test]
+fn runs_have_the_options_and_the_body_of_their_schedule() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.tube.put(Put::new("waits").pri(5)).unwrap();
+        let put = Put::new("[]").pri(1).ttl(HOUR).ttr(MINUTE).sub_queue("s").max_attempts(2);
+        case.schedule(every(HOUR).put(put.delay(secs(1))));
+        case.advance(0);
+        let run = case.store.by_key("R-1").unwrap().unwrap().info;
+        assert_eq!((run.state, run.pri, run.ttr), (State::Delayed, 1, Some(MINUTE)));
+        assert_eq!(run.ttl_left, Some(HOUR + secs(1)));
+        assert_eq!((run.sub_queue.as_deref(), run.attempts_left), (Some("s"), Some(2)));
+        case.clock.advance(secs(1));
+        assert_eq!(case.tube.try_take().unwrap().unwrap().data(), b"[]", "a lower number is first");
+    });
+}
+
+/// Q045
+#[test]
+fn runs_that_are_due_together_are_taken_by_priority() {
+    for_each_driver(TIMED, |case| {
+        case.schedule(every(MINUTE).key("low").put(case.draft("low").pri(10)));
+        case.schedule(every(MINUTE).key("high").put(case.draft("high").pri(0)));
+        case.advance(0);
+        assert_eq!(case.work(), ["high-1", "low-1"]);
+    });
+}
+
+/// Q265 Q279
+#[test]
+fn schedule_is_described() {
+    for_each_driver(TIMED, |case| {
+        let body = case.draft("run").pri(3).max_attempts(4).ttr(MINUTE).delay(secs(2));
+        let id = case.schedule(
+            every(HOUR)
+                .put(body)
+                .times(9)
+                .within(MINUTE)
+                .missed(Missed::Latest(2))
+                .overlap(Overlap::Skip),
+        );
+        let fresh = case.only_schedule();
+        assert_eq!((fresh.id, fresh.key.as_str(), fresh.size), (id, "R", 3));
+        assert_eq!((fresh.runs, fresh.skipped, fresh.last), (0, 0, None));
+        assert_eq!((fresh.next, fresh.due_in), (at(ZERO), ZERO));
+        assert_eq!((fresh.times, fresh.within), (Some(9), Some(MINUTE)));
+        assert_eq!((fresh.missed, fresh.overlap), (Missed::Latest(2), Overlap::Skip));
+        assert_eq!((fresh.pri, fresh.ttl, fresh.ttr), (Some(3), None, Some(MINUTE)));
+        assert_eq!((fresh.delay, fresh.max_attempts), (secs(2), Some(4)));
+        assert_eq!((fresh.recurrence.to_string().as_str(), fresh.stopped), ("every 1h", None));
+        case.clock.advance(secs(1));
+        let after = case.only_schedule();
+        assert_eq!((after.runs, after.last, after.next), (1, Some(id + 1), at(HOUR)));
+        let task = case.tube.peek(id).unwrap();
+        assert_eq!((task.info.state, task.data), (State::Recurring, b"run".to_vec()));
+        assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
+        let listed = case.tube.list(State::Recurring, None, 9).unwrap().tasks;
+        assert_eq!(listed, [task.info]);
+    });
+}
+
+/// Q274
+#[test]
+fn runs_are_put_without_takers() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE));
+        for runs in 1..=10 {
+            case.advance(0);
+            assert_eq!(case.only_schedule().runs, runs);
+            assert_eq!(case.tasks(), counts([("ready", runs), ("total", runs)]));
+            case.clock.advance(MINUTE - MICRO);
+            assert_eq!(case.only_schedule().runs, runs);
+            case.clock.advance(MICRO);
+        }
+        let tasks = case.tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.recurring, tasks.total), (1, 11));
+    });
+}
+
+/// Q275
+#[test]
+fn runs_are_put_into_a_paused_tube() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE));
+        case.tube.pause().unwrap();
+        for _ in 0..11 {
+            case.clock.advance(MINUTE);
+        }
+        assert!(case.tube.try_take().unwrap().is_none());
+        assert_eq!(case.only_schedule().runs, 12);
+        case.tube.unpause().unwrap();
+        assert_eq!(case.work().len(), 12);
+    });
+}
+
+/// Q277
+#[test]
+fn moments_of_runs_are_exact() {
+    for_each_driver(&[FIFO], |case| {
+        let interval = ms(1500) + MICRO;
+        case.schedule(every(interval).starting(at(ms(700))).missed(Missed::All));
+        case.clock.advance(secs(7));
+        let claims = case.tube.take_many(10, ZERO).unwrap();
+        let moments: Vec<_> = claims.iter().map(|claim| moment_of(case, claim.id())).collect();
+        let expected: Vec<_> = (0..5).map(|n| at(ms(700) + interval * n)).collect();
+        assert_eq!(moments, expected);
+    });
+}
+
+fn moment_of(case: &Case, id: u64) -> std::time::SystemTime {
+    let SpawnedBy { moment, .. } = case.info(id).spawned_by.unwrap();
+    moment
+}
+
+#[test]
+fn waiting_taker_is_given_the_run_at_its_moment() {
+    for_each_driver(ALL, |case| {
+        let log = case.event_log();
+        let id = case.schedule(every(HOUR).starting(at(secs(5))).times(1));
+        let mut waiting = case.begin_take();
+        case.clock.advance(secs(5) - MICRO);
+        assert!(waiting.is_pending());
+        case.clock.advance(MICRO);
+        assert_eq!(waiting.id(), Some(id + 1));
+        let mut events = log.read();
+        events.sort_by_key(|event| event.0);
+        let expected = [
+            (id, EventKind::Schedule, State::Recurring),
+            (id, EventKind::Forget, State::Done),
+            (id + 1, EventKind::Spawn, State::Ready),
+            (id + 1, EventKind::Take, State::Taken),
+        ];
+        assert_eq!(events, expected);
+        let calls = case.tube.statistics().unwrap().calls;
+        assert_eq!((calls.put, calls.schedule, calls.spawn, calls.forget), (0, 1, 1, 1));
+    });
+}
+
+#[test]
+fn schedule_ends_after_its_last_run() {
+    for_each_driver(ALL, |case| {
+        let id = case.schedule(every(MINUTE).times(3));
+        for run in 1..=3 {
+            case.advance(0);
+            assert_eq!(case.work(), [format!("R-{run}")]);
+            case.clock.advance(MINUTE);
+        }
+        assert_eq!(case.work(), [""; 0]);
+        assert_eq!((case.state(id), case.store.by_key("R").unwrap()), (None, None));
+        assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
+        assert_eq!(case.tube.statistics().unwrap().tasks.done, 3);
+        assert!(matches!(case.tube.unschedule("R"), Err(Error::KeyNotFound { .. })));
+    });
+}
+
+#[test]
+fn schedule_has_the_only_task_with_its_key() {
+    for_each_driver(ALL, |case| {
+        let plain = case.add(case.draft("plain").key("R"));
+        let in_use = |answer: Result<Receipt, Error>, id, state| {
+            let key = "R".to_owned();
+            assert_eq!(answer, Err(Error::KeyInUse { key, id, state }));
+        };
+        in_use(case.tube.schedule(every(MINUTE)), plain, State::Ready);
+        case.tube.delete(plain).unwrap();
+        let id = case.schedule(every(HOUR));
+        // Q026
+        for rule in [OnKey::Reject, OnKey::Keep, OnKey::Replace] {
+            let put = || case.draft("plain").key("R").on_key(rule);
+            in_use(case.tube.put(put()), id, State::Recurring);
+            let many = case.tube.put_many([case.draft("other"), put()]);
+            in_use(many.map(|receipts| receipts[0]), id, State::Recurring);
+        }
+        in_use(case.tube.requeue("R", case.draft("plain")), id, State::Recurring);
+        assert_eq!(case.only_schedule().id, id);
+    });
+}
+
+/// Q185
+#[test]
+fn schedule_cannot_be_a_parent() {
+    for_each_driver(ALL, |case| {
+        let id = case.schedule(every(HOUR));
+        let by_id = case.tube.put(case.draft("child").after(&case.tube, [id]));
+        let by_key = case.tube.put(case.draft("child").after_key("R"));
+        let added = case.tube.add_parents(case.put("x"), &case.tube, &[id]);
+        for refused in [by_id, by_key, added] {
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+    });
+}
+
+/// Q278
+#[test]
+fn cancelled_and_deleted_schedules_are_gone() {
+    for_each_driver(ALL, |case| {
+        for remove in [Tube::cancel, Tube::delete] {
+            let id = case.schedule(every(MINUTE));
+            case.advance(0);
+            assert_eq!(case.work(), ["R-1"]);
+            remove(&case.tube, id).unwrap();
+            case.clock.advance(HOUR);
+            assert_eq!((case.work(), case.state(id)), (Vec::new(), None));
+        }
+        let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)));
+        assert!(case.tube.delete_if(id, &[State::Ready]).is_err());
+        case.tube.delete_if(id, &[State::Recurring]).unwrap();
+    });
+}
+
+/// Q269
+#[test]
+fn unscheduled_schedule_puts_no_more_runs() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE));
+        case.advance(0);
+        case.tube.unschedule("R").unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(case.work(), ["R-1"], "its runs stay");
+        // Difference: nothing that has the key is an error.
+        let key = "R".to_owned();
+        assert_eq!(case.tube.unschedule("R"), Err(Error::KeyNotFound { key }));
+        let id = case.add(case.draft("plain").key("R"));
+        let wrong = |answer: Result<Receipt, Error>| {
+            assert!(matches!(answer, Err(Error::WrongState { id: of, .. }) if of == id));
+        };
+        wrong(case.tube.unschedule("R"));
+        wrong(case.tube.reschedule("R", Reschedule::new()));
+    });
+}
+
+#[test]
+fn verbs_on_tasks_refuse_schedules() {
+    for_each_driver(&[FIFOTTL, LIMFIFOTTL], |case| {
+        let id = case.schedule(every(HOUR).starting(at(HOUR)));
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let not_ready = |answer: Result<Receipt, Error>| {
+            let is_refused = |state| state == State::Recurring;
+            assert!(matches!(answer, Err(Error::NotReady { state, .. }) if is_refused(state)));
+        };
+        not_ready(case.tube.claim(id).map(|_| unreachable!()));
+        not_ready(case.tube.bury(id));
+        not_ready(case.tube.resolve(id, None));
+        not_ready(case.tube.set_priority(id, 1));
+        not_ready(case.tube.update(id, tubewell::Update::new().body("x")));
+        not_ready(case.tube.move_to(id, &other));
+        let parent = case.put("parent");
+        not_ready(case.tube.add_parents(id, &case.tube, &[parent]));
+        assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
+        assert!(case.tube.forget(id).is_err());
+        assert_eq!(case.tube.move_all(&other).unwrap(), 1, "the task, and not the schedule");
+        assert_eq!(case.only_schedule().id, id);
+    });
+}
+
+#[test]
+fn options_that_a_schedule_cannot_have_are_refused() {
+    for_each_driver(ALL, |case| {
+        let invalid = |schedule: Schedule| {
+            let refused = case.tube.schedule(schedule);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        };
+        invalid(Schedule::every(MINUTE));
+        invalid(every(MINUTE).key(""));
+        invalid(every(MINUTE).key("k".repeat(231)));
+        invalid(every(ms(1) - MICRO));
+        invalid(every(MINUTE).times(0));
+        invalid(every(MINUTE).missed(Missed::Latest(0)));
+        invalid(every(MINUTE).missed(Missed::Latest(101)));
+        invalid(every(MINUTE).put(Put::new("x").key("k")));
+        invalid(every(MINUTE).put(Put::new("x").after_key("k")));
+        invalid(every(MINUTE).put(Put::new("x").not_before(at(HOUR))));
+        invalid(every(MINUTE).put(Put::new("x").max_attempts(0)));
+        invalid(every(MINUTE).starting(at(Duration::from_secs(u64::MAX / 4))));
+        if !case.timed() {
+            let delayed = every(MINUTE).put(case.draft("x").delay(secs(1)));
+            assert_unsupported(case.tube.schedule(delayed), case.driver);
+        }
+        assert_eq!(case.tube.schedules(None, 9).unwrap().schedules, []);
+        case.schedule(every(MINUTE).key("k".repeat(230)));
+        case.advance(0);
+        assert_eq!(case.work(), [format!("{}-1", "k".repeat(230))]);
+    });
+}
+
+#[test]
+fn run_has_no_key_if_another_task_has_it() {
+    for_each_driver(ALL, |case| {
+        case.add(case.draft("other").key("R-1"));
+        let id = case.schedule(every(MINUTE));
+        case.clock.advance(MINUTE);
+        let mut keys = case.work();
+        keys.sort();
+        assert_eq!(keys, ["", "R-1", "R-2"]);
+        assert_eq!((case.only_schedule().id, case.only_schedule().runs), (id, 2));
+    });
+}
+
+#[test]
+fn overlapping_run_is_left_out_until_the_last_one_is_over() {
+    let keep = TubeOptions::new().keep_done(Keep::new());
+    for_each_driver_with(ALL, keep, |case| {
+        case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.advance(0);
+        case.clock.advance(MINUTE);
+        let first = case.tube.try_take().unwrap().unwrap();
+        case.clock.advance(MINUTE);
+        let stored = case.only_schedule();
+        assert_eq!((stored.runs, stored.skipped, stored.next), (1, 2, at(MINUTE * 3)));
+        first.ack().unwrap();
+        case.clock.advance(MINUTE);
+        // The first one is done and kept, with its key.
+        let second = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(second.key(), Some("R-2"));
+        second.bury().unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(case.work(), ["R-3"], "a buried run is over");
+    });
+}
+
+#[test]
+fn run_in_another_tube_still_overlaps() {
+    for_each_driver(&[FIFO, FIFOTTL], |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.advance(0);
+        case.tube.try_take().unwrap().unwrap().advance(&other, "further").unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!((case.only_schedule().runs, case.only_schedule().skipped), (1, 1));
+        assert_eq!(work(&other), ["R-1"]);
+        case.clock.advance(MINUTE);
+        assert_eq!(case.work(), ["R-2"]);
+    });
+}
+
+#[test]
+fn runs_of_a_large_body_have_it() {
+    for_each_driver(&[FIFO], |case| {
+        let large = vec![7; 5000];
+        case.schedule(every(MINUTE).put(large.clone()));
+        case.advance(0);
+        let next_body = || {
+            let run = case.tube.try_take().unwrap().unwrap();
+            let body = run.data().to_vec();
+            run.ack().unwrap();
+            body
+        };
+        assert_eq!(next_body(), large);
+        case.tube.reschedule("R", Reschedule::new().body("small")).unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(next_body(), b"small");
+        case.tube.reschedule("R", Reschedule::new().body(large.clone())).unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(next_body(), large);
+    });
+}

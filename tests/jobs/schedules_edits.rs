@@ -1,0 +1,281 @@
+//! Changes of schedules.
+
+use tubewell::{
+    Error, FIFO, FIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, TubeOptions, WhenFull,
+};
+
+use crate::files::create;
+use crate::not_before::{HOUR, at};
+use crate::schedules::{MINUTE, every, only_schedule, work};
+use crate::support::*;
+
+/// Q266
+#[test]
+fn changes_concern_later_runs_only() {
+    for_each_driver(TIMED, |case| {
+        case.schedule(every(MINUTE).put(case.draft("old").pri(4)));
+        case.advance(0);
+        let change = Reschedule::new().body("new").priority(2).max_attempts(3);
+        let id = case.tube.reschedule("R", change).unwrap().id;
+        case.clock.advance(MINUTE);
+        let run = |key: &str| {
+            let info = case.store.by_key(key).unwrap().unwrap().info;
+            (case.tube.peek(info.id).unwrap().data, info.pri, info.attempts_left)
+        };
+        assert_eq!(run("R-1"), (b"old".to_vec(), 4, None));
+        assert_eq!(run("R-2"), (b"new".to_vec(), 2, Some(3)));
+        let stored = case.only_schedule();
+        assert_eq!((stored.id, stored.runs, stored.pri), (id, 2, Some(2)));
+        // A whole new task.
+        case.tube.reschedule("R", Reschedule::new().put(case.draft("third"))).unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(run("R-3"), (b"third".to_vec(), 0, None));
+    });
+}
+
+/// Q267
+#[test]
+fn new_interval_counts_from_the_last_moment() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE).missed(Missed::All));
+        case.advance(0);
+        assert_eq!(case.work(), ["R-1"]);
+        case.tube.reschedule("R", Reschedule::new().every(secs(10))).unwrap();
+        assert_eq!(case.only_schedule().next, at(secs(10)));
+        case.clock.advance(MINUTE);
+        assert_eq!(case.work().len(), 6);
+    });
+}
+
+#[test]
+fn change_keeps_what_it_does_not_name() {
+    for_each_driver(TIMED, |case| {
+        let put = case.draft("run").pri(3).ttl(HOUR).ttr(MINUTE).delay(secs(2)).max_attempts(4);
+        let schedule = every(MINUTE).put(put).times(9).within(HOUR).overlap(Overlap::Skip);
+        case.schedule(schedule.missed(Missed::All).starting(at(secs(5))));
+        let before = case.only_schedule();
+        case.tube.reschedule("R", Reschedule::new()).unwrap();
+        assert_eq!(case.only_schedule(), before);
+        let change = Reschedule::new().times(None).within(None).overlap(Overlap::Allow);
+        case.tube.reschedule("R", change.missed(Missed::Skip)).unwrap();
+        let mut expected = before;
+        (expected.times, expected.within) = (None, None);
+        (expected.missed, expected.overlap) = (Missed::Skip, Overlap::Allow);
+        assert_eq!(case.only_schedule(), expected);
+        case.tube.reschedule("R", Reschedule::new().every(HOUR)).unwrap();
+        assert_eq!(case.only_schedule().next, at(secs(5)), "its first run stays");
+        case.tube.reschedule("R", Reschedule::new().starting(at(MINUTE))).unwrap();
+        assert_eq!(case.only_schedule().next, at(MINUTE));
+    });
+}
+
+/// Q199 Q268
+#[test]
+fn schedule_moves_to_the_tube_that_reschedules_it() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let large = Put::new(vec![9; 3000]);
+        let large = if case.sub_queued() { large.sub_queue("s") } else { large };
+        let id = case.schedule(every(MINUTE).put(large));
+        case.advance(0);
+        assert_eq!(case.work(), ["R-1"]);
+        assert_eq!(other.reschedule("R", Reschedule::new()).unwrap().id, id);
+        case.clock.advance(MINUTE);
+        assert_eq!((case.work(), work(&other)), (Vec::new(), vec!["R-2".to_owned()]));
+        assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
+        assert_eq!(other.statistics().unwrap().tasks.recurring, 1);
+        other.reschedule("R", Reschedule::new().body("x")).unwrap();
+        assert_eq!(case.tube.reschedule("R", Reschedule::new().body("y")).unwrap().id, id);
+        case.clock.advance(MINUTE);
+        assert_eq!(case.tube.try_take().unwrap().unwrap().data(), b"y");
+        // From any tube.
+        other.unschedule("R").unwrap();
+        assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
+    });
+}
+
+/// Q272 Q280
+#[test]
+fn schedule_that_is_stored_again_goes_on() {
+    for_each_driver(ALL, |case| {
+        let id = case.schedule(every(MINUTE));
+        case.advance(0);
+        case.clock.advance(secs(30));
+        assert_eq!(case.work(), ["R-1"]);
+        let again = every(MINUTE).starting(at(secs(31))).put("new body");
+        assert_eq!(case.schedule(again), id);
+        assert_eq!((case.only_schedule().runs, case.only_schedule().next), (1, at(MINUTE)));
+        case.clock.advance(secs(30));
+        let run = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((run.key(), run.data()), (Some("R-2"), &b"new body"[..]));
+        // With another interval, and in another tube.
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        assert_eq!(other.schedule(every(HOUR)).unwrap().id, id);
+        assert_eq!(only_schedule(&other).next, at(MINUTE + HOUR));
+        case.clock.advance(HOUR);
+        assert_eq!(work(&other), ["R-3"]);
+    });
+}
+
+#[test]
+fn schedules_survive_a_close_and_a_kill() {
+    let file = StoreFile::new();
+    let (mut store, tube) = create(&file, FIFOTTL);
+    let put = Put::new("x").pri(7).ttl(HOUR);
+    tube.schedule(every(MINUTE).put(put).times(100).missed(Missed::All)).unwrap();
+    tube.schedule(Schedule::every(HOUR).key("S")).unwrap();
+    file.tick();
+    assert_eq!(work(&tube), ["S-1", "R-1"]);
+    let before = tube.schedules(None, 9).unwrap();
+    drop(tube);
+    for _ in 0..2 {
+        store = file.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tube.schedules(None, 9).unwrap(), before);
+        assert_eq!(tube.statistics().unwrap().tasks.recurring, 2);
+    }
+    let (_file, killed) = crate::files::after_a_kill(&file);
+    assert_eq!(killed.tube("case").unwrap().schedules(None, 9).unwrap(), before);
+    assert_sound(&killed);
+}
+
+#[test]
+fn refused_changes_change_nothing() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE));
+        case.clock.advance(MINUTE);
+        case.clock.advance(MINUTE);
+        let before = case.only_schedule();
+        let refused = |change: Reschedule| {
+            let refused = case.tube.reschedule("R", change);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+            assert_eq!(case.only_schedule(), before);
+        };
+        refused(Reschedule::new().times(2));
+        refused(Reschedule::new().times(0));
+        refused(Reschedule::new().every(ZERO));
+        refused(Reschedule::new().missed(Missed::Latest(0)));
+        refused(Reschedule::new().put(Put::new("x").key("k")));
+        refused(Reschedule::new().max_attempts(0));
+        if !case.timed() {
+            assert_unsupported(
+                case.tube.reschedule("R", Reschedule::new().priority(1)),
+                case.driver,
+            );
+            assert_eq!(case.only_schedule(), before);
+        }
+        let key = "unknown".to_owned();
+        let unknown = case.tube.reschedule("unknown", Reschedule::new());
+        assert_eq!(unknown, Err(Error::KeyNotFound { key }));
+        let temporary = TubeOptions::new().temporary(true);
+        let memory = case.store.create_tube("memory", case.driver, temporary).unwrap();
+        assert!(matches!(memory.reschedule("R", Reschedule::new()), Err(Error::Invalid { .. })));
+    });
+}
+
+#[test]
+fn run_of_a_schedule_stays_one_when_it_goes_on_or_is_replaced() {
+    for_each_driver(&[FIFO, FIFOTTL], |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let id = case.schedule(every(HOUR));
+        case.advance(0);
+        case.tube.try_take().unwrap().unwrap().advance(&other, "next").unwrap();
+        let by_key = || case.store.by_key("R-1").unwrap().unwrap().info.spawned_by.unwrap();
+        assert_eq!((by_key().schedule, by_key().run), (id, 1));
+        other.requeue("R-1", "again").unwrap();
+        assert_eq!((by_key().schedule, by_key().run), (id, 1));
+    });
+}
+
+#[test]
+fn pages_of_schedules_are_in_the_order_of_their_ids() {
+    for_each_driver(ALL, |case| {
+        for n in 0..10 {
+            let put = case.draft("x");
+            let put = if case.timed() { put.pri(10 - n) } else { put };
+            case.schedule(Schedule::every(HOUR).key(format!("k{n}")).starting(at(HOUR)).put(put));
+        }
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let page = case.tube.schedules(after.clone(), 3).unwrap();
+            found.extend(page.schedules.into_iter().map(|schedule| schedule.key));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, (0..10).map(|n| format!("k{n}")).collect::<Vec<_>>());
+        let ready = case.tube.list(State::Ready, None, 0).unwrap().next;
+        assert!(case.tube.schedules(ready, 3).is_ok(), "the start of any list");
+        let page = case.tube.list(State::Recurring, None, 3).unwrap();
+        assert_eq!(case.tube.schedules(page.next, 9).unwrap().schedules.len(), 7);
+    });
+}
+
+#[test]
+fn truncate_and_drop_remove_schedules() {
+    for_each_driver(ALL, |case| {
+        case.schedule(every(MINUTE));
+        case.tube.truncate().unwrap();
+        assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
+        case.schedule(every(HOUR).starting(at(HOUR)));
+        case.clock.advance(MINUTE);
+        assert_eq!(case.work(), [""; 0]);
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        other.schedule(Schedule::every(MINUTE).key("S")).unwrap();
+        drop(other);
+        case.store.drop_tube("other").unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!(case.store.by_key("S").unwrap(), None);
+    });
+}
+
+#[test]
+fn deferred_calls_change_schedules() {
+    let clock = tubewell::ManualClock::new();
+    let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let deferred = tube.deferred(WhenFull::Refuse);
+    let id = deferred.schedule(every(MINUTE)).unwrap().wait().unwrap().id;
+    let change = deferred.reschedule("R", Reschedule::new().times(7)).unwrap();
+    assert_eq!(change.wait().unwrap().id, id);
+    assert_eq!(only_schedule(&tube).times, Some(7));
+    assert_eq!(deferred.unschedule("R").unwrap().wait().unwrap().state, State::Done);
+    assert!(matches!(deferred.unschedule("R"), Err(Error::KeyNotFound { .. })));
+    assert_sound(&store);
+}
+
+#[test]
+fn restored_schedule_goes_on_where_it_was() {
+    for_each_driver(ALL, |case| {
+        case.clock.advance(HOUR);
+        let restored = || every(HOUR).starting(at(secs(600))).restored(17, 4, 2);
+        assert_eq!(case.schedule(restored().missed(Missed::Latest(1))), 17);
+        let stored = case.only_schedule();
+        assert_eq!((stored.runs, stored.skipped, stored.next), (4, 2, at(secs(600))));
+        case.advance(0);
+        assert_eq!(case.work(), ["R-5"], "its run that was missed is made up for");
+        let in_use = case.tube.schedule(restored());
+        assert!(matches!(in_use, Err(Error::KeyInUse { id: 17, .. })), "{in_use:?}");
+        let used = case.tube.schedule(restored().key("S"));
+        assert_eq!(used, Err(Error::IdUsed { id: 17 }));
+        assert_eq!(case.schedule(every(HOUR).key("T").restored(None, 1, 0)), 19);
+    });
+}
+
+/// The file of a store without schedules keeps its format.
+#[test]
+fn store_with_schedules_opens_with_all_of_them() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFO);
+    for n in 0..300 {
+        let schedule = Schedule::every(HOUR).key(format!("k{n}")).starting(at(HOUR));
+        tube.schedule(schedule).unwrap();
+    }
+    drop(tube);
+    let store = file.reopen_after(store, HOUR);
+    file.tick();
+    let tube = store.tube("case").unwrap();
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 300);
+    assert_sound(&store);
+}
