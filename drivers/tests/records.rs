@@ -369,22 +369,20 @@ fn mores() -> impl Strategy<Value = More> {
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
     let recur = option::of(prop_oneof![Just(every()), Just(cron())].prop_map(Arc::new));
     let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 3]>());
-    let tags = vec(".{1,9}", 0..4).prop_map(
-        |mut tags| {
-            tags.sort();
-            tags.dedup();
-            tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
-        },
-        any::<Option<(u64, u64, u64)>>(),
-        recur,
-    );
-    (numbers, texts(), texts(), waits, tags).prop_map(
+    let tags = vec(".{1,9}", 0..4).prop_map(|mut tags| {
+        tags.sort();
+        tags.dedup();
+        tags.iter().map(|tag| Arc::from(tag.as_str())).collect::<Arc<[Arc<str>]>>()
+    });
+    let schedules = (any::<Option<(u64, u64, u64)>>(), recur);
+    (numbers, texts(), texts(), waits, tags, schedules).prop_map(
         |(
             numbers,
             group,
             key,
-            (open_parents, on_parent, [not_before, ttl_from, since], spawned_by, recur),
+            (open_parents, on_parent, [not_before, ttl_from, since]),
             tags,
+            (spawned_by, recur),
         )| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
