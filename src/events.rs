@@ -16,6 +16,7 @@ use crate::user_code;
 
 pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
+pub(crate) use filter::Facts;
 pub use filter::Filter;
 use subscription::Subscriptions;
 pub use subscription::{EventStream, Subscription};
@@ -35,6 +36,17 @@ pub(crate) struct QueuedEvent {
 /// A callback, and the event to call it with.
 type Call = (Callback, Event);
 
+/// The subscriptions of a store, for those who have events.
+#[derive(Clone, Default)]
+pub(crate) struct Readers(Arc<Mutex<Subscriptions>>);
+
+impl Readers {
+    /// Whether some subscription wants an event.
+    pub(crate) fn want(&self, facts: &Facts<'_>) -> bool {
+        self.0.lock().wants(facts)
+    }
+}
+
 /// The subscriptions of a store, and the thread that calls its callbacks.
 #[derive(Default)]
 pub(crate) struct Subscribers {
@@ -50,6 +62,10 @@ struct Calls {
 }
 
 impl Subscribers {
+    pub(crate) fn new(readers: &Readers) -> Subscribers {
+        Subscribers { subscriptions: readers.0.clone(), calls: Mutex::default() }
+    }
+
     pub(crate) fn subscribe(&self, filter: Filter, capacity: usize) -> Subscription {
         Subscriptions::begin(&self.subscriptions, filter, capacity)
     }

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::state::{ClaimState, Core, TubeState};
+use super::state::{ClaimState, Core};
 use super::verbs::key_of;
 use crate::commit::Change;
-use crate::events::QueuedEvent;
+use crate::events::{Facts, QueuedEvent};
 use crate::task::Progress;
 use crate::{Event, EventKind, State};
 
@@ -53,8 +53,12 @@ impl Core {
 
     /// Queues the event of a change that becomes visible, if it may have a reader.
     pub(super) fn queue_event(&mut self, change: &Change) {
-        if self.has_event_readers(change.tube) {
-            self.queue_event_of(change);
+        self.queue_event_with(change, None);
+        if change.is_intermediate
+            && let Some(header) = &change.header
+        {
+            // The change that follows may have no header.
+            self.note_key(change.tube, change.id, key_of(header));
         }
         if !change.is_intermediate {
             self.forget_origin(change.id);
@@ -63,25 +67,9 @@ impl Core {
 
     /// Queues the event of a progress report.
     pub(super) fn queue_progress(&mut self, number: u32, id: u64, progress: Progress) {
-        let Some(tube) = self.tubes.get(&number) else { return };
-        if !self.wants(tube, EventKind::Progress) {
-            return;
-        }
-        let claim = self.claims.get(&id);
-        let event = Event {
-            tube: tube.definition.name.clone(),
-            id,
-            kind: EventKind::Progress,
-            state: State::Taken,
-            key: claim.and_then(|claim| key_of(&claim.header)).cloned(),
-            owner: claim.and_then(|claim| self.label_of(claim)),
-            cause: None,
-            progress: Some(progress),
-            missed: 0,
-            seq: 0,
-        };
-        let callback = tube.callback.clone();
-        self.effects.events.push(QueuedEvent { event, callback });
+        let (kind, state) = (EventKind::Progress, State::Taken);
+        let change = self.change(number, id, kind, Some(state), state, None);
+        self.queue_event_with(&change, Some(progress));
     }
 
     /// Checks that no origin is noted of a task whose changes are visible.
@@ -91,59 +79,65 @@ impl Core {
         }
     }
 
-    fn queue_event_of(&mut self, change: &Change) {
+    fn queue_event_with(&mut self, change: &Change, progress: Option<Progress>) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
-        if self.wants(tube, change.kind) {
-            let event = self.event_of(tube, change);
-            let callback = tube.callback.clone();
-            self.effects.events.push(QueuedEvent { event, callback });
+        let has_callback = tube.callback.is_some();
+        if !has_callback && !self.wanted_events.contains(change.kind) {
+            return;
         }
-        if change.is_intermediate
-            && let Some(header) = &change.header
-        {
-            // The change that follows may have no header.
-            self.note_key(change.tube, change.id, key_of(header));
+        let (key, owner) = (self.key_of_change(change), self.owner_of_change(change));
+        let name = &tube.definition.name;
+        let facts =
+            || Facts::new(change.kind, name, key.map(|key| &**key), owner.map(|owner| &**owner));
+        if !has_callback && !self.readers.want(&facts()) {
+            return;
         }
-    }
-
-    fn wants(&self, tube: &TubeState, kind: EventKind) -> bool {
-        self.wanted_events.contains(kind) || tube.callback.is_some()
-    }
-
-    fn event_of(&self, tube: &TubeState, change: &Change) -> Event {
-        let (claim, origin) = (self.claims.get(&change.id), self.origins.get(&change.id));
-        let is_of_claim = change.from == Some(State::Taken) || change.to == State::Taken;
-        let header = change.header.as_ref().or(claim.map(|claim| &claim.header));
-        let key = match header {
-            Some(header) => key_of(header).cloned(),
-            None => origin.and_then(|origin| origin.key.clone()),
-        };
-        let owner = match claim {
-            _ if !is_of_claim => None,
-            Some(claim) => self.label_of(claim),
-            None => origin.and_then(|origin| origin.owner.clone()),
-        };
-        let noted = || origin.and_then(|origin| origin.cause.clone());
-        let group = change.header.as_ref().and_then(|header| header.more.as_ref()?.group.clone());
-        let cause = match (change.kind, change.to) {
-            (EventKind::Update, _) => None,
-            (_, State::Buried) => group,
-            (EventKind::Lost, State::Taken) => Some("overdue".into()),
-            (EventKind::Fail | EventKind::Release | EventKind::Lost, _) => noted(),
-            (EventKind::Delete, _) if change.is_intermediate => Some("expired".into()),
-            _ => None,
-        };
-        Event {
-            tube: tube.definition.name.clone(),
+        let event = Event {
+            tube: name.clone(),
             id: change.id,
             kind: change.kind,
             state: change.to,
-            key,
-            owner,
-            cause,
-            progress: None,
+            key: key.cloned(),
+            owner: owner.cloned(),
+            cause: self.cause_of_change(change),
+            progress,
             missed: 0,
             seq: 0,
+        };
+        let callback = tube.callback.clone();
+        self.effects.events.push(QueuedEvent { event, callback });
+    }
+
+    fn key_of_change<'a>(&'a self, change: &'a Change) -> Option<&'a Arc<str>> {
+        let id = change.id;
+        let header = change.header.as_ref();
+        match header.or_else(|| Some(&self.claims.get(&id)?.header)) {
+            Some(header) => key_of(header),
+            None => self.origins.get(&id)?.key.as_ref(),
+        }
+    }
+
+    fn owner_of_change(&self, change: &Change) -> Option<&Arc<str>> {
+        let taken = State::Taken;
+        if change.from != Some(taken) && change.to != taken {
+            return None;
+        }
+        match self.claims.get(&change.id) {
+            Some(claim) => self.label(claim),
+            None => self.origins.get(&change.id)?.owner.as_ref(),
+        }
+    }
+
+    fn cause_of_change(&self, change: &Change) -> Option<Arc<str>> {
+        match (change.kind, change.to) {
+            (EventKind::Update, _) => None,
+            (_, State::Buried) => change.header.as_ref()?.more.as_ref()?.group.clone(),
+            (EventKind::Lost, State::Taken) => Some("overdue".into()),
+            (EventKind::Fail | EventKind::Release | EventKind::Lost, _) => {
+                self.origins.get(&change.id)?.cause.clone()
+            }
+            (EventKind::Delete, _) if change.is_intermediate => Some("expired".into()),
+            _ => None,
         }
     }
 }

@@ -79,60 +79,78 @@ impl Filter {
         self.kinds.unwrap_or(KindSet::ALL)
     }
 
-    /// The places of the index at which an event that passes looks for the subscription: it looks
-    /// at exactly one of them.
+    /// The places of the index at which an event that passes finds the subscription: it meets
+    /// exactly one of them.
     pub(super) fn places(&self) -> Vec<Place> {
-        let choices = |of: &[Arc<str>]| match of {
-            [] => vec![None],
-            values => values.iter().cloned().map(Some).collect(),
-        };
-        let (tubes, keys, owners) =
-            (choices(&self.tubes), choices(&self.keys), choices(&self.owners));
-        let mut places = Vec::with_capacity(tubes.len() * keys.len() * owners.len());
-        for tube in &tubes {
-            for key in &keys {
-                for owner in &owners {
-                    let (tube, key, owner) = (tube.clone(), key.clone(), owner.clone());
-                    places.push(Place { tube, key, owner });
-                }
+        let mut places = vec![Place::default()];
+        for (field, values) in [&self.tubes, &self.keys, &self.owners].into_iter().enumerate() {
+            if values.is_empty() {
+                continue;
             }
+            let with = |place: &Place, value: &Arc<str>| {
+                let mut place = place.clone();
+                place.0[field] = Some(value.clone());
+                place
+            };
+            let all = places.iter().flat_map(|place| values.iter().map(|it| with(place, it)));
+            places = all.collect();
         }
         places
     }
 }
 
-/// What a filter asks of an event, but for its kind. `None`: any value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    tube: Option<Arc<str>>,
-    key: Option<Arc<str>>,
-    owner: Option<Arc<str>>,
+/// What filters ask about of an event, but for its kind: tube, key, owner.
+pub(super) const FIELDS: usize = 3;
+
+/// What filters ask about of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    kind: EventKind,
+    fields: [Option<&'a str>; FIELDS],
 }
 
-impl Place {
-    /// How many sets of fields a place may ask for.
-    pub(super) const SHAPES: usize = 8;
-
-    /// Which fields it asks for, as a number below `SHAPES`.
-    pub(super) fn shape(&self) -> usize {
-        usize::from(self.tube.is_some())
-            | usize::from(self.key.is_some()) << 1
-            | usize::from(self.owner.is_some()) << 2
+impl<'a> Facts<'a> {
+    pub(crate) fn new(
+        kind: EventKind,
+        tube: &'a str,
+        key: Option<&'a str>,
+        owner: Option<&'a str>,
+    ) -> Facts<'a> {
+        Facts { kind, fields: [Some(tube), key, owner] }
     }
 
-    /// The place of this shape that an event meets; `None` if the event does not have the fields.
-    pub(super) fn of(event: &Event, shape: usize) -> Option<Place> {
-        let asks = |field: usize| shape & 1 << field != 0;
-        let field = |asked: bool, value: &Option<Arc<str>>| match (asked, value) {
-            (false, _) => Some(None),
-            (true, None) => None,
-            (true, Some(value)) => Some(Some(value.clone())),
-        };
-        Some(Place {
-            tube: asks(0).then(|| event.tube.clone()),
-            key: field(asks(1), &event.key)?,
-            owner: field(asks(2), &event.owner)?,
-        })
+    pub(super) fn of(event: &'a Event) -> Facts<'a> {
+        Facts::new(event.kind, &event.tube, event.key.as_deref(), event.owner.as_deref())
+    }
+
+    pub(super) fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    pub(super) fn field(&self, field: usize) -> Option<&'a str> {
+        self.fields[field]
+    }
+}
+
+/// A value for each field that a filter asks about. `None`: any value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place([Option<Arc<str>>; FIELDS]);
+
+impl Place {
+    /// The fields that it asks about, one bit for each.
+    pub(super) fn shape(&self) -> usize {
+        let asks = self.0.iter().enumerate().filter(|(_, value)| value.is_some());
+        asks.fold(0, |shape, (field, _)| shape | 1 << field)
+    }
+
+    pub(super) fn field(&self, field: usize) -> Option<&str> {
+        self.0[field].as_deref()
+    }
+
+    /// Whether an event has the values that it asks for.
+    pub(super) fn is_met(&self, facts: &Facts<'_>) -> bool {
+        let mut fields = self.0.iter().zip(facts.fields);
+        fields.all(|(asked, value)| asked.is_none() || asked.as_deref() == value)
     }
 }
 

@@ -1,33 +1,46 @@
 //! The subscribers by what their filters ask for, so that an event finds those that want it without
 //! asking the others.
 //!
-//! A filter asks for some of the fields tube, key and owner: its shape. A subscriber is listed at
+//! A filter asks about some of the fields tube, key and owner: its shape. A subscriber is listed at
 //! each combination of the values that it asks for, and there by kind. An event makes one look-up
 //! for each shape in use, at most 8. Invariant: an event meets at most one place of a subscriber,
 //! since it has one value of each field. (A field with several values, such as tags, must not
 //! deliver twice.)
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 
-use super::event::{Event, KindSet};
-use super::filter::{Filter, Place};
+use super::event::KindSet;
+use super::filter::{FIELDS, Facts, Filter, Place};
 use crate::id_map::IdMap;
 
 /// The number of a subscriber.
 pub(super) type SubscriberId = u64;
+
+/// The sets of fields that a filter may ask about.
+const SHAPES: usize = 1 << FIELDS;
 
 /// The subscribers `S` of a store, with their filters.
 #[derive(Debug)]
 pub(super) struct Index<S> {
     subscribers: IdMap<SubscriberId, (Filter, S)>,
     next: SubscriberId,
-    places: HashMap<Place, Listed>,
-    /// How many places there are of each shape.
-    shapes: [usize; Place::SHAPES],
+    places: Places,
     /// How many subscribers want each kind.
     wanted_by: [usize; KindSet::MOST],
     /// The kinds that some subscriber wants.
     wanted: KindSet,
+}
+
+/// The places at which there are subscribers.
+#[derive(Debug, Default)]
+struct Places {
+    /// By the hash of what they ask for. Each value of an event is hashed once for all shapes.
+    by_hash: IdMap<u64, Vec<(Place, Listed)>>,
+    /// How many places there are of each shape.
+    shapes: [usize; SHAPES],
+    hasher: RandomState,
 }
 
 /// The subscribers at one place.
@@ -35,7 +48,7 @@ pub(super) struct Index<S> {
 struct Listed {
     /// Those that want all kinds.
     any: BTreeSet<SubscriberId>,
-    /// Those that want some kinds, by kind.
+    /// Those that want some kinds, by kind. No set is empty.
     by_kind: BTreeMap<usize, BTreeSet<SubscriberId>>,
 }
 
@@ -44,8 +57,7 @@ impl<S> Default for Index<S> {
         Index {
             subscribers: IdMap::default(),
             next: 0,
-            places: HashMap::new(),
-            shapes: [0; Place::SHAPES],
+            places: Places::default(),
             wanted_by: [0; KindSet::MOST],
             wanted: KindSet::NONE,
         }
@@ -56,6 +68,14 @@ impl<S> Index<S> {
     /// The kinds that some subscriber wants.
     pub(super) fn wanted(&self) -> KindSet {
         self.wanted
+    }
+
+    /// Whether some subscriber wants an event.
+    pub(super) fn wants(&self, facts: &Facts<'_>) -> bool {
+        let number = facts.kind() as usize;
+        self.places
+            .find(facts)
+            .any(|listed| !listed.any.is_empty() || listed.by_kind.contains_key(&number))
     }
 
     #[cfg(test)]
@@ -72,11 +92,7 @@ impl<S> Index<S> {
             self.wanted = self.wanted.with(number);
         }
         for place in filter.places() {
-            let shape = place.shape();
-            let listed = self.places.entry(place).or_insert_with(|| {
-                self.shapes[shape] += 1;
-                Listed::default()
-            });
+            let listed = self.places.entry(place);
             if kinds == KindSet::ALL {
                 listed.any.insert(id);
                 continue;
@@ -99,7 +115,7 @@ impl<S> Index<S> {
             }
         }
         for place in filter.places() {
-            let Some(listed) = self.places.get_mut(&place) else { continue };
+            let listed = self.places.entry(place.clone());
             listed.any.remove(&id);
             listed.by_kind.retain(|number, ids| {
                 if kinds.has(*number) {
@@ -107,10 +123,7 @@ impl<S> Index<S> {
                 }
                 !ids.is_empty()
             });
-            if listed.any.is_empty() && listed.by_kind.is_empty() {
-                self.places.remove(&place);
-                self.shapes[place.shape()] -= 1;
-            }
+            self.places.remove_if_empty(&place);
         }
         Some(subscriber)
     }
@@ -122,12 +135,10 @@ impl<S> Index<S> {
         index.subscribers.into_values().map(|(_, subscriber)| subscriber).collect()
     }
 
-    /// Calls `deliver` with each subscriber whose filter lets this event pass.
-    pub(super) fn for_each(&mut self, event: &Event, mut deliver: impl FnMut(&mut S)) {
-        let number = event.kind as usize;
-        for shape in (0..Place::SHAPES).filter(|shape| self.shapes[*shape] > 0) {
-            let place = Place::of(event, shape);
-            let Some(listed) = place.and_then(|place| self.places.get(&place)) else { continue };
+    /// Calls `deliver` with each subscriber whose filter lets an event pass.
+    pub(super) fn for_each(&mut self, facts: &Facts<'_>, mut deliver: impl FnMut(&mut S)) {
+        let number = facts.kind() as usize;
+        for listed in self.places.find(facts) {
             let of_kind = listed.by_kind.get(&number).into_iter().flatten();
             for id in listed.any.iter().chain(of_kind) {
                 if let Some((_, subscriber)) = self.subscribers.get_mut(id) {
@@ -138,10 +149,65 @@ impl<S> Index<S> {
     }
 }
 
+impl Places {
+    /// What is listed at the places that an event meets.
+    fn find<'a>(&'a self, facts: &'a Facts<'_>) -> impl Iterator<Item = &'a Listed> + 'a {
+        let in_use = |shape: &usize| self.shapes[*shape] > 0;
+        let asked = (0..SHAPES).filter(in_use).fold(0, |fields, shape| fields | shape);
+        let hashes: [Option<u64>; FIELDS] = std::array::from_fn(|field| {
+            let value = facts.field(field).filter(|_| asked & 1 << field != 0)?;
+            Some(self.hasher.hash_one(value))
+        });
+        let found = (0..SHAPES).filter(in_use).filter_map(move |shape| {
+            let listed = self.by_hash.get(&hash_of(shape, |field| hashes[field])?)?;
+            listed.iter().find(|(place, _)| place.shape() == shape && place.is_met(facts))
+        });
+        found.map(|(_, listed)| listed)
+    }
+
+    /// What is listed at a place, which is added if it is new.
+    fn entry(&mut self, place: Place) -> &mut Listed {
+        let places = self.by_hash.entry(self.hash(&place)).or_default();
+        let index = places.iter().position(|(other, _)| *other == place).unwrap_or_else(|| {
+            self.shapes[place.shape()] += 1;
+            places.push((place, Listed::default()));
+            places.len() - 1
+        });
+        &mut places[index].1
+    }
+
+    fn remove_if_empty(&mut self, place: &Place) {
+        let hash = self.hash(place);
+        let Some(places) = self.by_hash.get_mut(&hash) else { return };
+        let before = places.len();
+        places.retain(|(other, listed)| {
+            other != place || !listed.any.is_empty() || !listed.by_kind.is_empty()
+        });
+        self.shapes[place.shape()] -= before - places.len();
+        if places.is_empty() {
+            self.by_hash.remove(&hash);
+        }
+    }
+
+    fn hash(&self, place: &Place) -> u64 {
+        let hash = |field| Some(self.hasher.hash_one(place.field(field)?));
+        hash_of(place.shape(), hash).unwrap_or_default()
+    }
+}
+
+/// The hash of a place of this shape, from those of its values; `None` if one of them is missing.
+fn hash_of(shape: usize, hashes: impl Fn(usize) -> Option<u64>) -> Option<u64> {
+    let fields = (0..FIELDS).filter(|field| shape & 1 << field != 0);
+    fields.map(hashes).try_fold(shape as u64, |hash, value| {
+        Some(hash.rotate_left(21).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value?)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::State;
+    use crate::events::event::Event;
     use crate::events::event::EventKind::{self, Ack, Bury, Put};
 
     fn event(tube: &str, kind: EventKind, key: Option<&str>, owner: Option<&str>) -> Event {
@@ -217,8 +283,9 @@ mod tests {
         }
         let delivered = |index: &mut Index<usize>, event: &Event| {
             let mut to = Vec::new();
-            index.for_each(event, |number| to.push(*number));
+            index.for_each(&Facts::of(event), |number| to.push(*number));
             to.sort_unstable();
+            assert_eq!(index.wants(&Facts::of(event)), !to.is_empty());
             to
         };
         let expected = |event: &Event, from: usize| -> Vec<usize> {
@@ -234,8 +301,10 @@ mod tests {
         for event in &events {
             assert_eq!(delivered(&mut index, event), expected(event, half), "{event:?}");
         }
-        ids.iter().for_each(|id| drop(index.remove(*id)));
-        assert!(index.places.is_empty() && index.wanted().is_empty());
-        assert_eq!(index.shapes, [0; Place::SHAPES]);
+        for id in ids {
+            let _ = index.remove(id);
+        }
+        assert!(index.places.by_hash.is_empty() && index.wanted().is_empty());
+        assert_eq!(index.places.shapes, [0; SHAPES]);
     }
 }

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use futures_core::Stream;
 
 use super::event::{Event, KindSet};
-use super::filter::Filter;
+use super::filter::{Facts, Filter};
 use super::index::{Index, SubscriberId};
 use crate::sync::Mutex;
 
@@ -119,6 +119,11 @@ impl Subscriptions {
         self.index.wanted()
     }
 
+    /// Whether some subscription wants an event.
+    pub(super) fn wants(&self, facts: &Facts<'_>) -> bool {
+        self.index.wants(facts)
+    }
+
     /// Gives an event the next number.
     pub(super) fn number(&mut self, event: &mut Event) {
         self.seq += 1;
@@ -127,7 +132,7 @@ impl Subscriptions {
 
     /// Delivers an event to the subscriptions whose filters it passes. Does not block.
     pub(super) fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
-        self.index.for_each(event, |subscriber| subscriber.deliver(event, wakers));
+        self.index.for_each(&Facts::of(event), |subscriber| subscriber.deliver(event, wakers));
     }
 
     /// No further subscription begins. Returns those that there are, which the caller ends.

@@ -58,6 +58,7 @@ impl StoreInner {
         core.now.advance(clock.elapsed(), clock.running());
         core.empty_buckets();
         core.end_lost_claims()?;
+        let subscribers = Subscribers::new(&core.readers);
         Ok(StoreInner {
             core: Mutex::new(core),
             clock,
@@ -69,7 +70,7 @@ impl StoreInner {
             close_finished: Condvar::new(),
             in_transaction: InTransaction::default(),
             engine_reads: RwLock::new(()),
-            subscribers: Subscribers::default(),
+            subscribers,
         })
     }
 

@@ -103,9 +103,14 @@ impl Core {
 
     /// The label of the session that has a claim.
     pub(in crate::core) fn label_of(&self, claim: &ClaimState) -> Option<Arc<str>> {
+        self.label(claim).cloned()
+    }
+
+    /// As `label_of`, without a handle of it.
+    pub(in crate::core) fn label<'a>(&'a self, claim: &'a ClaimState) -> Option<&'a Arc<str>> {
         match claim.parked.as_deref() {
-            Some(parked) if parked.until.is_some() => parked.label.clone(),
-            _ => self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
+            Some(parked) if parked.until.is_some() => parked.label.as_ref(),
+            _ => self.sessions.get(&claim.session).and_then(|session| session.label.as_ref()),
         }
     }
 

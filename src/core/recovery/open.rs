@@ -18,7 +18,7 @@ use crate::core::state::{
     Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_GATES,
     FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
-use crate::events::KindSet;
+use crate::events::{KindSet, Readers};
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
@@ -75,6 +75,7 @@ impl Core {
             free_in_file: 0,
             epoch,
             arrivals: 0,
+            readers: Readers::default(),
             wanted_events: KindSet::NONE,
             origins: IdMap::default(),
             serving: false,
