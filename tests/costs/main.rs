@@ -10,6 +10,7 @@ mod edits;
 mod flushes;
 mod gates;
 mod keys;
+mod labels;
 mod limits;
 mod metrics;
 mod movement;

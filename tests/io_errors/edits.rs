@@ -21,7 +21,7 @@ const TASKS: u64 = 6;
 
 type Edit = fn(&Tube) -> Result<()>;
 
-const EDITS: [(&str, Edit); 12] = [
+const EDITS: [(&str, Edit); 17] = [
     ("priority of the head", |tube| tube.set_priority(0, 9).map(drop)),
     ("priority of a later task", |tube| tube.set_priority(1, 0).map(drop)),
     ("priority of a taken task", |tube| {
@@ -35,6 +35,16 @@ const EDITS: [(&str, Edit); 12] = [
         tube.update(2, update).map(drop)
     }),
     ("no delay", |tube| tube.update(3, Update::new().delay(Duration::ZERO)).map(drop)),
+    ("new tags", |tube| tube.add_tags(1, ["all", "new", "newer"]).map(drop)),
+    ("tags of a taken task", |tube| {
+        let _claim = tube.claim(0)?;
+        tube.add_tags(0, ["new"]).map(drop)
+    }),
+    ("fewer tags", |tube| tube.remove_tags(4, ["all", "buried"]).map(drop)),
+    ("other tags and another place", |tube| {
+        tube.update(2, Update::new().tags(["new"]).priority(7).body("small")).map(drop)
+    }),
+    ("delete a tag", |tube| tube.delete_where(Select::new().tag("buried")).map(drop)),
     ("a moment", |tube| {
         let in_2126 = UNIX_EPOCH + Duration::from_secs(4_922_899_200);
         tube.update(1, Update::new().not_before(in_2126)).map(drop)
@@ -45,8 +55,8 @@ const EDITS: [(&str, Edit); 12] = [
     ("kick a group", |tube| tube.kick_where(Select::new().group("old")).map(drop)),
 ];
 
-/// The state of a task, its priority, its body, and whether its delay has an end.
-type Found = (State, u32, Vec<u8>, bool);
+/// The state of a task, its priority, its body, whether its delay has an end, and its tags.
+type Found = (State, u32, Vec<u8>, bool, Vec<String>);
 
 /// What a store has: its tasks, and the failure groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +76,8 @@ fn disk(durability: Durability) -> Arc<Disk> {
         ("c", 20, Duration::ZERO),
         ("d", 2000, Duration::ZERO),
     ] {
-        tube.put(Put::new(vec![b'x'; size]).sub_queue(sub).delay(delay)).unwrap();
+        let put = Put::new(vec![b'x'; size]).sub_queue(sub).delay(delay).tag("all");
+        tube.put(if sub > "b" { put.tag("buried") } else { put }).unwrap();
     }
     for id in [4, 5] {
         tube.claim(id).unwrap().bury_with(Failure::new("old", "message")).unwrap();
@@ -84,9 +95,17 @@ fn contents(store: &Store) -> Contents {
         let is_taken = task.info.state == State::Taken;
         let state = if is_taken { State::Ready } else { task.info.state };
         let is_due = state == State::Delayed && task.info.due_in.is_some();
-        Some((state, task.info.pri, task.data, is_due))
+        Some((state, task.info.pri, task.data, is_due, task.info.tags))
     });
-    let tasks = tasks.collect();
+    let tasks: Vec<Option<Found>> = tasks.collect();
+    for tag in ["all", "buried", "new", "newer"] {
+        let has =
+            |task: &Option<Found>| task.iter().any(|task| task.4.iter().any(|own| own == tag));
+        let expected = (0..TASKS).zip(&tasks).filter(|(_, task)| has(task)).map(|(id, _)| id);
+        let found = store.tagged(tag, None, 99).unwrap().tasks;
+        let found: Vec<u64> = found.iter().map(|task| task.info.id).collect();
+        assert_eq!(found, expected.collect::<Vec<u64>>(), "the tag {tag}");
+    }
     let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
     Contents(tasks, groups.collect())
 }

@@ -32,7 +32,7 @@ const CALLS: [(&str, Call); 8] = [
 ];
 
 fn keyed(key: &str, size: usize) -> Put {
-    Put::new(vec![b'k'; size]).sub_queue("sub 1").key(key)
+    Put::new(vec![b'k'; size]).sub_queue("sub 1").key(key).tag("keyed").tag(key)
 }
 
 fn replacing(key: &str, size: usize) -> Put {
@@ -50,7 +50,8 @@ fn disk(durability: Durability) -> Arc<Disk> {
         for n in 0..count {
             let body = vec![b'x'; if n % 2 == 0 { 2000 } else { 20 }];
             let put = Put::new(body).sub_queue(format!("sub {}", n % 3));
-            let id = tube.put(put.key(format!("{name} {n}"))).unwrap().id;
+            let put = put.key(format!("{name} {n}")).tag("old").tag("keyed");
+            let id = tube.put(put).unwrap().id;
             match n % 4 {
                 2 => {
                     tube.claim(id).unwrap().ack_with(vec![b'r'; 300]).unwrap();

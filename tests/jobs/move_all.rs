@@ -136,3 +136,23 @@ fn wait_drained_after(tube: &Tube, call: impl FnOnce()) -> Wait<bool> {
     call();
     wait_drained(tube)
 }
+
+/// A task was once counted as buried for ever if it was forgotten before it had arrived.
+#[test]
+fn move_of_more_buried_tasks_than_a_tube_keeps_forgets_the_rest() {
+    for kept in [0, 1, 2] {
+        for_each_driver(ALL, |case| {
+            let options = TubeOptions::new().keep_buried(Keep::new().count(kept));
+            let to = case.store.create_tube("to", case.driver, options).unwrap();
+            let ids: Vec<u64> = (0..5).map(|_| case.put("x")).collect();
+            for id in &ids {
+                case.tube.bury(*id).unwrap();
+            }
+            assert_eq!(case.tube.move_all(&to), Ok(5));
+            let left = &ids[5 - usize::try_from(kept).unwrap()..];
+            assert_eq!(listed(&to, State::Buried), left);
+            let counted = to.statistics().unwrap().tasks;
+            assert_eq!((counted.buried, counted.total, counted.done), (kept, kept, 5 - kept));
+        });
+    }
+}

@@ -1,6 +1,7 @@
 //! A worker process puts, replaces, moves, delays, ends and deletes tasks with keys, and is killed at
 //! a random moment. Each key then has the task of its last acknowledged call, or of the call under way;
-//! a task that a look-up has returned is not taken back; and no two tasks have one key.
+//! a task that a look-up has returned is not taken back; and no two tasks have one key. A task with a key
+//! is found by its tags, too.
 //!
 //! A key belongs to one thread, so that its calls are in order. A report is a letter and its
 //! arguments; an id that is not known yet is 0:
@@ -224,7 +225,8 @@ impl Worker<'_> {
         self.version += 1;
         let filler = body::random_filler(&mut self.rng);
         let tube = usize::try_from(self.rng.range(0..self.tubes.len() as u64)).unwrap();
-        let put = Put::new(body::with_version(key, self.version, filler)).key(key);
+        let put = Put::new(body::with_version(key, self.version, filler)).key(key).tag(key);
+        let put = put.tag(format!("version {}", self.version % 5));
         (put, Keyed { id, version: self.version, tube, place: Place::Ready })
     }
 
@@ -392,6 +394,11 @@ impl Ledger {
         for key in (0..THREADS).flat_map(keys_of) {
             let task = Keyed::read(&store, &tubes, &key);
             assert_eq!(by_key.remove(&key), task.map(|task| task.id), "the task with {key:?}");
+            assert_eq!(
+                tagged(&store, &key),
+                Vec::from_iter(task.map(|task| task.id)),
+                "the tasks with the tag {key:?}"
+            );
             if let Some(task) = task {
                 self.ids.entry(key.clone()).or_default().insert(task.id);
             }
@@ -407,6 +414,15 @@ impl Ledger {
             tube.delete_many(&without_key(tube.list(State::Ready, None, 10_000).unwrap())).unwrap();
         }
     }
+}
+
+/// The tasks with a tag, which all have a second one: that of their versions.
+fn tagged(store: &Store, tag: &str) -> Vec<u64> {
+    let page = store.tagged(tag, None, 1000).unwrap();
+    for task in &page.tasks {
+        assert_eq!((task.info.tags.len(), &*task.info.tags[0]), (2, tag), "{task:?}");
+    }
+    page.tasks.iter().map(|task| task.info.id).collect()
 }
 
 /// Kills a worker at a random moment, and compares the store with its reports.

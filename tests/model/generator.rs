@@ -12,7 +12,7 @@ use super::reference::{
 use super::restored_tasks::restore;
 use super::steps::{
     Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
-    Group, KEYS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate, Workload,
+    Group, KEYS, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -79,7 +79,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
-        prop::option::weighted(0.15, key()),
+        (prop::option::weighted(0.15, key()), tags()),
         after(),
         prop::bool::weighted(0.04),
     )
@@ -92,7 +92,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 delay,
                 sub_queue,
                 max_attempts,
-                key,
+                (key, tags),
                 after,
                 keep_unsupported,
             )| {
@@ -107,6 +107,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                     max_attempts,
                     key,
                     on_key,
+                    tags,
                     after,
                     keep_unsupported,
                 }
@@ -150,6 +151,12 @@ fn key() -> impl Strategy<Value = (String, OnKey)> {
         3 => Just(OnKey::Replace),
     ];
     (prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned), on_key)
+}
+
+/// The tags of a put; most have none, and some name one twice.
+fn tags() -> impl Strategy<Value = Vec<String>> {
+    let tag = prop::sample::select(TAGS.to_vec()).prop_map(str::to_owned);
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(tag, 1..4)]
 }
 
 /// A failure group; most are accepted.
@@ -339,6 +346,7 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
         3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
+        2 => (tags(), any::<bool>()).prop_map(|(tags, adds)| ById::EditTags { tags, adds }),
         4 => (
             prop::option::of(size()),
             prop::option::of(0..4_u32),

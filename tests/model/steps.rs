@@ -277,6 +277,11 @@ pub enum ById {
     SetPriority {
         pri: u32,
     },
+    /// Adds or removes tags.
+    EditTags {
+        tags: Vec<String>,
+        adds: bool,
+    },
     /// With a body of this size, or with the old one.
     Update {
         size: Option<usize>,
@@ -385,6 +390,7 @@ pub struct TaskTemplate {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub tags: Vec<String>,
     pub after: AfterTemplate,
     pub keep_unsupported: bool,
 }
@@ -473,6 +479,9 @@ pub enum ClockMove {
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// The keys of tasks.
 pub const KEYS: [&str; 3] = ["k", "l", "m"];
+
+/// The tags of tasks.
+pub const TAGS: [&str; 3] = ["red", "blue", "green"];
 pub const CLIENTS: usize = 3;
 
 /// Selects one of the items that exist when the step runs. The number is a share of the

@@ -265,14 +265,16 @@ impl Core {
             leaves.push(self.leave(number, id, EventKind::Move, from, left));
             self.occupy(to);
         }
+        let buried = arrivals.iter().filter(|arrival| arrival.to == State::Buried).count();
         self.publish_together(|core| {
             for (leave, arrival) in leaves.into_iter().zip(arrivals) {
-                let is_buried = arrival.to == State::Buried;
                 core.make_visible(leave, visibility);
                 core.make_visible(arrival, visibility);
-                if is_buried {
-                    core.trim(to, Shelf::Buried, visibility);
-                }
+            }
+            // After the last arrival: the rows of all are there, and a task is not forgotten before it
+            // has arrived.
+            for _ in 0..buried {
+                core.trim(to, Shelf::Buried, visibility);
             }
         });
         Ok(())

@@ -85,6 +85,7 @@ impl Model {
                 _ => new.sub_queue,
             },
             max_attempts: draft.max_attempts.or(old.max_attempts),
+            tags: if new.tags.is_empty() { old.tags.clone() } else { new.tags },
             takes: old.takes,
             forgiven: old.takes,
             failure: old.failure.take().filter(|_| from != Stage::Kept),

@@ -18,6 +18,7 @@ mod attempts;
 mod edits;
 mod gates;
 mod keys;
+mod labels;
 mod limits;
 mod movement;
 mod outcomes;

@@ -155,7 +155,10 @@ impl Model {
         let state = match &finish.advance {
             None => State::Done,
             Some((to, draft)) => {
-                let task = Task { key: own_key, ..self.new_task(*to, draft) };
+                let mut task = Task { key: own_key, ..self.new_task(*to, draft) };
+                if task.tags.is_empty() {
+                    task.tags.clone_from(&self.tasks[&id].tags);
+                }
                 *self.task(id) = task.blocked_by(parents);
                 self.arrive(id, Verb::Advance)
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::labels;
 use super::{
     Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
     Verb, WaitNo,
@@ -122,6 +123,7 @@ impl Model {
             pri: draft.pri.unwrap_or(defaults.pri()),
             sub_queue: draft.sub_queue.clone().filter(|name| !name.is_empty()),
             key: draft.key.clone(),
+            tags: labels::with_tags(&[], &draft.tags),
             takes: 0,
             forgiven: 0,
             max_attempts: draft.max_attempts,

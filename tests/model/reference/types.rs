@@ -167,6 +167,7 @@ pub struct Draft {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub tags: Vec<String>,
     pub after: After,
 }
 
@@ -396,6 +397,8 @@ pub struct Task {
     pub pri: u32,
     pub sub_queue: Option<String>,
     pub key: Option<String>,
+    /// In the order in which they were added, each once.
+    pub tags: Vec<String>,
     /// How often the task was taken.
     pub takes: u32,
     /// How many of the takes do not count as attempts.

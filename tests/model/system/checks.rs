@@ -23,6 +23,7 @@ pub(super) struct TaskView {
     pri: u32,
     sub_queue: Option<String>,
     key: Option<String>,
+    tags: Vec<String>,
     size: u64,
     takes: u32,
     attempts: u32,
@@ -147,6 +148,7 @@ impl System {
         self.check_owners();
         self.check_outcomes();
         self.check_keys();
+        self.check_tags();
         self.check_parents();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
@@ -301,6 +303,7 @@ impl System {
             pri: info.pri,
             sub_queue: info.sub_queue.clone(),
             key: info.key.clone(),
+            tags: info.tags.clone(),
             size: info.size,
             takes: info.takes,
             attempts: info.attempts,
@@ -327,6 +330,7 @@ impl System {
             pri: task.pri,
             sub_queue: task.sub_queue.clone(),
             key: task.key.clone(),
+            tags: task.tags.clone(),
             size: task.data.len() as u64,
             takes: task.takes,
             attempts: task.attempts(),

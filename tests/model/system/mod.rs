@@ -3,6 +3,7 @@
 mod checks;
 mod edits;
 mod keys;
+mod labels;
 mod movement;
 mod outcomes;
 mod parents;

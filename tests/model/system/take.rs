@@ -13,7 +13,9 @@ impl System {
     pub(super) fn take(&mut self, client: usize, tube: usize, keep: bool) {
         let Some((handle, tube, session)) = self.tube(client, tube) else { return };
         let want = self.model.take(session, &[tube]);
+        let next = handle.peek_ready(1).map(|next| next.first().map(|info| info.id));
         if let Some((got, want)) = agree(handle.take(Duration::ZERO), want) {
+            assert_eq!(next.unwrap(), got.as_ref().map(Claim::id), "the task that was shown");
             self.taken(session, got, want, keep);
         }
     }

@@ -9,6 +9,7 @@ use super::convert::{
 };
 use super::edits::edit;
 use super::keys::on_key_of;
+use super::labels::edit_tags;
 use super::outcomes::{forget, kick_task, resolve, result_of};
 use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
@@ -42,6 +43,7 @@ impl System {
             max_attempts: template.max_attempts,
             key: template.key.clone(),
             on_key: template.on_key,
+            tags: template.tags.clone(),
             after: reference::After::default(),
         };
         let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
@@ -63,6 +65,7 @@ impl System {
         if let Some(key) = &draft.key {
             put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
         }
+        put = draft.tags.iter().fold(put, |put, tag| put.tag(tag.as_str()));
         self.with_parents(put, draft, template)
     }
 
@@ -191,6 +194,10 @@ impl System {
             }
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
             ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
+            ById::EditTags { tags, adds } => {
+                let want = model.edit_tags(tube_no, no, &tags, adds);
+                (edit_tags(&tube, id, (&tags, adds), deferred), want)
+            }
             ById::SetPriority { .. }
             | ById::Update { .. }
             | ById::Cancel
@@ -367,6 +374,7 @@ fn among(verb: &ById, among: Among, deferred: bool) -> Among {
             | ById::Delete
             | ById::Resolve { .. }
             | ById::SetPriority { .. }
+            | ById::EditTags { .. }
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. }
