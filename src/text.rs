@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed blocked buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay block unblock resolve forget advance move update";
+             delay block unblock resolve forget advance move update log";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -277,6 +277,8 @@ pub enum ById {
     SetPriority {
         pri: u32,
     },
+    /// An entry of a program.
+    Log,
     /// With a body of this size, or with the old one.
     Update {
         size: Option<usize>,
@@ -330,6 +332,10 @@ pub enum ByClaim {
     },
     Renew {
         time_left: Micros,
+    },
+    /// An entry in the history of the task.
+    Log {
+        deferred: bool,
     },
     Checkpoint {
         size: usize,

@@ -192,6 +192,7 @@ impl System {
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
             ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
             ById::SetPriority { .. }
+            | ById::Log
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. } => {
@@ -298,6 +299,17 @@ impl System {
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
+            ByClaim::Log { deferred } => {
+                let text = format!("step {} of a worker", self.steps);
+                let got = if deferred {
+                    claim.log_deferred(&text, WhenFull::Block).and_then(tubewell::Ticket::wait)
+                } else {
+                    claim.log(&text)
+                };
+                agree_on_receipt(got, model.log_held((tube, no), holder, &text), id);
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                return;
+            }
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{}.checkpoint", self.steps).into_bytes();
                 data.resize(size, b'+');
@@ -367,6 +379,7 @@ fn among(verb: &ById, among: Among, deferred: bool) -> Among {
             | ById::Delete
             | ById::Resolve { .. }
             | ById::SetPriority { .. }
+            | ById::Log
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. }
