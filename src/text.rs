@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed blocked buried done recurring");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
-             bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move update";
+             bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move \
+             update log";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -201,6 +201,58 @@ fn damaged_result_is_lost_and_its_task_is_not() {
     assert!(found.tasks.values().map(|(_, task)| task).eq(&all));
 }
 
+#[test]
+fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
+    for damages in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, clock) = (dir.path().join("store"), ManualClock::new());
+        let store = Store::options().clock(&clock).open(&path).unwrap();
+        let tube = store.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
+        tube.put(body(0)).unwrap();
+        for n in 0..8 {
+            tube.log(0, &format!("<entry {n}>")).unwrap();
+        }
+        let mut expected = tube.history(0).unwrap();
+        assert_eq!(expected.len(), 5);
+        let task = tube.peek(0).unwrap();
+        store.close().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        if damages {
+            for at in
+                offsets_of(&file, b"<entry 5>").into_iter().chain(offsets_of(&file, b"<entry 6>"))
+            {
+                file[at + 2] ^= 0x40;
+            }
+            std::fs::write(&path, &file).unwrap();
+            expected.drain(2..4);
+        }
+        let (mut tasks, mut lost) = (Vec::new(), Vec::new());
+        let each = |what| {
+            match what {
+                Salvaged::Task { task, history, .. } => tasks.push((task, history)),
+                Salvaged::Lost { what } => lost.push(what),
+                _ => {}
+            }
+            Ok(())
+        };
+        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+        assert_eq!(tasks, [(task, expected.clone())]);
+        assert_eq!(lost.len(), usize::from(damages));
+        let named =
+            |what: &String| what.contains("task 0: 2 entries of its history cannot be read");
+        assert!(lost.iter().all(named), "{lost:?}");
+        // What is left can be restored.
+        let other = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = other.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
+        tube.restore_many([Restore::new("x").history(expected.clone())]).unwrap();
+        let texts = |entries: Vec<tubewell::HistoryEntry>| -> Vec<Option<String>> {
+            entries.into_iter().map(|entry| entry.text).collect()
+        };
+        assert_eq!(texts(tube.history(0).unwrap()), texts(expected));
+        assert_eq!(other.verify().unwrap(), [""; 0]);
+    }
+}
+
 /// The done tasks can be restored, although the policies of their tube are lost.
 #[test]
 fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
@@ -208,7 +260,7 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         let dir = tempfile::tempdir().unwrap();
         let (path, clock) = (dir.path().join("store"), ManualClock::new());
         let store = Store::options().clock(&clock).open(&path).unwrap();
-        let mut options = TubeOptions::new().max_attempts(3);
+        let mut options = TubeOptions::new().max_attempts(3).history(if keeps { 0 } else { 3 });
         if keeps {
             options = options.keep_done(Keep::new().count(5));
         }
@@ -238,6 +290,7 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         let [info] = &tubes[..] else { panic!("{tubes:?}") };
         assert!(info.name.starts_with("recovered-"), "{info:?}");
         assert_eq!(info.keep_done, keeps.then(Keep::new));
+        assert_eq!(info.history > 0, !keeps);
         let other = Store::in_memory().unwrap();
         let options = info.keep_done.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
         let tube = other.create_tube(&info.name, &info.driver, options).unwrap();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Rows, Shelf, Table,
-    TubeTotals, Value, keys, verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Rows, Shelf, StoredEntries,
+    Table, TubeTotals, Value, encode_entry, keys, verify_rows,
 };
 
 const PLAIN: u32 = 7;
@@ -75,6 +75,9 @@ impl Store {
                             more.ended = (shelf == Shelf::Done).then_some(300 + order);
                             more.until = (order == 4).then_some(700);
                             more.group = (order == 0).then(|| "timeout".into());
+                            // Entries 0, 5 and 6.
+                            more.history =
+                                (order == 4).then_some(StoredEntries { total: 7, count: 3 });
                         });
                     }
                     ledger.insert(id, shelf, &header, &body).unwrap();
@@ -84,6 +87,8 @@ impl Store {
                     for note in Note::ALL.into_iter().filter(|note| note.is_in(&header)) {
                         ledger.set_note(id, false, note, &id.to_be_bytes()[..size % 8]);
                     }
+                    let entries = (0..7).map(|n| (n, encode_entry(id, n, b"entry"))).collect();
+                    ledger.write_entries(id, &header, &entries);
                 }
             }
             counts.edges = ledger.edge_changes.len() as u64;
@@ -269,6 +274,11 @@ fn findings_name_the_tube_the_task_and_the_damage() {
         (Table::Notes, false, "tube \"plain\": task : its failure note (missing) cannot be read"),
         (Table::Notes, false, "tube \"queued\": task : its result note (missing) cannot be read"),
         (Table::Notes, true, "tube \"queued\": a row of \"notes\" does not match task "),
+        (
+            Table::Notes,
+            false,
+            "tube \"plain\": task : entry  of its history (missing) cannot be read",
+        ),
         (Table::Index, false, "tube \"plain\": task  has no matching row in \"index\""),
         (Table::Index, false, "tube \"queued\": failure group \"timeout\" has no count"),
         (
@@ -316,6 +326,39 @@ fn damaged_note_is_not_returned() {
     store.rows.remove(Table::Notes, key);
     let error = read(&mut store)[1].clone().unwrap_err();
     assert_eq!(error.to_string(), "task 5: its failure note (missing) cannot be read");
+}
+
+#[test]
+fn damaged_entry_of_a_history_is_not_returned() {
+    let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
+    let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
+    let mut header = plain_header();
+    header.edit_more(|more| more.history = Some(StoredEntries { total: 9, count: 3 }));
+    let row = |number: u64| (number, encode_entry(5, number, format!("{number}").as_bytes()));
+    let mut read = |store: &mut Store| {
+        let mut ledger = ledger(&mut store.rows, (PLAIN, false), &mut counts, &mut head_cache);
+        if ledger.find(5).unwrap().is_none() {
+            ledger.insert(5, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
+            // Those that the header does not name are left out.
+            ledger.write_entries(5, &header, &(0..9).map(row).collect());
+        }
+        ledger.stored_entries(5, &header)
+    };
+    assert_eq!(read(&mut store), Ok(vec![row(0), row(7), row(8)]));
+    let error = |how: &str| format!("task 5: entry 7 of its history ({how}) cannot be read");
+    let key = keys::history_entry(PLAIN, 5, 7);
+    let sound = store.rows.0[&(Table::Notes, key.clone())].to_vec();
+    for at in 0..sound.len() {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1;
+        store.rows.replace(Table::Notes, key.clone(), damaged.into());
+        assert_eq!(read(&mut store).unwrap_err().to_string(), error("wrong checksum"));
+    }
+    // The entry of another number.
+    store.rows.replace(Table::Notes, key.clone(), row(8).1);
+    assert_eq!(read(&mut store).unwrap_err().to_string(), error("wrong checksum"));
+    store.rows.remove(Table::Notes, key);
+    assert_eq!(read(&mut store).unwrap_err().to_string(), error("missing"));
 }
 
 #[test]

@@ -55,8 +55,12 @@ fn any_key(key: &[u8]) {
     {
         assert_eq!(keys::due(time, space, id), key);
     }
-    if let Ok((space, id, note)) = keys::split_note(key) {
-        assert_eq!(keys::note(space, id, note), key);
+    if let Ok((space, id, row)) = keys::split_note(key) {
+        let again = match row {
+            keys::NoteRow::Note(note) => keys::note(space, id, note),
+            keys::NoteRow::Entry(number) => keys::history_entry(space, id, number),
+        };
+        assert_eq!(again, key);
     }
     if let Ok((space, group, ended, id)) = keys::split_group(key) {
         assert_eq!(keys::ranked(&keys::group_prefix(space, group), ended, id), key);

@@ -9,6 +9,7 @@ mod bytes;
 mod edits;
 mod flushes;
 mod gates;
+mod history;
 mod keys;
 mod labels;
 mod limits;

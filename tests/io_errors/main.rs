@@ -22,6 +22,7 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod gates;
+mod history;
 mod keys;
 mod limits;
 mod many;

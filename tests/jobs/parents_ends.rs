@@ -40,6 +40,32 @@ fn delete_of_a_task_that_others_wait_for_is_refused() {
     });
 }
 
+/// The burial of a child removes the parent, since its tube keeps two buried tasks only.
+#[test]
+fn parent_that_is_trimmed_while_its_children_are_buried_is_not_waited_for() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_buried(Keep::new().count(2)), |case| {
+        let parent = case.put("parent");
+        let children = RULES.into_iter().cycle().take(12).map(|rule| {
+            (rule, case.add(case.draft("child").after(&case.tube, [parent]).on_parent(rule)))
+        });
+        let children: Vec<_> = children.collect();
+        case.tube.bury(parent).unwrap();
+        settle(case);
+        assert_not_found(case.tube.peek(parent), parent);
+        let left: Vec<_> =
+            children.iter().filter_map(|(rule, id)| Some((rule, case.state(*id)?))).collect();
+        let states = |of: OnParent| {
+            left.iter().filter(move |(rule, _)| **rule == of).map(|(_, state)| *state)
+        };
+        assert!(states(OnParent::Release).eq([State::Ready; 4]));
+        assert_eq!(case.tasks(), counts([("ready", 4), ("buried", 2), ("done", 7), ("total", 6)]));
+        assert!(
+            children.iter().all(|(_, id)| case.tube.parents(*id).is_ok_and(|ids| ids.is_empty())
+                || case.state(*id).is_none())
+        );
+    });
+}
+
 /// Q183
 #[test]
 fn children_of_a_buried_parent_follow_their_rules() {

@@ -21,6 +21,7 @@ mod durability;
 mod executor;
 mod expected;
 mod gates;
+mod history;
 mod keys;
 mod limits;
 mod listing;
@@ -64,6 +65,7 @@ fn child_process_entry() {
         Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
         Some(job) if job.mode.starts_with(outcomes::MODE) => outcomes::run(&job),
         Some(job) if job.mode.starts_with(gates::MODE) => gates::run(&job),
+        Some(job) if job.mode.starts_with(history::MODE) => history::run(&job),
         Some(job) if job.mode.starts_with(keys::MODE) => keys::run(&job),
         Some(job) if job.mode.starts_with(limits::MODE) => limits::run(&job),
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
@@ -270,6 +272,14 @@ fn pauses_and_limits_of_sub_queues_survive_sigkill_and_claims_free_their_places(
     let ledger = ledger_of(test, WORKERS, limits::run_round);
     println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 20, "the workers did nothing");
+}
+
+#[test]
+fn acknowledged_entries_of_histories_survive_sigkill() {
+    let test = "acknowledged_entries_of_histories_survive_sigkill";
+    let ledger = ledger_of(test, KILLS, history::run_round);
+    println!("{} acknowledgements", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 
 #[test]

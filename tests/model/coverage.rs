@@ -117,6 +117,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         ]);
     }
     all.extend(expected_transitions_of_edits(driver));
+    all.extend(expected_transitions_of_logs(driver));
     if driver.bounded() {
         all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
     }
@@ -139,6 +140,16 @@ fn expected_transitions_of_edits(
     ];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Verb(Verb::Update), to))
+}
+
+/// Those of entries that a program adds to histories.
+fn expected_transitions_of_logs(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Blocked, Buried, Delayed, Kept, Parked, Ready, Taken};
+    let stages = [Ready, Taken, Parked, Delayed, Blocked, Buried, Kept];
+    let stages = stages.into_iter().filter(move |stage| *stage != Delayed || driver.timed());
+    stages.map(|stage| (Some(stage), Cause::Verb(Verb::Log), stage))
 }
 
 /// Those that depend on how many attempts a task has left, and those of killed processes.

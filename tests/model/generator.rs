@@ -232,10 +232,12 @@ fn definition(
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
     let gates = (gates(), sub_queue_limits());
+    let kept = (kept, prop::option::weighted(0.4, 1..7_usize));
     (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
         move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
             let sub_queued = driver.sub_queued();
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
+            let (kept, history) = kept;
             let timed = driver.timed();
             let options = Options {
                 ttl: ttl.filter(|_| timed),
@@ -251,6 +253,7 @@ fn definition(
                 keep_buried: kept.1,
                 max_taken: gates.0,
                 rate: gates.1,
+                history: history.unwrap_or(0),
                 sub_queue_limit: limits.0.filter(|_| sub_queued),
                 sub_queue_rate: limits.1.filter(|_| sub_queued),
                 shared_limits: limits.2 && sub_queued,
@@ -347,6 +350,7 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         4 => Just(ById::Revoke),
         3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
         2 => (tags(), any::<bool>()).prop_map(|(tags, adds)| ById::EditTags { tags, adds }),
+        3 => Just(ById::Log),
         4 => (
             prop::option::of(size()),
             prop::option::of(0..4_u32),
@@ -411,6 +415,7 @@ fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
         ),
         2 => span().prop_map(|by| ByClaim::Touch { by }),
         2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
+        2 => any::<bool>().prop_map(|deferred| ByClaim::Log { deferred }),
         2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
         ),

@@ -282,6 +282,8 @@ pub enum ById {
         tags: Vec<String>,
         adds: bool,
     },
+    /// An entry of a program.
+    Log,
     /// With a body of this size, or with the old one.
     Update {
         size: Option<usize>,
@@ -335,6 +337,10 @@ pub enum ByClaim {
     },
     Renew {
         time_left: Micros,
+    },
+    /// An entry in the history of the task.
+    Log {
+        deferred: bool,
     },
     Checkpoint {
         size: usize,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tubewell::{Cursor, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
 
 use crate::disk::{Disk, Medium};
+use crate::entries::read;
 use crate::history::{Candidate, Expectation};
 use crate::image_run::{ImageRun, RecoveredStore};
 use crate::rng::Rng;
@@ -125,6 +126,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
         let tube = store.tube(tube)?;
         *body = Some(tube.peek(*id)?.data);
+        found.histories.insert(*id, read(store, tube.name(), *id)?);
         if info.state == State::Done {
             found.endings.insert(*id, tube.outcome(*id)?);
         }

@@ -263,6 +263,7 @@ impl Task {
             result: None,
             ended: 0,
             kept_until: NEVER,
+            logged: None,
         }
     }
 }

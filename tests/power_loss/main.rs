@@ -21,6 +21,7 @@ mod attempts;
 mod check;
 mod disk;
 mod due_flush;
+mod entries;
 mod gates;
 mod history;
 mod image_run;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, PausedSubQueue, State,
-    TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, HistoryEntry, LIMFIFOTTL,
+    PausedSubQueue, State, TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
+use crate::entries::random_limit;
 use crate::gates::Gates;
 use crate::outcomes::Retention;
 use crate::rng::Rng;
@@ -77,6 +78,7 @@ pub struct Kind {
     pub keep_done: Option<Retention>,
     pub keep_buried: Option<Retention>,
     pub gates: Gates,
+    pub history: u32,
 }
 
 /// The limit of attempts of a tube.
@@ -93,6 +95,7 @@ impl Kind {
         if !temporary {
             plain.keep_done = Retention::of_done(rng);
             plain.keep_buried = Retention::of_buried(rng);
+            plain.history = random_limit(rng);
         }
         if !temporary && rng.one_in(3) {
             // Without times: the claims of tasks with a ttr end on running time.
@@ -126,6 +129,7 @@ impl Kind {
             keep_done: None,
             keep_buried: None,
             gates: Gates::default(),
+            history: 0,
         }
     }
 
@@ -168,7 +172,7 @@ impl Kind {
         if let Some(Limit { attempts, counting }) = self.limit {
             options = options.max_attempts(attempts).count_takes(counting);
         }
-        self.with_gates(self.with_retention(options))
+        self.with_gates(self.with_retention(options.history(self.history)))
     }
 
     fn differs(&self, info: &TubeInfo, now: u64) -> bool {
@@ -176,6 +180,7 @@ impl Kind {
         let limit = self.limit.map(|limit| (limit.attempts, limit.counting));
         if limit != info.max_attempts.map(|attempts| (attempts, info.count_takes))
             || self.retention_differs(info)
+            || self.history != info.history
             || self.gates_differ(info, now)
         {
             return true;
@@ -218,6 +223,8 @@ pub struct Task {
     pub ended: u64,
     /// Until when it is kept, if it is done or buried.
     pub kept_until: u64,
+    /// The last entry of the load in its history.
+    pub logged: Option<u64>,
 }
 
 /// What the file has of a claim.
@@ -384,7 +391,9 @@ impl Contents {
             let (tube, state) = (task.tube, task.state.as_char());
             return Some(format!("task {id} is missing in {tube:?}, state {state}"));
         }
-        self.difference_of_limits(found, now).or_else(|| self.difference_of_outcomes(found))
+        let others = self.difference_of_limits(found, now);
+        let others = others.or_else(|| self.difference_of_outcomes(found));
+        others.or_else(|| self.difference_of_histories(found))
     }
 }
 
@@ -399,6 +408,8 @@ pub struct Found {
     pub tasks: BTreeMap<u64, (String, TaskInfo, Option<Vec<u8>>)>,
     /// How those of the done tasks whose body was read have ended.
     pub endings: BTreeMap<u64, Option<Ending>>,
+    /// The histories of those tasks whose body was read.
+    pub histories: BTreeMap<u64, Vec<HistoryEntry>>,
     /// The failure groups of each tube, with their counts and their tasks.
     pub groups: BTreeMap<String, BTreeMap<String, (u64, Vec<u64>)>>,
 }

@@ -65,10 +65,13 @@ impl Core {
                 }
             })
         })?;
-        if told.len() < CHILDREN_PER_STEP {
-            self.remove_chore((buffer, parent));
-        } else if let Some(chore) = self.chores.get_mut(&(buffer, parent)) {
-            chore.after = told.last().map(|(id, _)| *id);
+        match self.chores.get_mut(&(buffer, parent)) {
+            // The parent was buried, and the burial of a child has removed it, since its tube keeps few
+            // buried tasks: all children are told of that.
+            Some(now) if now.end != chore.end => {}
+            _ if told.len() < CHILDREN_PER_STEP => self.remove_chore((buffer, parent)),
+            Some(now) => now.after = told.last().map(|(id, _)| *id),
+            None => {}
         }
         Ok(Some(buffer))
     }

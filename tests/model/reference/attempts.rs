@@ -181,7 +181,7 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
-    /// or reported before, or the task has a key, tags or parents. A forgiven take of another task is not recorded.
+    /// or reported before, or the task has a key, tags, parents or a history. A forgiven take of another task is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
@@ -189,6 +189,7 @@ impl Model {
             || task.failure.is_some()
             || task.key.is_some()
             || !task.tags.is_empty()
+            || !task.history.entries.is_empty()
             || !task.parents.is_empty()
             || task.on_parent != OnParent::Wait
     }

@@ -64,6 +64,7 @@ impl Model {
         parents: BTreeSet<TaskNo>,
     ) -> (TaskNo, State) {
         let (before, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
+        self.note_leave(id);
         if from.state() == State::Taken {
             self.count_call(id, Verb::Lost, Some(from), State::Ready);
         }
@@ -89,6 +90,7 @@ impl Model {
             takes: old.takes,
             forgiven: old.takes,
             failure: old.failure.take().filter(|_| from != Stage::Kept),
+            history: old.history.clone(),
             on_parent: draft.after.rule_after(old.on_parent),
             ..new
         }
@@ -100,6 +102,7 @@ impl Model {
             self.arrive(id, Verb::Move);
             before_put = to;
         }
+        self.note_arrival(id, Verb::Put);
         self.record_transition(id, Some(before_put), Cause::Replaced, to);
         (id, to.state())
     }

@@ -17,6 +17,7 @@
 mod attempts;
 mod edits;
 mod gates;
+mod history;
 mod keys;
 mod labels;
 mod limits;
@@ -37,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
 pub use edits::Update;
+pub use history::{Entry, History};
 pub use movement::Finish;
 use parents::Ended;
 use put::PutWait;
@@ -212,8 +214,9 @@ impl Model {
     fn change(&mut self, id: TaskNo, cause: Cause, status: Status) {
         let task = self.task(id);
         let from = task.stage();
-        task.status = status;
+        let before = std::mem::replace(&mut task.status, status);
         let to = task.stage();
+        self.note_change(id, cause, Some(&before));
         self.record_transition(id, Some(from), cause, to);
     }
 

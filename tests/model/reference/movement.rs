@@ -131,6 +131,7 @@ impl Model {
         match &finish.advance {
             None => self.end_done(id, Cause::Verb(Verb::Ack), finish.result.clone()),
             Some(_) => {
+                self.note_leave(id);
                 self.leave(id, Verb::Advance);
                 // The puts may wait for it, but not so that it waits for itself.
                 self.task(id).parents.clone_from(&parents);
@@ -155,11 +156,13 @@ impl Model {
         let state = match &finish.advance {
             None => State::Done,
             Some((to, draft)) => {
-                let mut task = Task { key: own_key, ..self.new_task(*to, draft) };
+                let history = self.task(id).history.clone();
+                let mut task = Task { key: own_key, history, ..self.new_task(*to, draft) };
                 if task.tags.is_empty() {
                     task.tags.clone_from(&self.tasks[&id].tags);
                 }
                 *self.task(id) = task.blocked_by(parents);
+                self.note_arrival(id, Verb::Advance);
                 self.arrive(id, Verb::Advance)
             }
         };
@@ -198,6 +201,7 @@ impl Model {
     fn move_one(&mut self, id: TaskNo, to: TubeNo) {
         let from = self.tubes[&self.tasks[&id].tube].clone();
         let forgives = self.knows_attempts(&self.tasks[&id]);
+        self.note_leave(id);
         self.leave(id, Verb::Move);
         let (now, target) = (self.now, self.tubes[&to].clone());
         let task = self.task(id);
@@ -219,6 +223,7 @@ impl Model {
             let age = target.options.keep_buried().and_then(|keep| keep.age);
             task.kept_until = age.map_or(NEVER, |age| now.saturating_add(age));
         }
+        self.note_arrival(id, Verb::Move);
         self.arrive(id, Verb::Move);
     }
 

@@ -128,6 +128,7 @@ impl Model {
             forgiven: 0,
             max_attempts: draft.max_attempts,
             failure: None,
+            history: super::History::default(),
             group: None,
             result: None,
             ended: 0,
@@ -143,6 +144,7 @@ impl Model {
     pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
         let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
+        self.note_change(id, cause, None);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())
     }

@@ -106,6 +106,7 @@ impl Model {
                     let found = if is_alive { takes(id) } else { most };
                     assert!(found == most || found + 1 == most, "task {id} has {found} takes");
                     self.task(id).takes = found;
+                    self.task(id).history.forget_take();
                     self.change(id, Cause::Killed, Status::Ready);
                 }
             }

@@ -99,6 +99,8 @@ pub struct Options {
     /// How many tasks may be taken at a time.
     pub max_taken: Option<u64>,
     pub rate: Option<Rate>,
+    /// How many entries the history of a task has.
+    pub history: usize,
     /// How many tasks of a sub-queue may be taken at a time. Default: 1.
     pub sub_queue_limit: Option<u64>,
     pub sub_queue_rate: Option<Rate>,
@@ -144,7 +146,7 @@ impl Options {
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
-        let gates = |it: &Options| (it.max_taken, it.rate);
+        let gates = |it: &Options| (it.max_taken, it.rate, it.history);
         let limits = |it: &Options| (it.sub_queue_limit(), it.sub_queue_rate, it.shared_limits);
         times(self) == times(other)
             && others(self) == others(other)
@@ -287,6 +289,8 @@ pub enum Verb {
     Delay,
     Forget,
     Update,
+    /// A program adds an entry to its history.
+    Log,
     /// A task gets parents.
     Block,
     /// A task has fewer parents.
@@ -406,6 +410,7 @@ pub struct Task {
     /// Its own limit of attempts, which overrides that of the tube.
     pub max_attempts: Option<u32>,
     pub failure: Option<LastFailure>,
+    pub history: super::History,
     /// The failure group, if it was buried with a failure.
     pub group: Option<String>,
     /// The result, if it is done with one.

@@ -126,6 +126,7 @@ impl System {
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
             ("calls.update", calls(Verb::Update)),
+            ("calls.log", calls(Verb::Log)),
             ("calls.block", calls(Verb::Block)),
             ("calls.unblock", calls(Verb::Unblock)),
             ("calls.ttl", calls(Verb::Ttl)),
@@ -150,6 +151,7 @@ impl System {
         self.check_keys();
         self.check_tags();
         self.check_parents();
+        self.check_histories();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -159,7 +161,7 @@ impl System {
                 let options = (it.temporary, micros(it.max_runtime));
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
-                let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in));
+                let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in), it.history);
                 let limits = (it.sub_queue_limit, it.sub_queue_rate, it.shared_limits);
                 let gates = (gates, limits);
                 (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
@@ -181,7 +183,8 @@ impl System {
                 let paused = self.model.paused_until(*no);
                 let left = paused.and_then(finite).map(|until| until - self.model.now());
                 let rate = it.options.rate.map(rate_of);
-                let gates = (it.options.max_taken, rate, paused.is_some(), left);
+                let history = u32::try_from(it.options.history).unwrap();
+                let gates = (it.options.max_taken, rate, paused.is_some(), left, history);
                 let limit = it.options.sub_queue_limit.filter(|limit| *limit != 1);
                 let limit = limit.map(|limit| u32::try_from(limit).unwrap());
                 let rate = it.options.sub_queue_rate.map(rate_of);

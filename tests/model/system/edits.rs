@@ -67,6 +67,11 @@ pub(super) fn edit(
             };
             (got, want)
         }
+        ById::Log => {
+            let text = format!("step {step}");
+            let want = model.log(tube_no, no, &text);
+            (if deferred { wait(later.log(id, &text)) } else { tube.log(id, &text) }, want)
+        }
         ById::Cancel => {
             let want = model.cancel_task(tube_no, no);
             (if deferred { wait(later.cancel(id)) } else { tube.cancel(id) }, want)

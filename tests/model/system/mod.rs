@@ -2,6 +2,7 @@
 
 mod checks;
 mod edits;
+mod history;
 mod keys;
 mod labels;
 mod movement;

@@ -150,6 +150,8 @@ impl System {
             tube.delete_many(&[id]).map(drop),
             tube.delete_where(tubewell::Select::new().state(tubewell::State::Ready)).map(drop),
             tube.kick_where(tubewell::Select::new()).map(drop),
+            tube.log(id, "text").map(drop),
+            tube.history(id).map(drop),
             tube.peek(id).map(drop),
             tube.add_parents(id, tube, &[id]).map(drop),
             tube.remove_parents(id, None).map(drop),
@@ -262,6 +264,7 @@ fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions 
     if let Some(rate) = options.sub_queue_rate {
         given = given.sub_queue_rate(rate_of(rate));
     }
+    given = given.history(u32::try_from(options.history).unwrap());
     given = given.shared_limits(options.shared_limits);
     given
 }

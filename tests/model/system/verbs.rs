@@ -199,6 +199,7 @@ impl System {
                 (edit_tags(&tube, id, (&tags, adds), deferred), want)
             }
             ById::SetPriority { .. }
+            | ById::Log
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. } => {
@@ -305,6 +306,17 @@ impl System {
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
+            ByClaim::Log { deferred } => {
+                let text = format!("step {} of a worker", self.steps);
+                let got = if deferred {
+                    claim.log_deferred(&text, WhenFull::Block).and_then(tubewell::Ticket::wait)
+                } else {
+                    claim.log(&text)
+                };
+                agree_on_receipt(got, model.log_held((tube, no), holder, &text), id);
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                return;
+            }
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{}.checkpoint", self.steps).into_bytes();
                 data.resize(size, b'+');
@@ -375,6 +387,7 @@ fn among(verb: &ById, among: Among, deferred: bool) -> Among {
             | ById::Resolve { .. }
             | ById::SetPriority { .. }
             | ById::EditTags { .. }
+            | ById::Log
             | ById::Update { .. }
             | ById::Cancel
             | ById::DeleteIf { .. }

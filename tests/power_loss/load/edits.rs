@@ -12,10 +12,11 @@ impl Load {
         if kind.temporary || !self.contents.tasks.contains_key(&id) {
             return Ok(());
         }
-        match self.rng.below(6) {
+        match self.rng.below(8) {
             0 | 1 if kind.timed() => self.set_priority(name, id, &kind),
-            0..5 => self.update(name, id, &kind),
-            _ => self.delete_many(name, id, &kind),
+            2 => self.delete_many(name, id, &kind),
+            3..5 if kind.keeps_histories() => self.log(name, id, &kind),
+            _ => self.update(name, id, &kind),
         }
     }
 
@@ -41,6 +42,20 @@ impl Load {
             self.contents().change(id, |task| task.pri = pri);
             self.changed("priority", issued, kind, &[receipt]);
         }
+        Ok(())
+    }
+
+    /// Adds an entry to the history of a task.
+    fn log(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
+        let number = self.rng.below(u64::MAX);
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        let receipt = match tube.log(id, &number.to_string()) {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            receipt => receipt?,
+        };
+        self.contents().change(id, |task| task.logged = Some(number));
+        self.changed("log", issued, kind, &[receipt]);
         Ok(())
     }
 
