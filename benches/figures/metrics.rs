@@ -1,56 +1,76 @@
-//! The cost of metrics: cycles in tubes with them beside cycles in tubes without them, in turn.
+//! The cost of metrics: cycles in a tube with them beside cycles in a tube without them.
+//!
+//! A single caller makes short blocks of cycles in both tubes in turn, so that a disturbance of the
+//! machine affects both.
 
-use tubewell::{Durability, FIFO, Store, Tube, TubeOptions};
+use std::time::Instant;
+
+use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions};
 
 use super::report::Report;
-use super::setting::{BODY, Outcome, Setting, body, median, phase};
+use super::setting::{BODY, Outcome, Setting, body, phase};
 
+const BLOCKS: usize = 300;
+/// Cycles of one block.
+const BLOCK: u64 = 20;
 const RUNS: usize = 15;
+const CALLERS: usize = 64;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    for (durability, name, callers, share) in [
-        (Durability::Flush, "durable", 1, 0.97),
-        (Durability::Flush, "durable", 64, 0.97),
-        (Durability::write(), "written", 1, 0.8),
-        (Durability::relaxed(), "relaxed", 1, 0.8),
+    for (durability, name, share) in [
+        (Durability::Flush, "durable", 0.97),
+        (Durability::write(), "written", 0.8),
+        (Durability::relaxed(), "relaxed", 0.8),
     ] {
+        let stores = two_stores(setting, durability)?;
         let mut rates = [Vec::new(), Vec::new()];
-        for run in 0..RUNS {
-            let mut pair = [0, 30];
-            // Each goes first in turn.
-            if run % 2 == 1 {
-                pair.reverse();
-            }
-            for days in pair {
-                let store = Store::open(setting.fresh("metrics"))?;
-                let options = TubeOptions::new().durability(durability).metrics(days);
-                let tube = store.create_tube("work", FIFO, options)?;
-                rates[usize::from(days > 0)].push(cycles(&tube, callers)?);
-                store.close()?;
+        for block in 0..BLOCKS {
+            for at in in_turn(block) {
+                let start = Instant::now();
+                (0..BLOCK).try_for_each(|n| cycle(&stores[at].1, n))?;
+                rates[at].push(BLOCK as f64 / start.elapsed().as_secs_f64());
             }
         }
-        let [without, with] = rates;
-        let how = format!("{name}, {callers} threads");
-        report.spread(format!("cycle without metrics, {how}"), &without, "tasks/s");
-        report.spread(format!("cycle with metrics, {how}"), &with, "tasks/s");
-        let pairs: Vec<f64> =
-            with.iter().zip(&without).map(|(with, without)| with / without).collect();
-        report.note(format!("median of the ratios of pairs, {how}"), median(&pairs), "");
-        report.ratio(
-            &format!("cycle with metrics, of one without, {how}"),
-            share,
-            (&with, &without),
-        );
+        compare(report, &format!("{name}, 1 caller"), share, rates);
+        stores.iter().try_for_each(|(store, _)| store.close())?;
     }
+    let stores = two_stores(setting, Durability::Flush)?;
+    let mut rates = [Vec::new(), Vec::new()];
+    for run in 0..RUNS {
+        for at in in_turn(run) {
+            rates[at].push(phase(CALLERS, |n| Ok(cycle(&stores[at].1, n).map(|()| 1)?))?);
+        }
+    }
+    compare(report, &format!("durable, {CALLERS} callers"), 0.97, rates);
+    stores.iter().try_for_each(|(store, _)| store.close())?;
     Ok(())
 }
 
-/// Puts with takes and acks per second.
-fn cycles(tube: &Tube, callers: usize) -> Outcome<f64> {
-    phase(callers, |n| {
-        tube.put(body(n, BODY))?;
-        let claim = tube.try_take()?;
-        claim.map(tubewell::Claim::ack).transpose()?;
-        Ok(1)
-    })
+/// A store with a tube without metrics, and one with a tube that has them.
+fn two_stores(setting: &Setting, durability: Durability) -> Outcome<[(Store, Tube); 2]> {
+    let open = |name: &str, days: u32| -> Outcome<(Store, Tube)> {
+        let store = Store::open(setting.fresh(name))?;
+        let options = TubeOptions::new().durability(durability).metrics(days);
+        let tube = store.create_tube("work", FIFO, options)?;
+        (0..BLOCK).try_for_each(|n| cycle(&tube, n))?;
+        Ok((store, tube))
+    };
+    Ok([open("without-metrics", 0)?, open("with-metrics", 30)?])
+}
+
+/// Both stores; each of them is the first one in every second block.
+fn in_turn(block: usize) -> [usize; 2] {
+    if block % 2 == 0 { [0, 1] } else { [1, 0] }
+}
+
+fn cycle(tube: &Tube, n: u64) -> tubewell::Result<()> {
+    tube.put(body(n, BODY))?;
+    tube.try_take()?.map_or(Ok(()), |claim: Claim| claim.ack().map(drop))
+}
+
+fn compare(report: &mut Report, how: &str, share: f64, [without, with]: [Vec<f64>; 2]) {
+    report.spread(format!("cycles without metrics, {how}"), &without, "tasks/s");
+    report.spread(format!("cycles with metrics, {how}"), &with, "tasks/s");
+    let what = format!("cycles with metrics, of those without, {how}");
+    report.ratio(&what, share, (&with, &without));
 }

@@ -34,6 +34,8 @@ use crate::sigstop;
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
+/// The days that the tubes with metrics keep.
+const METRICS: u32 = 30;
 
 /// The prefix of the mode of a child that calls no flushed tube. Its written changes are flushed
 /// after their calls have returned, if at all.
@@ -100,12 +102,14 @@ fn create_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
             };
             (FIFO, options.on_task_change(callback))
         }
-        "utube" => (UTUBE, options),
-        "fifottl" => (FIFOTTL, options),
+        "utube" => (UTUBE, options.metrics(METRICS)),
+        "fifottl" => (FIFOTTL, options.metrics(METRICS)),
         "utubettl" => (UTUBETTL, options),
         "lim" => (LIMFIFOTTL, options.capacity(50)),
         "custom" => (abort_points::CUSTOM_DRIVER, options),
-        "relaxed" => (FIFO, options.durability(Durability::Relaxed { max_delay: 3 * MS })),
+        "relaxed" => {
+            (FIFO, options.metrics(METRICS).durability(Durability::Relaxed { max_delay: 3 * MS }))
+        }
         "bulk" => (FIFO, options),
         // Its later flush never comes, but with that of another tube.
         "written-fifo" => (FIFO, options.durability(Durability::Write { flush_within: HOUR })),

@@ -231,11 +231,12 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    let gates = (gates(), sub_queue_limits());
+    let gates = (gates(), sub_queue_limits(), prop::bool::weighted(0.3));
     let kept = (kept, prop::option::weighted(0.4, 1..7_usize));
     (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, gates, capacity)| {
             let sub_queued = driver.sub_queued();
+            let (gates, limits, metrics) = gates;
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let (kept, history) = kept;
             let timed = driver.timed();
@@ -257,6 +258,7 @@ fn definition(
                 sub_queue_limit: limits.0.filter(|_| sub_queued),
                 sub_queue_rate: limits.1.filter(|_| sub_queued),
                 shared_limits: limits.2 && sub_queued,
+                metrics,
                 temporary,
             };
             Definition { driver, options, durability }

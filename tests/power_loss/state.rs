@@ -172,6 +172,9 @@ impl Kind {
         if let Some(Limit { attempts, counting }) = self.limit {
             options = options.max_attempts(attempts).count_takes(counting);
         }
+        // Every second tube counts.
+        let is_counted = self.pri % 2 == 0;
+        let options = options.metrics(if is_counted { 3 } else { 0 });
         self.with_gates(self.with_retention(options.history(self.history)))
     }
 

@@ -336,6 +336,7 @@ impl Policy {
             .durability(self.durability)
             .backoff(if self.backoff > 0 { backoff } else { Backoff::none() })
             .reclaim_delay(Duration::from_micros(self.reclaim_delay))
+            .metrics(self.limit % 2 * 3)
     }
 }
 

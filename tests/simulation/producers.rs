@@ -145,7 +145,8 @@ impl Simulator {
             temporary: rng.one_in(6),
             durability,
         };
-        let mut options = TubeOptions::new().temporary(tube.temporary);
+        let metrics = if tube.sub_queued { 0 } else { 3 };
+        let mut options = TubeOptions::new().temporary(tube.temporary).metrics(metrics);
         if capacity > 0 {
             options = options.capacity(capacity as u64);
         }

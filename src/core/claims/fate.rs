@@ -1,6 +1,6 @@
 //! What becomes of a task whose claim ends, for all ends but ack and delete.
 
-use tubewell_drivers::{Header, NEVER, Note, Shelf};
+use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 
 use crate::core::state::{Clocks, Policies, WallClock};
 use crate::micros::micros_ceil;
@@ -251,7 +251,8 @@ impl Rules<'_> {
     /// Whether forgiven takes matter. They do not for a plain task, whose record stays as it is.
     fn tracks_attempts(self, header: &Header) -> bool {
         let policies = self.policies;
-        header.more.is_some()
+        let is_noted = |more: &More| *more != More { since: more.since, ..More::default() };
+        header.more.as_deref().is_some_and(is_noted)
             || policies.max_attempts.is_some()
             || policies.backoff != crate::Backoff::none()
             || policies.metrics.is_some()

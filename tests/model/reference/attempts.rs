@@ -180,11 +180,12 @@ impl Model {
         self.attempts_left(task) == Some(0)
     }
 
-    /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
+    /// Whether attempts matter to this task: they are limited, determine a delay, are counted, or were forgiven
     /// or reported before, or the task has a key, tags, parents or a history. A forgiven take of another task is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
+            || self.tubes[&task.tube].options.metrics
             || task.forgiven > 0
             || task.failure.is_some()
             || task.key.is_some()

@@ -106,6 +106,8 @@ pub struct Options {
     pub sub_queue_rate: Option<Rate>,
     /// The names of its sub-queues are names of limits that it shares.
     pub shared_limits: bool,
+    /// It counts by days.
+    pub metrics: bool,
     pub temporary: bool,
 }
 
@@ -143,7 +145,7 @@ impl Options {
     /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
         let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
-        let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
+        let others = |it: &Options| (it.pri(), it.capacity(), it.temporary, it.metrics);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
         let gates = |it: &Options| (it.max_taken, it.rate, it.history);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Result, TaskInfo, Tube};
+use tubewell::{Claim, Day, Result, TaskInfo, Tube};
 
 use super::convert::{
     backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, rate_of,
@@ -158,7 +158,7 @@ impl System {
             .iter()
             .map(|it| {
                 let waiting = (it.waiting, it.waiting_puts);
-                let options = (it.temporary, micros(it.max_runtime));
+                let options = (it.temporary, micros(it.max_runtime), it.metrics > 0);
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
                 let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in), it.history);
@@ -172,7 +172,7 @@ impl System {
             .map(|(no, it)| {
                 let waiting = (self.model.waiting(*no), self.model.waiting_puts(*no));
                 let max_runtime = it.options.max_runtime.and_then(finite);
-                let options = (it.options.temporary, max_runtime);
+                let options = (it.options.temporary, max_runtime, it.options.metrics);
                 let counting = counting_of(it.options.counting);
                 let backoff = backoff_of(it.options.backoff);
                 let delay = Some(it.options.reclaim_delay).filter(|delay| *delay > 0);
@@ -195,6 +195,33 @@ impl System {
         want.sort_unstable_by_key(|(name, ..)| *name);
         assert_eq!(got, want);
         self.check_limits();
+        self.check_numbers();
+    }
+
+    /// Compares how many takes and acks the tubes with metrics have counted since the last comparison.
+    /// The number of puts has those of replaced tasks, which the model counts in other ways.
+    #[track_caller]
+    fn check_numbers(&mut self) {
+        let today = self.store.today();
+        for (no, tube) in self.model.tubes() {
+            if !tube.options.metrics {
+                continue;
+            }
+            let handle = self.store.tube(&tube.name).unwrap();
+            let days = handle.days(today.plus_days(-999)..=today).unwrap();
+            let sum = |of: fn(&Day) -> u64| days.iter().map(of).map(i128::from).sum::<i128>();
+            let calls = |verb| i128::from(self.model.calls(*no, verb));
+            let takes = sum(|day| day.takes) - calls(Verb::Take);
+            let acks = sum(|day| day.acks) - calls(Verb::Ack) - calls(Verb::Advance);
+            let failed = sum(|day| day.failed);
+            let groups = handle.groups().unwrap();
+            assert!(failed <= groups.iter().map(|it| i128::from(it.count)).sum());
+            let before = self.uncounted.insert(*no, (today, [takes, acks]));
+            // An old day may be removed when a new one begins.
+            if let Some((_, before)) = before.filter(|(day, _)| *day == today) {
+                assert_eq!([takes, acks], before, "the numbers of {}", tube.name);
+            }
+        }
     }
 
     /// Compares the limits that tubes share, and the paused sub-queues.

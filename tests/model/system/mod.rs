@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use tubewell::{
-    Claim, Durability, Error, ManualClock, Result, Session, SessionId, Store, StoreOptions,
+    Claim, Date, Durability, Error, ManualClock, Result, Session, SessionId, Store, StoreOptions,
     Subscription, Tube,
 };
 
@@ -85,6 +85,9 @@ pub struct System {
     waits: BTreeMap<WaitNo, WaitingTake>,
     puts: BTreeMap<WaitNo, WaitingPut>,
     watches: BTreeMap<WaitNo, WaitingForEnd>,
+    /// The day of the first comparison of the numbers of a tube in this run, and what the numbers have
+    /// in excess of the calls of this run since then.
+    uncounted: BTreeMap<TubeNo, (Date, [i128; 2])>,
     events: Subscription,
     steps: u64,
     /// Number of steps between two full comparisons.
@@ -162,6 +165,7 @@ impl System {
             waits: BTreeMap::new(),
             puts: BTreeMap::new(),
             watches: BTreeMap::new(),
+            uncounted: BTreeMap::new(),
             steps: 0,
             check_every,
         };

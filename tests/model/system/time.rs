@@ -146,6 +146,7 @@ impl System {
             id: self.store.session().id(),
             session: None,
         };
+        self.uncounted.clear();
         self.advance(0);
         self.model.events();
         self.events = self.store.subscribe(1 << 16);

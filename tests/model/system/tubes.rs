@@ -62,6 +62,7 @@ impl System {
             }
         };
         agree(got, self.model.alter(no, &wanted));
+        self.uncounted.remove(&no);
     }
 
     pub(super) fn pause(&mut self, tube: usize, time: Micros, deferred: bool) {
@@ -266,5 +267,5 @@ fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions 
     }
     given = given.history(u32::try_from(options.history).unwrap());
     given = given.shared_limits(options.shared_limits);
-    given
+    given.metrics(if options.metrics { 1000 } else { 0 })
 }
