@@ -19,7 +19,7 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, FailureRecord, ResultBytes};
+use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -108,6 +108,8 @@ struct TaskLine<'a> {
     parents_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_parent: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spawned_by: Option<SpawnedByRecord>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -229,6 +231,11 @@ impl Export<'_> {
                     ..line
                 })
             }
+            Salvaged::Schedule { tube, schedule, data } => {
+                self.tasks += 1;
+                let body = Some(Body::new(data));
+                self.write(&ScheduleRecord { body, ..ScheduleRecord::new(tube, schedule) })
+            }
             Salvaged::Limit(limit) => {
                 self.write(&json!({ "limit": limit.name, "most": limit.most }))
             }
@@ -329,6 +336,7 @@ fn task_line<'a>(
         parents: &[],
         parents_lost: None,
         on_parent: None,
+        spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
         body: Body::new(&task.data),
     }
 }

@@ -102,6 +102,8 @@ mod retention;
 mod scheduled;
 mod schedules;
 mod schedules_catch_up;
+#[cfg(feature = "cron")]
+mod schedules_cron;
 mod schedules_edits;
 mod selected;
 mod shared_limits;

@@ -29,6 +29,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Blocked => tasks.blocked,
         State::Buried => tasks.buried,
         State::Done => tasks.kept,
+        State::Recurring => tasks.recurring,
     };
     let total: u64 = match &args.group {
         None => states.iter().map(number).sum(),
@@ -68,7 +69,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
 /// The states to list, in the order of the list.
 fn states(asked: &[args::State]) -> Vec<State> {
     let is_asked = |state: &&args::State| match asked {
-        [] => **state != args::State::Done,
+        [] => !matches!(state, args::State::Done | args::State::Recurring),
         asked => asked.contains(state),
     };
     let all = args::State::value_variants().iter();
