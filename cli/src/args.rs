@@ -12,6 +12,7 @@ mod movement;
 mod outcomes;
 mod parents;
 mod put;
+mod schedules;
 mod work;
 
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
+pub use schedules::{RescheduleArgs, Schedule, Schedules, Unschedule};
 pub use work::{OnFailure, Work};
 
 /// The heading of the options that every command has.
@@ -99,6 +101,18 @@ pub enum Command {
     /// Put the task that has a key anew
     #[command(after_help = help::REQUEUE)]
     Requeue(Requeue),
+    /// Put a task again and again: every so often, or by a cron expression
+    #[command(after_help = help::SCHEDULE)]
+    Schedule(Schedule),
+    /// Change a schedule; what is left out stays
+    #[command(after_help = help::RESCHEDULE)]
+    Reschedule(RescheduleArgs),
+    /// Remove a schedule; the tasks that it has put stay
+    #[command(after_help = help::UNSCHEDULE)]
+    Unschedule(Unschedule),
+    /// List the schedules
+    #[command(after_help = help::SCHEDULES)]
+    Schedules(Schedules),
     /// Put many tasks: one per line of standard input, or all that `export` wrote
     #[command(after_help = help::IMPORT, override_usage = help::IMPORT_USAGE)]
     Import(Import),
@@ -339,6 +353,8 @@ pub enum State {
     Buried,
     /// Finished, and kept by a tube with keep-done
     Done,
+    /// A schedule
+    Recurring,
 }
 
 impl From<State> for tubewell::State {
@@ -350,6 +366,7 @@ impl From<State> for tubewell::State {
             State::Blocked => tubewell::State::Blocked,
             State::Buried => tubewell::State::Buried,
             State::Done => tubewell::State::Done,
+            State::Recurring => tubewell::State::Recurring,
         }
     }
 }
@@ -360,6 +377,7 @@ pub struct List {
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
     /// Only tasks in these states, separated by commas. Default: all but done
+    /// and recurring
     #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<State>,
     /// Only the buried tasks of this failure group, those that were buried last first

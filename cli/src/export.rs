@@ -20,7 +20,7 @@ use crate::history::EntryRecord;
 use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, FailureRecord, ResultBytes};
+use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -118,6 +118,8 @@ struct TaskLine<'a> {
     on_parent: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<EntryRecord<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spawned_by: Option<SpawnedByRecord>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -240,6 +242,11 @@ impl Export<'_> {
                     ..line
                 })
             }
+            Salvaged::Schedule { tube, schedule, data } => {
+                self.tasks += 1;
+                let body = Some(Body::new(data));
+                self.write(&ScheduleRecord { body, ..ScheduleRecord::new(tube, schedule) })
+            }
             Salvaged::Limit(limit) => {
                 self.write(&json!({ "limit": limit.name, "most": limit.most }))
             }
@@ -344,6 +351,7 @@ fn task_line<'a>(
         parents_lost: None,
         on_parent: None,
         history: Vec::new(),
+        spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
         body: Body::new(&task.data),
     }
 }

@@ -182,6 +182,40 @@ Examples:
   tubewell find ann --json | jq -r .tube
   tubewell find --id 17";
 
+pub const SCHEDULE: &str = "\
+The store puts the runs while a process has it open: `work`, your program, or
+any command. A run is a task with the key KEY-1, KEY-2 and so on. Runs that were
+missed meanwhile are made up for as --missed says: by default with one run.
+
+If a schedule has the key already, it is brought in line with the options, and
+keeps its count of runs and its next moment.
+
+A cron expression has the fields minute, hour, day of the month, month and day of
+the week; with six, the second is the first one. A run in the hour that is left
+out when clocks go forward comes right after it.
+
+Examples:
+  tubewell schedule mail day report --every 1d --starting 2026-01-01T03:00:00Z
+  tubewell schedule mail news 'to: bob' --cron '0 9 * * 1-5' --missed skip
+  tubewell schedule mail tidy tidy --every 10m --overlap skip --times 100";
+
+pub const RESCHEDULE: &str = "\
+A new interval counts from the moment of the last run. If the schedule is in
+another tube, it moves to this one.
+
+Examples:
+  tubewell reschedule mail report --every 12h
+  tubewell reschedule mail report --body 'to: ann, bob' --times none";
+
+pub const UNSCHEDULE: &str = "\
+Example:
+  tubewell unschedule report";
+
+pub const SCHEDULES: &str = "\
+Examples:
+  tubewell schedules
+  tubewell schedules mail --json";
+
 pub const IMPORT: &str = "\
 Lines are stored in batches, each atomically. If a line cannot be stored, all
 lines before it are stored and none from it on; the message has its number. An

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
-use tubewell::{Day, LastFailure, Statistics, Summary, TaskCounts, TaskInfo, TubeInfo};
+use serde::{Deserialize, Serialize};
+use tubewell::{
+    Day, LastFailure, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, TaskCounts,
+    TaskInfo, TubeInfo,
+};
 
 use crate::moment;
 
@@ -30,6 +33,8 @@ pub struct TaskRecord<'a> {
     pub ttr: Option<f64>,
     pub due_in: Option<f64>,
     pub not_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<SpawnedByRecord>,
     #[serde(flatten)]
     pub body: Body<'a>,
 }
@@ -55,7 +60,109 @@ impl<'a> TaskRecord<'a> {
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
             not_before: info.not_before.map(moment::show),
+            spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             body: Body::new(body),
+        }
+    }
+}
+
+/// The run of a schedule that a task is. Left out of a task that is none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnedByRecord {
+    pub schedule: u64,
+    pub run: u64,
+    pub moment: String,
+}
+
+impl SpawnedByRecord {
+    pub fn new(run: &SpawnedBy) -> SpawnedByRecord {
+        let SpawnedBy { schedule, run, moment, .. } = *run;
+        SpawnedByRecord { schedule, run, moment: moment::show(moment) }
+    }
+}
+
+/// A schedule. It is also the line of one in an export, with the body of its runs.
+#[derive(Debug, Serialize)]
+pub struct ScheduleRecord<'a> {
+    pub schedule: &'a str,
+    pub tube: &'a str,
+    pub id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<&'a str>,
+    pub next: String,
+    pub runs: u64,
+    pub skipped: u64,
+    pub last: Option<u64>,
+    pub times: Option<u64>,
+    pub missed: String,
+    pub within: Option<f64>,
+    pub overlap: &'static str,
+    pub pri: Option<u32>,
+    /// In seconds; null for that of the tube, and `never` for none.
+    pub ttl: Option<Time>,
+    pub ttr: Option<Time>,
+    pub delay: f64,
+    pub sub_queue: Option<&'a str>,
+    pub max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<&'a str>,
+    /// Only in an export.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body<'a>>,
+}
+
+/// A time in seconds, or one without an end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Time {
+    Seconds(f64),
+    Text(String),
+}
+
+impl Time {
+    fn new(time: Duration) -> Time {
+        match seconds(Some(time)) {
+            Some(seconds) => Time::Seconds(seconds),
+            None => Time::Text("never".into()),
+        }
+    }
+}
+
+impl<'a> ScheduleRecord<'a> {
+    pub fn new(tube: &'a str, info: &'a ScheduleInfo) -> ScheduleRecord<'a> {
+        let (every, cron, zone) = match &info.recurrence {
+            Recurrence::Every(interval) => (Some(interval.as_secs_f64()), None, None),
+            Recurrence::Cron { expression, zone } => (None, Some(&**expression), Some(&**zone)),
+            _ => (None, None, None),
+        };
+        ScheduleRecord {
+            schedule: &info.key,
+            tube,
+            id: info.id,
+            every,
+            cron,
+            zone,
+            next: moment::show(info.next),
+            runs: info.runs,
+            skipped: info.skipped,
+            last: info.last,
+            times: info.times,
+            missed: info.missed.to_string(),
+            within: seconds(info.within),
+            overlap: info.overlap.as_str(),
+            pri: info.pri,
+            ttl: info.ttl.map(Time::new),
+            ttr: info.ttr.map(Time::new),
+            delay: info.delay.as_secs_f64(),
+            sub_queue: info.sub_queue.as_deref(),
+            max_attempts: info.max_attempts,
+            stopped: info.stopped.as_deref(),
+            body: None,
         }
     }
 }
@@ -198,6 +305,7 @@ pub struct CountsRecord<'a> {
     pub buried: u64,
     pub total: u64,
     pub kept: u64,
+    pub recurring: u64,
 }
 
 impl<'a> CountsRecord<'a> {
@@ -213,6 +321,7 @@ impl<'a> CountsRecord<'a> {
             buried: tasks.buried,
             total: tasks.total,
             kept: tasks.kept,
+            recurring: tasks.recurring,
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::{Durability, Error, Result};
 
 /// What reads cron expressions.
 #[cfg(feature = "cron")]
-const CALENDAR: Option<Calendar> = Some(crate::cron::CALENDAR);
+const CALENDAR: Option<Calendar> =
+    Some(Calendar { next: crate::cron::next, last: crate::cron::last });
 #[cfg(not(feature = "cron"))]
 const CALENDAR: Option<Calendar> = None;
 /// Default ballast on the disk.

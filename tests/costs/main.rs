@@ -20,6 +20,7 @@ mod outcomes;
 mod parents;
 mod reads;
 mod rows;
+mod schedules;
 
 use tubewell::{Durability, ManualClock, Store, Tube, TubeOptions};
 

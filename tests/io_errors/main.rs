@@ -31,6 +31,7 @@ mod movement;
 mod new_body;
 mod parents;
 mod scenario;
+mod schedules;
 mod support;
 mod two_tubes;
 mod verbs;

@@ -9,6 +9,7 @@ use tubewell::{Counting, Failure, Restore, State, Store, Tube, TubeOptions};
 use crate::files::{attempts, draft, failure, group_of_buried};
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
+use crate::schedules_killed::work_on_runs;
 use crate::support::{ALL, StoreFile, ZERO, assert_sound, keep, state, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,6 +40,7 @@ pub fn run(job: &Job) {
             report(&claim);
             claim.fail(Failure::new(group, "row 7 has no end")).unwrap();
         }
+        ("runs", _) => work_on_runs(&tube, &reports),
         ("work", _) => work(&tube, &mut Rng::new(job.seed), report),
         (other, _) => panic!("unknown mode {other}"),
     }

@@ -112,7 +112,11 @@ mod retention;
 mod scheduled;
 mod schedules;
 mod schedules_catch_up;
+#[cfg(feature = "cron")]
+mod schedules_cron;
 mod schedules_edits;
+#[cfg(unix)]
+mod schedules_killed;
 mod selected;
 mod shared_limits;
 mod spent;

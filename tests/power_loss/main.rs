@@ -31,6 +31,7 @@ mod outcomes;
 mod parents;
 #[path = "../common/rng.rs"]
 mod rng;
+mod schedules;
 mod seed_runner;
 mod state;
 #[cfg(feature = "redb")]

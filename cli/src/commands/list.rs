@@ -29,6 +29,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Blocked => tasks.blocked,
         State::Buried => tasks.buried,
         State::Done => tasks.kept,
+        State::Recurring => tasks.recurring,
     };
     let has_conditions = args.tag.is_some() || args.owner.is_some() || args.sub_queue.is_some();
     // How many tasks meet conditions is not known before all are read.
@@ -78,7 +79,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
 /// The states to list, in the order of the list.
 fn states(asked: &[args::State]) -> Vec<State> {
     let is_asked = |state: &&args::State| match asked {
-        [] => **state != args::State::Done,
+        [] => !matches!(state, args::State::Done | args::State::Recurring),
         asked => asked.contains(state),
     };
     let all = args::State::value_variants().iter();

@@ -19,6 +19,7 @@ mod parents;
 mod peek;
 mod pop;
 mod put;
+mod schedules;
 mod task_text;
 mod tasks;
 mod tubes;
@@ -89,6 +90,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
         Command::Put(args) => put::run(store, args, output),
         Command::Requeue(args) => keys::requeue(store, args, output),
+        Command::Schedule(args) => schedules::schedule(store, args, output),
+        Command::Reschedule(args) => schedules::reschedule(store, args, output),
+        Command::Unschedule(args) => schedules::unschedule(store, args, output),
+        Command::Schedules(args) => schedules::list(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
         Command::Claim(args) => claims::claim(store, args, output),
         Command::Ack(args) => claims::ack(store, args, output),

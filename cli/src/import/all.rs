@@ -1,9 +1,10 @@
 //! The lines of an export.
 
-use tubewell::{Tube, WhenFull};
+use tubewell::{Error, OnKey, SpawnedBy, Tube, WhenFull};
 
 use super::batches::{Import, Target, Task};
 use super::exported::{self, Exported, ExportedTask};
+use super::exported_schedule::ExportedSchedule;
 use super::exported_tube::ExportedTube;
 use super::ids::Place;
 use super::stop::Refusal;
@@ -32,6 +33,7 @@ impl Import<'_> {
                 self.target = Some(self.target_of(tube));
                 Ok(None)
             }
+            Some(Exported::Schedule(schedule)) => self.exported_schedule(line, *schedule),
             Some(Exported::Task { tube, task }) => self.exported_task((line, text), &tube, task),
         }
     }
@@ -50,9 +52,10 @@ impl Import<'_> {
         &mut self,
         (line, text): (u64, &[u8]),
         tube: &str,
-        task: ExportedTask,
+        mut task: ExportedTask,
     ) -> Result<Option<Task>, Refusal> {
         self.direct_to(tube)?;
+        task.spawned_by = task.spawned_by.and_then(|run| self.own_run(run));
         let Some(target) = &self.target else { return Ok(None) };
         let driver = target.driver.clone();
         if task.is_done() && !target.keeps_done {
@@ -73,6 +76,46 @@ impl Import<'_> {
         }
         let id = old.filter(|_| !is_expired);
         Ok(Some(Task { line, id, restore: task.restore(&driver, new, self.on_key()) }))
+    }
+
+    /// Stores a schedule.
+    fn exported_schedule(
+        &mut self,
+        line: u64,
+        schedule: ExportedSchedule,
+    ) -> Result<Option<Task>, Refusal> {
+        self.direct_to(&schedule.tube)?;
+        // The ids of the tasks before it come first.
+        self.store_batch().map_err(Refusal::Store)?;
+        let Some(target) = &self.target else { return Ok(None) };
+        let (number, driver) = (target.number, target.driver.clone());
+        let new = self.new_id(schedule.id);
+        let Some(tube) = self.target.as_ref().map(|target| target.tube.clone()) else {
+            return Ok(None);
+        };
+        let (old, on_key) = (schedule.id, self.on_key());
+        let key = schedule.key.clone();
+        let stored = match tube.schedule(schedule.restore(&driver, new)) {
+            Err(Error::KeyInUse { id, .. }) if on_key == OnKey::Keep => Ok(id),
+            stored => stored.and_then(|ticket| Ok(ticket.wait()?.id)),
+        };
+        let id = stored.map_err(|error| {
+            Refusal::Line(format!("schedule {key:?}: {}", Failure::from(error).message))
+        })?;
+        if let Some(old) = old {
+            self.ids.add(old, Place::Stored { tube: number, id });
+        }
+        (self.stored, self.last) = (self.stored + 1, line);
+        Ok(None)
+    }
+
+    /// The run of a schedule, with the id that the schedule has in this store; `None` if it is not
+    /// known.
+    fn own_run(&self, run: SpawnedBy) -> Option<SpawnedBy> {
+        match self.ids.get(run.schedule) {
+            Some(Place::Stored { id, .. }) => Some(SpawnedBy::new(id, run.run, run.moment)),
+            _ => Some(run).filter(|_| self.keeps_ids),
+        }
     }
 
     /// The tasks that follow go to this tube.

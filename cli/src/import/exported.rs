@@ -3,13 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, State, Tube};
+use tubewell::{HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Tube};
 
+use super::exported_schedule::{ExportedSchedule, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, bytes, check_object, explain, not_before};
 use crate::history::EntryLine;
+use crate::record::SpawnedByRecord;
 use crate::store::is_timed;
-use crate::{args, duration};
+use crate::{args, duration, moment};
 
 /// A line of an export with a limit that tubes share.
 #[derive(Deserialize)]
@@ -53,6 +55,7 @@ struct TaskLine {
     on_parent: Option<args::OnParent>,
     #[serde(default)]
     history: Vec<EntryLine>,
+    spawned_by: Option<SpawnedByRecord>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -72,6 +75,7 @@ struct FailureLine {
 pub enum Exported {
     Tube(ExportedTube),
     Limit { name: String, most: u32 },
+    Schedule(Box<ExportedSchedule>),
     Task { tube: String, task: ExportedTask },
 }
 
@@ -88,6 +92,8 @@ pub struct ExportedTask {
     state: State,
     group: Option<String>,
     failure: Option<LastFailure>,
+    /// The id of the schedule is that of the other store.
+    pub spawned_by: Option<SpawnedBy>,
     result: Option<Vec<u8>>,
     history: Vec<HistoryEntry>,
     put: Put,
@@ -163,7 +169,9 @@ impl ExportedTask {
         let mut restore =
             Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            State::Ready | State::Taken | State::Delayed | State::Blocked => restore,
+            State::Ready | State::Taken | State::Delayed | State::Blocked | State::Recurring => {
+                restore
+            }
             State::Buried => restore.buried(true),
             State::Done => restore.done(self.result),
         };
@@ -174,17 +182,21 @@ impl ExportedTask {
             restore = restore.failure(failure);
         }
         restore = restore.history(self.history);
+        if let Some(run) = self.spawned_by {
+            restore = restore.spawned_by(run);
+        }
         id.into_iter().fold(restore, Restore::id)
     }
 }
 
 /// The tube or task of a line of an export; `None` for an empty line.
 pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
-    /// Only lines of tubes have a driver, and only those of limits a limit.
+    /// Only lines of tubes have a driver, those of limits a limit, and those of schedules a schedule.
     #[derive(Deserialize)]
     struct Kind {
         driver: Option<serde::de::IgnoredAny>,
         limit: Option<serde::de::IgnoredAny>,
+        schedule: Option<serde::de::IgnoredAny>,
     }
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -200,10 +212,17 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         let LimitLine { limit: name, most } = line;
         return Ok(Some(Exported::Limit { name, most }));
     }
+    if kind.schedule.is_some() {
+        let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        return exported_schedule(line).map(Box::new).map(Exported::Schedule).map(Some);
+    }
     let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let result = bytes("result", line.result, line.result_base64)?;
     let state = State::from(line.state);
+    if state == State::Recurring {
+        return Err("a schedule has a line of its own, with the field \"schedule\"".into());
+    }
     if result.is_some() && state != State::Done {
         return Err("only a task that is done has a result".into());
     }
@@ -241,6 +260,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         result,
         failure: line.failure.map(exported_failure).transpose()?,
         history: line.history.into_iter().map(EntryLine::entry).collect::<Result<_, _>>()?,
+        spawned_by: line.spawned_by.map(exported_run).transpose()?,
         put,
         pri: line.pri,
         ttl: exported_time("ttl", line.ttl)?,
@@ -252,6 +272,12 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         task.drop_delay();
     }
     Ok(Some(Exported::Task { tube: line.tube, task }))
+}
+
+fn exported_run(line: SpawnedByRecord) -> Result<SpawnedBy, String> {
+    let SpawnedByRecord { schedule, run, moment } = line;
+    let moment = moment::parse(&moment).map_err(|why| format!("spawned_by: {why}"))?;
+    Ok(SpawnedBy::new(schedule, run, moment))
 }
 
 fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {

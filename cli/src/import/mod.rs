@@ -4,6 +4,7 @@
 mod all;
 mod batches;
 mod exported;
+mod exported_schedule;
 mod exported_tube;
 mod ids;
 mod lines;

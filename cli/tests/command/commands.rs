@@ -375,7 +375,7 @@ fn stats_counts_by_state() {
     assert!(!sandbox.ok("stats mail").contains("MiB"));
     let expected = json!({
         "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "blocked": 0,
-        "buried": 1, "total": 4, "kept": 0,
+        "buried": 1, "total": 4, "kept": 0, "recurring": 0,
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);
     assert_eq!(sandbox.json("stats").len(), 2);

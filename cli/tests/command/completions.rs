@@ -63,7 +63,7 @@ fn bash_completes_commands_options_and_values() {
             "lazily written flushed",
             "10s 1s,factor=2,cap=1h 1s,factor=2,cap=1h,jitter=0.5",
             "count=1000 count=1000,age=1d",
-            "ready taken delayed blocked buried done",
+            "ready taken delayed blocked buried done recurring",
             "ready,blocked ready,buried",
             "--on-failure --once",
             "pop",

@@ -28,6 +28,7 @@ mod not_before;
 mod outcomes;
 mod parents;
 mod policies;
+mod schedules;
 mod support;
 mod terminal;
 mod work;

@@ -71,6 +71,7 @@ impl Core {
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
             format: first_format(header.as_ref()),
+            restores_until: 0,
             restored: HashSet::new(),
             free_in_file: 0,
             epoch,

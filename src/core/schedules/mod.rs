@@ -11,3 +11,46 @@ mod runs;
 mod verbs;
 
 pub(crate) use pages::describe_schedule;
+
+#[cfg(all(test, feature = "cron"))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{FIFO, ManualClock, Schedule, Store, TubeOptions};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// As if the store were opened by a program that was built without the feature `cron`.
+    #[test]
+    fn cron_schedule_stands_still_without_a_calendar() {
+        let clock = ManualClock::new();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let open = || Store::options().clock(&clock).open(&path).unwrap();
+        let store = open();
+        let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        tube.schedule(Schedule::cron("0 9 * * *", "UTC").key("report").put("x")).unwrap();
+        tube.schedule(Schedule::every(DAY * 2).key("tidy").put("x")).unwrap();
+        store.inner().run(|core| core.config.calendar = None);
+        clock.advance(DAY * 3);
+        let listed = tube.schedules(None, 9).unwrap().schedules;
+        let [report, tidy] = &listed[..] else { panic!("{listed:?}") };
+        assert_eq!((report.runs, tidy.runs), (0, 2));
+        assert!(report.stopped.as_ref().unwrap().contains("feature `cron`"), "{report:?}");
+        assert_eq!(tidy.stopped, None);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let report = report.clone();
+        drop(tube);
+        store.close().unwrap();
+        // A program that has it makes up for one run.
+        let store = open();
+        let tube = store.tube("jobs").unwrap();
+        clock.advance(Duration::ZERO);
+        let listed = tube.schedules(None, 9).unwrap().schedules;
+        assert_eq!(
+            (listed[0].id, listed[0].runs, listed[0].stopped.as_ref()),
+            (report.id, 1, None)
+        );
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}

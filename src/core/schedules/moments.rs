@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// store is not so late, unless its machine was suspended.
 const LATE: u64 = 60_000_000;
 
+/// How far the clocks may be apart to count as the same, in microseconds.
+const SAME_CLOCK: u64 = 1_000_000;
+
 /// What is to be done of a schedule that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DueRun {
@@ -46,11 +49,7 @@ impl Core {
         match (rule, starting) {
             (RecurRule::Every(_), None) => Ok(now),
             (RecurRule::Every(interval), Some(starting)) => {
-                let wall = self.wall.at(now);
-                let Some(passed) = wall.checked_sub(starting) else {
-                    return Ok(now.saturating_add(self.clocks().until(starting)));
-                };
-                Ok(now.saturating_add(Interval(*interval).at_or_after(0, passed) - passed))
+                Ok(Interval(*interval).at_or_after(self.timeline_of(starting), now))
             }
             (RecurRule::Cron { .. }, starting) => {
                 let wall = self.wall.at(now);
@@ -63,12 +62,25 @@ impl Core {
     /// The moment of the next run of a schedule of another store, which may have passed.
     pub(super) fn restored_moment(&self, rule: &RecurRule, next: u64) -> Result<u64> {
         match rule {
-            RecurRule::Every(_) => {
-                let passed = self.wall.at(self.now.timeline).saturating_sub(next);
-                let left = self.clocks().until(next);
-                Ok(self.now.timeline.saturating_sub(passed).saturating_add(left))
-            }
+            RecurRule::Every(_) => Ok(self.timeline_of(next)),
             RecurRule::Cron { .. } => self.moment_after(rule, next.saturating_sub(1)),
+        }
+    }
+
+    /// A moment of the wall clock on the timeline, as the clocks are now. If they are less than a
+    /// second apart, they count as the same, so that nine o'clock stays nine o'clock.
+    fn timeline_of(&self, moment: u64) -> u64 {
+        if moment == NEVER {
+            return NEVER;
+        }
+        let now = self.now.timeline;
+        let wall = self.wall.at(now);
+        if wall.abs_diff(now) < SAME_CLOCK {
+            return moment;
+        }
+        match moment.checked_sub(wall) {
+            Some(left) => now.saturating_add(left),
+            None => now.saturating_sub(wall - moment),
         }
     }
 

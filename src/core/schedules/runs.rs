@@ -32,6 +32,10 @@ impl Core {
         if self.stopped(number, recur).is_some() {
             return Ok(());
         }
+        if let Some(left) = self.restore_time_left() {
+            let due = self.time_of(&recur.rule).saturating_add(left);
+            return self.move_on(number, id, found, recur.clone(), due);
+        }
         let DueRun { run: moment, next } = match self.due_run(recur) {
             Err(Error::Invalid { .. }) => return Ok(()),
             due_run => due_run?,
@@ -45,7 +49,7 @@ impl Core {
             (recur.next, recur.fired, recur.skipped) = (next, Some(moment), recur.skipped + 1);
             return self.move_on(number, id, found, recur, next);
         }
-        let has_waited = due > recur.next;
+        let has_waited = due >= recur.next.saturating_add(RETRY);
         match self.prepare_run(number, id, found, &recur, moment)? {
             Ok(run) => {
                 (recur.next, recur.fired, recur.runs) = (next, Some(moment), recur.runs + 1);
@@ -61,6 +65,12 @@ impl Core {
                 self.move_on(number, id, found, recur, next)
             }
         }
+    }
+
+    /// How long ids may still be restored that a run would take.
+    fn restore_time_left(&self) -> Option<u64> {
+        let left = self.restores_until.checked_sub(self.now.running)?;
+        Some(left).filter(|left| *left > 0 && !self.restored.is_empty())
     }
 
     /// Whether the task of the last run is not over, in whichever tube it is.

@@ -143,7 +143,12 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         self.check_one_buffer(keyed.number, number)?;
         let header = self.changed_header(number, &keyed, request, may_start)?;
-        let body = request.new_body();
+        let mut body = request.new_body();
+        if let Some(new) = body
+            && self.has_body(&keyed, new)?
+        {
+            body = None;
+        }
         self.check_disk_space(number, body.map_or(0, |body| body.len()), 1)?;
         let Keyed { number: before, id, found } = keyed;
         let old = &found.record.header;
@@ -177,6 +182,20 @@ impl Core {
             });
         }
         Ok(self.decided(number, visibility, |commit| Receipt { id, state: recurring, commit }))
+    }
+
+    /// Whether a schedule has this body already.
+    fn has_body(&mut self, keyed: &Keyed, body: &Body) -> Result<bool> {
+        let Keyed { number, id, found } = keyed;
+        let old = &found.record.header;
+        if (old.size, old.body_checksum) != (body.len() as u64, body.checksum()) {
+            return Ok(false);
+        }
+        match self.edit(*number, |ledger| ledger.body(*id, found)) {
+            // The new one takes its place.
+            Err(Error::Corrupt { .. }) => Ok(false),
+            stored => Ok(stored?[..] == body[..]),
+        }
     }
 
     /// The header of a schedule after changes. Edits nothing.

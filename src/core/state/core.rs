@@ -88,6 +88,8 @@ pub(crate) struct Core {
     pub(crate) ids: Ids,
     /// The format of the next commit.
     pub(in crate::core) format: u32,
+    /// Until when, on running time, further ids may be restored: no schedule assigns one before.
+    pub(in crate::core) restores_until: u64,
     /// The restored ids from `ids.restorable_from` on: each can be restored once.
     pub(in crate::core) restored: HashSet<u64>,
     /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the

@@ -15,6 +15,9 @@ use crate::{Error, EventKind, Receipt, Result, State};
 /// How many ids the file reserves at a time.
 const ID_BLOCK: u64 = 1 << 20;
 
+/// How long after a restored id another one may follow, in microseconds: a minute.
+const RESTORE_TIME: u64 = 60_000_000;
+
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
 
@@ -416,6 +419,7 @@ impl Core {
         self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
             self.restored.insert(id);
+            self.restores_until = self.now.running.saturating_add(RESTORE_TIME);
             return;
         }
         self.ids.restorable_from = self.ids.next;

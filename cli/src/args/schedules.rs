@@ -1,0 +1,208 @@
+//! The options of schedules.
+
+use std::ffi::OsString;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use tubewell::{Missed, Reschedule};
+
+use crate::{duration, moment, tube_names};
+
+fn missed() -> Vec<CompletionCandidate> {
+    ["1", "all", "skip"].map(CompletionCandidate::new).into()
+}
+
+fn expressions() -> Vec<CompletionCandidate> {
+    ["'0 9 * * 1-5'", "'*/15 * * * *'"].map(CompletionCandidate::new).into()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Overlap {
+    /// Put the run all the same
+    Allow,
+    /// Leave the run out
+    Skip,
+}
+
+impl From<Overlap> for tubewell::Overlap {
+    fn from(overlap: Overlap) -> tubewell::Overlap {
+        match overlap {
+            Overlap::Allow => tubewell::Overlap::Allow,
+            Overlap::Skip => tubewell::Overlap::Skip,
+        }
+    }
+}
+
+/// When the runs are.
+#[derive(Debug, Args)]
+pub struct Rule {
+    /// The time from one run to the next one
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub every: Option<Duration>,
+    /// The moments of the runs: minute, hour, day of the month, month, day of the week
+    #[arg(long, value_name = "EXPRESSION", conflicts_with = "every")]
+    #[arg(add = ArgValueCandidates::new(expressions))]
+    pub cron: Option<String>,
+    /// The time zone of --cron, such as Europe/Berlin. Default: UTC
+    #[arg(long, value_name = "ZONE", requires = "cron", conflicts_with = "every")]
+    pub zone: Option<String>,
+    /// The moment of the first run, such as 2026-12-24T09:00:00Z. Default: now, or the next
+    /// moment of --cron
+    #[arg(long, value_parser = moment::parse, value_name = "MOMENT", allow_hyphen_values = true)]
+    pub starting: Option<SystemTime>,
+}
+
+impl Rule {
+    /// The expression and its time zone.
+    pub fn cron(&self) -> Option<(&str, &str)> {
+        Some((self.cron.as_deref()?, self.zone.as_deref().unwrap_or("UTC")))
+    }
+}
+
+/// What becomes of runs that are late.
+#[derive(Debug, Args)]
+pub struct Lateness {
+    /// Which missed runs are made up for: this many of the newest ones, all, or skip. Default: 1
+    #[arg(long, value_name = "RUNS", add = ArgValueCandidates::new(missed))]
+    pub missed: Option<Missed>,
+    /// What to do if the last run is not over when the next one is due. Default: allow
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub overlap: Option<Overlap>,
+}
+
+#[derive(Debug, Args)]
+pub struct Schedule {
+    /// The tube of the runs
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The key of the schedule
+    pub key: String,
+    /// The body of the runs. Default, and for -: standard input
+    pub body: Option<OsString>,
+    #[command(flatten)]
+    pub rule: Rule,
+    /// After how many runs the schedule ends. Default: never
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: Option<u64>,
+    #[command(flatten)]
+    pub lateness: Lateness,
+    /// How late a run may be; a later one is left out. Default: never too late
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub within: Option<Duration>,
+    /// The priority of the runs; 0 is the most urgent. Default: the tube's
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub pri: Option<u32>,
+    /// The ttl of the runs. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttl: Option<Duration>,
+    /// The ttr of the runs. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttr: Option<Duration>,
+    /// How long until a run is ready. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub delay: Option<Duration>,
+    /// The sub-queue of the runs. Default: the one without a name
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
+    /// How often each run is attempted; then it is buried. Default: the tube's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct RescheduleArgs {
+    /// The tube in which the schedule is afterwards
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The key of the schedule
+    pub key: String,
+    #[command(flatten)]
+    pub rule: Rule,
+    /// After how many runs the schedule ends, or none for never
+    #[arg(long, value_name = "N", value_parser = times, allow_negative_numbers = true)]
+    pub times: Option<Times>,
+    #[command(flatten)]
+    pub lateness: Lateness,
+    /// How late a run may be, or none
+    #[arg(long, value_parser = within, value_name = "DURATION", allow_hyphen_values = true)]
+    pub within: Option<Within>,
+    /// The body of further runs
+    #[arg(long, value_name = "BODY")]
+    pub body: Option<OsString>,
+    /// The priority of further runs; 0 is the most urgent
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub pri: Option<u32>,
+    /// How often each further run is attempted; then it is buried
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+}
+
+impl RescheduleArgs {
+    /// The changes without the body.
+    pub fn change(&self) -> Reschedule {
+        let mut change = Reschedule::new();
+        if let Some(interval) = self.rule.every {
+            change = change.every(interval);
+        }
+        if let Some((expression, zone)) = self.rule.cron() {
+            change = change.cron(expression, zone);
+        }
+        if let Some(moment) = self.rule.starting {
+            change = change.starting(moment);
+        }
+        if let Some(Times(times)) = self.times {
+            change = change.times(times);
+        }
+        if let Some(missed) = self.lateness.missed {
+            change = change.missed(missed);
+        }
+        if let Some(overlap) = self.lateness.overlap {
+            change = change.overlap(overlap.into());
+        }
+        if let Some(Within(time)) = self.within {
+            change = change.within(time);
+        }
+        if let Some(pri) = self.pri {
+            change = change.priority(pri);
+        }
+        if let Some(limit) = self.max_attempts {
+            change = change.max_attempts(limit);
+        }
+        change
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Unschedule {
+    /// The key of the schedule, which may be in any tube
+    pub key: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Schedules {
+    /// The tube. Default: all tubes
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: Option<String>,
+}
+
+/// A number of runs, or no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times(pub Option<u64>);
+
+/// A time, or no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within(pub Option<Duration>);
+
+fn times(text: &str) -> Result<Times, String> {
+    if text == "none" {
+        return Ok(Times(None));
+    }
+    let wrong = "write a whole number above 0, such as 10, or none";
+    let times = text.parse().ok().filter(|times| *times > 0);
+    times.map(|times| Times(Some(times))).ok_or_else(|| wrong.to_owned())
+}
+
+fn within(text: &str) -> Result<Within, String> {
+    if text == "none" { Ok(Within(None)) } else { Ok(Within(Some(duration::parse(text)?))) }
+}

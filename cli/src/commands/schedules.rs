@@ -1,0 +1,153 @@
+//! `schedule`, `reschedule`, `unschedule` and `schedules`.
+
+use serde_json::json;
+use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store};
+
+use super::put;
+use crate::args::{self, RescheduleArgs, Schedules, Unschedule};
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::{Cell, Output, Style};
+use crate::record::ScheduleRecord;
+use crate::{bytes, duration, moment, store};
+
+/// How many schedules are read at a time.
+const PAGE: usize = 500;
+
+pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> CommandResult {
+    let schedule = match (args.rule.every, args.rule.cron()) {
+        (Some(interval), _) => Schedule::every(interval),
+        (None, Some((expression, zone))) => Schedule::cron(expression, zone),
+        (None, None) => {
+            return Err(Failure::usage("the schedule does not say when its runs are")
+                .hint("give --every DURATION, or --cron EXPRESSION"));
+        }
+    };
+    let tube = store::tube_to_fill(store, &args.tube)?;
+    let mut schedule = schedule.key(args.key.as_str()).put(task(args)?);
+    schedule = args.rule.starting.into_iter().fold(schedule, Schedule::starting);
+    schedule = args.times.into_iter().fold(schedule, Schedule::times);
+    schedule = args.lateness.missed.into_iter().fold(schedule, Schedule::missed);
+    schedule = args.within.into_iter().fold(schedule, Schedule::within);
+    if let Some(overlap) = args.lateness.overlap {
+        schedule = schedule.overlap(overlap.into());
+    }
+    let receipt = tube.schedule(schedule)?;
+    // A run that is due at once is there when the command ends.
+    store::catch_up(store)?;
+    report(("stored", &args.key), &args.tube, receipt, output)
+}
+
+/// The task that each run puts.
+fn task(args: &args::Schedule) -> CommandResult<Put> {
+    let options = args::PutOptions {
+        pri: args.pri,
+        ttl: args.ttl,
+        ttr: args.ttr,
+        delay: args.delay,
+        not_before: None,
+        sub_queue: args.sub_queue.clone(),
+        max_attempts: args.max_attempts,
+    };
+    Ok(options.apply(Put::new(put::body(args.body.as_deref())?)))
+}
+
+pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> CommandResult {
+    let tube = store::tube(store, &args.tube)?;
+    let mut change = args.change();
+    if let Some(body) = &args.body {
+        change = change.body(bytes::of_argument("body", body)?);
+    }
+    let receipt = tube.reschedule(&args.key, change).map_err(unknown)?;
+    store::catch_up(store)?;
+    report(("changed", &args.key), &args.tube, receipt, output)
+}
+
+/// Removes a schedule, in whichever tube it is.
+pub fn unschedule(store: &Store, args: &Unschedule, output: &mut Output) -> CommandResult {
+    let key = args.key.clone();
+    let found = store.by_key(&key)?.ok_or_else(|| unknown(Error::KeyNotFound { key }))?;
+    let receipt = store::tube(store, &found.tube)?.unschedule(&args.key).map_err(unknown)?;
+    report(("removed", &args.key), &found.tube, receipt, output)
+}
+
+/// Lists the schedules of a tube, or of all tubes.
+pub fn list(store: &Store, args: &Schedules, output: &mut Output) -> CommandResult {
+    let tubes = match &args.tube {
+        Some(name) => vec![name.clone()],
+        None => store.tubes().into_iter().map(|tube| tube.name).collect(),
+    };
+    let (mut rows, mut damaged) = (Vec::new(), 0);
+    for name in tubes {
+        let tube = store::tube(store, &name)?;
+        let mut after = None;
+        loop {
+            let page = tube.schedules(after, PAGE)?;
+            damaged += page.damaged;
+            for schedule in &page.schedules {
+                if output.json {
+                    output.object(&ScheduleRecord::new(&name, schedule))?;
+                } else {
+                    rows.push(row(&name, schedule));
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    if !output.json {
+        if rows.is_empty() {
+            output.line("no schedules")?;
+        } else {
+            let head = ["KEY", "TUBE", "RUNS", "SKIPPED", "NEXT", "WHEN", "STOPPED"];
+            output.table(&head, &rows)?;
+        }
+    }
+    if damaged == 0 {
+        return Ok(());
+    }
+    let what = crate::output::count(damaged, "schedule");
+    Err(Error::Corrupt { what: format!("{what} cannot be read") }.into())
+}
+
+fn row(tube: &str, schedule: &ScheduleInfo) -> Vec<Cell> {
+    let runs = match schedule.times {
+        None => schedule.runs.to_string(),
+        Some(times) => format!("{}/{times}", schedule.runs),
+    };
+    let next = format!("{} ({})", moment::show(schedule.next), duration::show(schedule.due_in));
+    vec![
+        Cell::text(&schedule.key),
+        Cell::text(tube),
+        Cell::number(runs),
+        Cell::number(schedule.skipped),
+        Cell::text(next),
+        Cell::text(schedule.recurrence.to_string()),
+        Cell::text(schedule.stopped.as_deref().unwrap_or("-")).style(Style::Dim),
+    ]
+}
+
+fn report(
+    (what, key): (&str, &str),
+    tube: &str,
+    receipt: Receipt,
+    output: &mut Output,
+) -> CommandResult {
+    if output.json {
+        let state = receipt.state.as_str();
+        let object = json!({ "id": receipt.id, "tube": tube, "key": key, "state": state });
+        return output.object(&object);
+    }
+    output.line(format!("{what} schedule {key} of {tube}"))
+}
+
+fn unknown(error: Error) -> Failure {
+    match error {
+        Error::KeyNotFound { key } => {
+            Failure::new(Exit::NoTask, format!("no schedule has the key {key:?}"))
+                .hint("`tubewell schedules` lists them")
+        }
+        error => error.into(),
+    }
+}

@@ -1,0 +1,127 @@
+//! The line of a schedule in an export.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tubewell::{Missed, Overlap, Put, Schedule};
+
+use super::parse;
+use crate::args::PutOptions;
+use crate::record::Time;
+use crate::store::is_timed;
+use crate::{duration, moment};
+
+/// A line of an export with a schedule.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScheduleLine {
+    schedule: String,
+    tube: String,
+    id: Option<u64>,
+    every: Option<f64>,
+    cron: Option<String>,
+    zone: Option<String>,
+    next: String,
+    #[serde(default)]
+    runs: u64,
+    #[serde(default)]
+    skipped: u64,
+    /// The run is found by its key.
+    #[serde(rename = "last", default)]
+    _last: Option<IgnoredAny>,
+    times: Option<u64>,
+    missed: Option<String>,
+    within: Option<f64>,
+    overlap: Option<String>,
+    pri: Option<u32>,
+    ttl: Option<Time>,
+    ttr: Option<Time>,
+    #[serde(default)]
+    delay: f64,
+    sub_queue: Option<String>,
+    max_attempts: Option<u32>,
+    data: Option<String>,
+    data_base64: Option<String>,
+}
+
+/// A schedule of an export. Which of the options of its runs apply depends on the driver.
+pub struct ExportedSchedule {
+    pub key: String,
+    pub tube: String,
+    pub id: Option<u64>,
+    schedule: Schedule,
+    body: Vec<u8>,
+    options: PutOptions,
+    runs: u64,
+    skipped: u64,
+}
+
+impl ExportedSchedule {
+    /// The schedule for a tube of this driver. `id`: its id in the store; `None` is the next one.
+    pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule {
+        let PutOptions { sub_queue, max_attempts, .. } = &self.options;
+        let untimed = PutOptions {
+            sub_queue: sub_queue.clone(),
+            max_attempts: *max_attempts,
+            ..PutOptions::default()
+        };
+        let options = if is_timed(driver) { &self.options } else { &untimed };
+        let put = options.apply(Put::new(self.body));
+        self.schedule.put(put).restored(id, self.runs, self.skipped)
+    }
+}
+
+pub(super) fn exported_schedule(line: ScheduleLine) -> Result<ExportedSchedule, String> {
+    let body = parse::body(line.data, line.data_base64)?;
+    let schedule = match (line.every, line.cron, line.zone) {
+        (Some(seconds), None, None) => Schedule::every(time("every", seconds)?),
+        (None, Some(expression), Some(zone)) => Schedule::cron(expression, zone),
+        _ => return Err("a schedule has either every, or cron and zone".into()),
+    };
+    let next: SystemTime = moment::parse(&line.next).map_err(|why| format!("next: {why}"))?;
+    let mut schedule = schedule.key(line.schedule.as_str()).starting(next);
+    schedule = line.times.into_iter().fold(schedule, Schedule::times);
+    if let Some(missed) = line.missed {
+        let missed: Missed = missed.parse().map_err(|why| format!("missed: {why}"))?;
+        schedule = schedule.missed(missed);
+    }
+    if let Some(seconds) = line.within {
+        schedule = schedule.within(time("within", seconds)?);
+    }
+    if let Some(overlap) = line.overlap {
+        let overlap: Overlap = overlap.parse().map_err(|why| format!("overlap: {why}"))?;
+        schedule = schedule.overlap(overlap);
+    }
+    let delay = time("delay", line.delay)?;
+    let options = PutOptions {
+        pri: line.pri,
+        ttl: line.ttl.map(|ttl| either("ttl", ttl)).transpose()?,
+        ttr: line.ttr.map(|ttr| either("ttr", ttr)).transpose()?,
+        delay: (!delay.is_zero()).then_some(delay),
+        not_before: None,
+        sub_queue: line.sub_queue,
+        max_attempts: line.max_attempts,
+    };
+    Ok(ExportedSchedule {
+        key: line.schedule,
+        tube: line.tube,
+        id: line.id,
+        schedule,
+        body,
+        options,
+        runs: line.runs,
+        skipped: line.skipped,
+    })
+}
+
+fn time(name: &str, seconds: f64) -> Result<Duration, String> {
+    duration::from_seconds(seconds).map_err(|why| format!("{name}: {why}"))
+}
+
+fn either(name: &str, value: Time) -> Result<Duration, String> {
+    match value {
+        Time::Seconds(seconds) => time(name, seconds),
+        Time::Text(text) => duration::parse(&text).map_err(|why| format!("{name}: {why}")),
+    }
+}

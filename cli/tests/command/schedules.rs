@@ -1,0 +1,189 @@
+//! `schedule`, `reschedule`, `unschedule`, `schedules`, and the way of schedules through `export`,
+//! `import` and `backup`.
+
+use serde_json::{Value, json};
+
+use crate::support::{Sandbox, run};
+
+/// The schedules of all tubes, as `--json` prints them.
+fn schedules(sandbox: &Sandbox) -> Vec<Value> {
+    sandbox.json("schedules")
+}
+
+/// Runs words of which some have spaces.
+fn ok(sandbox: &Sandbox, words: &[&str]) -> String {
+    run(sandbox.command(words), b"").expect(0).text().to_owned()
+}
+
+#[test]
+fn schedule_puts_its_first_run_and_is_listed() {
+    let sandbox = Sandbox::with(&[]);
+    assert_eq!(sandbox.ok("schedules"), "no schedules\n");
+    let put = sandbox.ok("schedule mail report hello --every 1d --pri 3 --max-attempts 2");
+    assert_eq!(put, "stored schedule report of mail\n");
+    let run = sandbox.json("find report-1").remove(0);
+    assert_eq!(
+        (&run["data"], &run["pri"], &run["attempts_left"]),
+        (&json!("hello"), &json!(3), &json!(2))
+    );
+    assert_eq!(run["spawned_by"]["schedule"], 0);
+    assert_eq!(run["spawned_by"]["run"], 1);
+    let listed = schedules(&sandbox).remove(0);
+    assert_eq!(listed["schedule"], "report");
+    assert_eq!((&listed["tube"], &listed["id"]), (&json!("mail"), &json!(0)));
+    assert_eq!((&listed["every"], &listed["runs"]), (&json!(86_400.0), &json!(1)));
+    assert_eq!((&listed["missed"], &listed["overlap"]), (&json!("1"), &json!("allow")));
+    let table = sandbox.ok("schedules mail");
+    assert!(table.starts_with("KEY") && table.contains("every 1d"), "{table}");
+    assert_eq!(sandbox.json("stats mail")[0]["recurring"], 1);
+    assert_eq!(sandbox.ids("list mail"), [1], "a schedule is not in the list");
+    assert_eq!(sandbox.ids("list mail --state recurring"), [0]);
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+#[test]
+fn schedule_is_changed_and_removed() {
+    let sandbox = Sandbox::with(&[]);
+    sandbox.ok("create other");
+    sandbox.ok("schedule mail report hello --every 1d --starting 2100-01-01T00:00:00Z");
+    assert_eq!(schedules(&sandbox)[0]["next"], "2100-01-01T00:00:00Z");
+    let changed =
+        "reschedule other report --every 2h --times 7 --within 1h --body new --missed all";
+    assert_eq!(sandbox.ok(changed), "changed schedule report of other\n");
+    let listed = schedules(&sandbox).remove(0);
+    assert_eq!((&listed["tube"], &listed["every"]), (&json!("other"), &json!(7200.0)));
+    assert_eq!((&listed["times"], &listed["within"]), (&json!(7), &json!(3600.0)));
+    assert_eq!(listed["missed"], "all");
+    sandbox.ok("reschedule other report --times none --within none --overlap skip");
+    let listed = schedules(&sandbox).remove(0);
+    assert_eq!((&listed["times"], &listed["within"]), (&Value::Null, &Value::Null));
+    assert_eq!(listed["overlap"], "skip");
+    assert_eq!(sandbox.ok("unschedule report"), "removed schedule report of other\n");
+    assert_eq!(schedules(&sandbox), [json!(0); 0]);
+    for words in ["unschedule report", "reschedule mail report --every 1h"] {
+        assert!(sandbox.fails(words, 3).contains("no schedule has the key \"report\""));
+    }
+    sandbox.ok("put mail x --key plain");
+    sandbox.fails("unschedule plain", 6);
+    sandbox.fails("schedule mail plain x --every 1h", 6);
+}
+
+#[test]
+fn wrong_schedules_are_refused() {
+    let sandbox = Sandbox::with(&[]);
+    assert!(sandbox.fails("schedule mail k x", 2).contains("when its runs are"));
+    for words in [
+        "schedule mail k x --every 0",
+        "schedule mail k x --every 1h --times 0",
+        "schedule mail k x --every 1h --missed 0",
+        "schedule mail k x --every 1h --missed some",
+        "schedule mail k x --every 1h --overlap maybe",
+        "schedule mail k x --every 1h --cron 1",
+        "schedule mail k x --cron 1",
+        "schedule mail k x --every 1h --zone UTC",
+        "schedule mail k",
+        "reschedule mail k --times 0",
+    ] {
+        sandbox.fails(words, 2);
+    }
+    let zone = ["schedule", "mail", "k", "x", "--cron", "0 9 * * *", "--zone", "Nowhere/At-All"];
+    let unknown = run(sandbox.command(&zone), b"").expect(2);
+    assert!(unknown.err.contains("Nowhere/At-All"), "{}", unknown.err);
+    assert_eq!(schedules(&sandbox), [json!(0); 0]);
+}
+
+#[test]
+fn cron_expression_is_stored_with_its_zone() {
+    let sandbox = Sandbox::with(&[]);
+    ok(&sandbox, &["schedule", "mail", "news", "to: bob", "--cron", "0 9 1 1 *"]);
+    let listed = schedules(&sandbox).remove(0);
+    assert_eq!((&listed["cron"], &listed["zone"]), (&json!("0 9 1 1 *"), &json!("UTC")));
+    assert!(listed["next"].as_str().unwrap().ends_with("-01-01T09:00:00Z"), "{listed}");
+    assert!(sandbox.ok("schedules").contains("cron 0 9 1 1 * in UTC"));
+    ok(&sandbox, &["reschedule", "mail", "news", "--cron", "30 9 1 1 *", "--zone", "UTC"]);
+    let listed = schedules(&sandbox).remove(0);
+    assert!(listed["next"].as_str().unwrap().ends_with("-01-01T09:30:00Z"), "{listed}");
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+/// What an import keeps of schedules.
+fn without_ids(sandbox: &Sandbox) -> Vec<Value> {
+    let mut found = schedules(sandbox);
+    for schedule in &mut found {
+        for field in ["id", "last"] {
+            schedule.as_object_mut().unwrap().remove(field);
+        }
+    }
+    found
+}
+
+#[test]
+fn exported_schedules_are_imported() {
+    let sandbox = Sandbox::with(&["first"]);
+    sandbox.ok("create plain --driver fifo");
+    let full = "schedule mail full body --every 1.5h --times 9 --missed 3 --within 2h \
+                --overlap skip --pri 4 --ttl 1h --ttr never --delay 1s --max-attempts 6";
+    sandbox.ok(full);
+    sandbox.ok("schedule plain bare x --every 1d --starting 2100-01-01T00:00:00Z");
+    ok(&sandbox, &["schedule", "plain", "cron", "\n", "--cron", "0 9 1 1 *"]);
+    sandbox.ok("put mail last");
+    let exported = sandbox.run("export -").expect(0).out;
+    let text = String::from_utf8(exported.clone()).unwrap();
+    assert_eq!(text.matches("\"schedule\":\"").count(), 3, "{text}");
+
+    let copy = Sandbox::empty();
+    copy.feed("import --all", &exported).expect(0);
+    assert_eq!(without_ids(&copy), without_ids(&sandbox));
+    let ids = |sandbox: &Sandbox| -> Vec<Value> {
+        schedules(sandbox).iter().map(|schedule| schedule["id"].clone()).collect()
+    };
+    assert_eq!(ids(&copy), ids(&sandbox));
+    let run = |sandbox: &Sandbox| sandbox.json("find full-1")[0]["spawned_by"].clone();
+    assert_eq!(run(&copy), run(&sandbox));
+    assert_eq!(copy.ok("find full-1 --body"), "body");
+    assert!(copy.ok("verify").starts_with("sound"));
+
+    // A store that is in use gives them new ids; their keys are refused where they are in use.
+    let other = Sandbox::with(&["its own"]);
+    other.feed("import --all", &exported).expect(0);
+    assert_eq!(without_ids(&other), without_ids(&sandbox));
+    assert_eq!(run(&other)["schedule"], other.json("find full")[0]["id"]);
+    let again = other.feed("import --all", &exported).expect(7);
+    assert!(again.err.contains("schedule \"full\""), "{}", again.err);
+    assert!(other.ok("verify").starts_with("sound"));
+}
+
+#[test]
+fn import_refuses_wrong_lines_of_schedules() {
+    let sandbox = Sandbox::with(&[]);
+    let line = |fields: &str| {
+        format!(
+            r#"{{"schedule":"k","tube":"mail","next":"2100-01-01T00:00:00Z","data":"x"{fields}}}"#
+        )
+    };
+    for (fields, why) in [
+        ("", "either every, or cron and zone"),
+        (r#","every":0"#, "at least a millisecond"),
+        (r#","every":60,"cron":"* * * * *""#, "either every, or cron and zone"),
+        (r#","every":60,"missed":"some""#, "missed: "),
+        (r#","every":60,"overlap":"some""#, "overlap: "),
+        (r#","every":60,"more":1"#, "unknown field"),
+    ] {
+        let ended = sandbox.feed("import --all", line(fields).as_bytes()).expect(7);
+        assert!(ended.err.contains(why) && ended.err.contains("line 1"), "{}", ended.err);
+    }
+    sandbox.feed("import --all", line(r#","every":60"#).as_bytes()).expect(0);
+    assert_eq!(schedules(&sandbox)[0]["every"], 60.0);
+}
+
+#[test]
+fn backup_has_the_schedules() {
+    let sandbox = Sandbox::with(&[]);
+    sandbox.ok("schedule mail report hello --every 1d");
+    sandbox.ok("backup copy.tubewell");
+    let before = schedules(&sandbox);
+    std::fs::rename(sandbox.path("copy.tubewell"), sandbox.store()).unwrap();
+    assert_eq!(schedules(&sandbox), before);
+    sandbox.ok("compact");
+    assert_eq!(schedules(&sandbox), before);
+}

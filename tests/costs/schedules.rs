@@ -1,0 +1,115 @@
+//! Schedules and their runs.
+
+use std::time::Duration;
+
+use tubewell::{FIFO, FIFOTTL, ManualClock, Reschedule, Schedule, Store, TubeOptions};
+
+use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn hourly(key: &str) -> Schedule {
+    Schedule::every(HOUR).key(key).put("run")
+}
+
+/// A schedule has its record, its place, its due and its key; with them come the header and the
+/// counts. A change replaces the record.
+#[test]
+fn schedule_edits_six_rows_with_one_flush() {
+    with_tube(FIFO, TubeOptions::new(), |store, tube| {
+        tube.put("warm").unwrap();
+        let mut cost = (0, 0);
+        let rows = rows_edited(store, || {
+            cost = flushes_and_commits(store, || _ = tube.schedule(hourly("a")).unwrap());
+        });
+        assert_eq!((rows, cost), (6, (1, 1)));
+        let change = || _ = tube.reschedule("a", Reschedule::new().times(9)).unwrap();
+        assert_eq!(rows_edited(store, change), 2);
+        let again = || _ = tube.schedule(hourly("a").times(9)).unwrap();
+        assert_eq!(flushes_and_commits(store, again), (0, 0), "nothing has changed");
+        assert_eq!(rows_edited(store, || _ = tube.unschedule("a").unwrap()), 6);
+    });
+}
+
+/// A run has its record and its key; the schedule moves its due and rewrites its record.
+#[test]
+fn run_is_one_commit_of_few_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.schedule(hourly("a")).unwrap();
+    clock.advance(Duration::ZERO);
+    for _ in 0..3 {
+        let mut cost = (0, 0);
+        let rows =
+            rows_edited(&store, || cost = flushes_and_commits(&store, || clock.advance(HOUR)));
+        assert_eq!((rows, cost), (7, (1, 1)));
+    }
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 4);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Until the first of them is due.
+#[test]
+fn many_schedules_cost_an_idle_store_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let path = dir.path().join("store");
+    let open = || Store::options().clock(&clock).open(&path).unwrap();
+    let store = open();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let deferred = tube.deferred(tubewell::WhenFull::Block);
+    let later = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600) + HOUR * 10;
+    let tickets: Vec<_> = (0..2000)
+        .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
+        .collect();
+    tickets.into_iter().for_each(|ticket| _ = ticket.wait().unwrap());
+    drop((tube, deferred));
+    store.close().unwrap();
+    let store = open();
+    clock.advance(Duration::from_secs(10));
+    let before = store.counters();
+    for _ in 0..9 {
+        clock.advance(HOUR);
+    }
+    assert_eq!(store.counters(), before);
+    clock.advance(HOUR);
+    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 2000);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn schedules_of_another_tube_cost_a_plain_tube_nothing() {
+    with_tube(FIFOTTL, TubeOptions::new(), |store, plain| {
+        let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
+        let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        for n in 0..50 {
+            other.schedule(hourly(&format!("k{n}")).starting(later)).unwrap();
+        }
+        assert_plain_costs(store, plain);
+    });
+}
+
+/// Only in release builds: in debug builds the engine checks all its pages when it opens.
+#[cfg(not(debug_assertions))]
+#[test]
+fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
+    let reads = |count: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let store = crate::store_on(&path);
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let deferred = tube.deferred(tubewell::WhenFull::Block);
+        let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        let tickets: Vec<_> = (0..count)
+            .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
+            .collect();
+        tickets.into_iter().for_each(|ticket| _ = ticket.wait().unwrap());
+        drop((tube, deferred));
+        store.close().unwrap();
+        crate::store_on(&path).counters().reads
+    };
+    let (few, many) = (reads(10), reads(30_000));
+    assert!(many <= few + 4, "{few} reads with ten schedules, {many} with thirty thousand");
+}

@@ -1,0 +1,116 @@
+//! Schedules on a disk that fails: a change is made wholly or not at all, and a run is put by the
+//! commit that moves its schedule.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use tubewell::{
+    FIFOTTL, ManualClock, Put, Reschedule, Result, Schedule, ScheduleInfo, Store, TubeOptions,
+};
+
+use crate::disk::Disk;
+use crate::failing_call::{FailingCall, fail_with_sampled_faults};
+use crate::faults::Plan;
+use crate::support::{RETRY_TIME, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+type Call = fn(&Store) -> Result<()>;
+
+const CALLS: [(&str, Call); 5] = [
+    ("schedule", |store| {
+        let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        store.tube("work")?.schedule(schedule("new", 3000).starting(later)).map(drop)
+    }),
+    ("stored again", |store| store.tube("work")?.schedule(schedule("old", 20)).map(drop)),
+    ("reschedule", |store| {
+        let change = Reschedule::new().every(HOUR * 2).body(vec![b'n'; 2000]).times(9);
+        store.tube("work")?.reschedule("old", change).map(drop)
+    }),
+    ("move", |store| store.tube("next")?.reschedule("old", Reschedule::new()).map(drop)),
+    ("unschedule", |store| store.tube("next")?.unschedule("old").map(drop)),
+];
+
+fn schedule(key: &str, size: usize) -> Schedule {
+    Schedule::every(HOUR).key(key).put(Put::new(vec![b's'; size]))
+}
+
+/// The disk of a closed store with a schedule that has put two runs.
+fn disk() -> Arc<Disk> {
+    let disk = Disk::new(None);
+    let clock = ManualClock::new();
+    let store = open(&disk, &clock);
+    let tubes =
+        ["work", "next"].map(|name| store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap());
+    tubes[0].schedule(schedule("old", 2000)).unwrap();
+    clock.advance(HOUR);
+    drop(tubes);
+    store.close().unwrap();
+    disk
+}
+
+/// The schedules of both tubes, and how many tasks these have. The time goes on.
+fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let mut found = Vec::new();
+    for name in ["work", "next"] {
+        let tube = store.tube(name).unwrap();
+        for mut schedule in tube.schedules(None, 10).unwrap().schedules {
+            schedule.due_in = Duration::ZERO;
+            let body = tube.peek(schedule.id).unwrap().data;
+            found.push((schedule, body, tube.statistics().unwrap().tasks.total));
+        }
+    }
+    found
+}
+
+#[test]
+fn failed_change_of_a_schedule_is_made_wholly_or_not_at_all() {
+    let (disk, mut runs) = (disk(), 0);
+    for (what, call) in CALLS {
+        let call = FailingCall::new(&disk, &call, &contents, true);
+        fail_with_sampled_faults(what, 1, &mut runs, |plan| call.fails(plan));
+    }
+    assert!(runs > 20, "{runs} runs");
+}
+
+/// The runs that the schedule has counted, and those that are there.
+fn counted_and_stored(store: &Store) -> (u64, u64) {
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let tube = store.tube("work").unwrap();
+    let runs = tube.schedules(None, 10).unwrap().schedules[0].runs;
+    (runs, tube.statistics().unwrap().tasks.ready)
+}
+
+#[test]
+fn failing_disk_neither_loses_nor_doubles_a_run() {
+    let (disk, mut runs) = (disk(), 0);
+    let fails = |plan: Plan| {
+        let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+        clock.advance(HOUR);
+        let store = open(&disk, &clock);
+        disk.fail(plan);
+        clock.advance(HOUR);
+        let now = Duration::from_secs(1_767_225_600) + HOUR * 2;
+        for copy in [disk.after_kill(), disk.after_power_cut()] {
+            let clock = ManualClock::at(now);
+            let store = open(&copy, &clock);
+            let (counted, stored) = counted_and_stored(&store);
+            assert!(counted == stored && (2..=3).contains(&counted), "{plan:?}: {counted}");
+            clock.advance(Duration::ZERO);
+            store.flush().unwrap();
+            assert_eq!(counted_and_stored(&store), (3, 3), "{plan:?}");
+        }
+        let has_failed = disk.has_failed();
+        disk.repair();
+        clock.advance(RETRY_TIME);
+        store.flush().unwrap();
+        assert_eq!(counted_and_stored(&store), (3, 3), "{plan:?}");
+        store.close().unwrap();
+        let store = open(&disk.after_power_cut(), &ManualClock::at(now));
+        assert_eq!(counted_and_stored(&store), (3, 3), "{plan:?}");
+        has_failed
+    };
+    fail_with_sampled_faults("a run", 1, &mut runs, fails);
+    assert!(runs > 3, "{runs} runs");
+}
