@@ -262,13 +262,14 @@ impl Core {
             self.occupy(to);
         }
         self.publish_together(|core| {
+            let buried = arrivals.iter().filter(|arrival| arrival.to == State::Buried).count();
             for (leave, arrival) in leaves.into_iter().zip(arrivals) {
-                let is_buried = arrival.to == State::Buried;
                 core.make_visible(leave, visibility);
                 core.make_visible(arrival, visibility);
-                if is_buried {
-                    core.trim(to, Shelf::Buried, visibility);
-                }
+            }
+            // Not before: the oldest one may be any of them.
+            for _ in 0..buried {
+                core.trim(to, Shelf::Buried, visibility);
             }
         });
         Ok(())
