@@ -132,16 +132,15 @@ impl Model {
             self.end_buried(id, cause, group.as_deref());
             return State::Buried;
         }
-        let status = match self.delay_after(&self.tasks[&id], end) {
-            0 => Status::Ready,
+        match self.delay_after(&self.tasks[&id], end) {
+            0 => self.make_ready(id, cause),
             delay => {
                 let until = self.now.saturating_add(delay);
                 let task = self.task(id);
                 task.expires_at = task.expires_at.saturating_add(delay);
-                Status::Delayed { until }
+                self.change(id, cause, Status::Delayed { until });
             }
-        };
-        self.change(id, cause, status);
+        }
         self.tasks[&id].state()
     }
 
@@ -181,13 +180,15 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
-    /// or reported before, or the task has a key or parents. A forgiven take of another task is not recorded.
+    /// or reported before, or the task has a key, a moment or parents. A forgiven take of another task
+    /// is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0
             || task.failure.is_some()
             || task.key.is_some()
+            || task.not_before.is_some()
             || !task.parents.is_empty()
             || task.on_parent != OnParent::Wait
     }

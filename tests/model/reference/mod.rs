@@ -4,7 +4,8 @@
 //! no code with the library. It has plain maps and linear scans, and no index, file or thread. Each
 //! verb takes effect immediately, serves the waiters, and returns.
 //!
-//! * Time is in microseconds. Only [`Model::advance`] and [`Model::reopen`] move it.
+//! * Time is in microseconds. Only [`Model::advance`] and [`Model::reopen`] move it. The wall clock
+//!   goes with it, and [`Model::set_wall`] sets it.
 //! * Tubes, tasks, sessions, claims and waits have numbers that grow and are never reused. A test
 //!   that compares the model with a library maps these numbers to the library's ids.
 //! * All types are `Clone`, so that a test can advance several clones in different orders.
@@ -19,6 +20,7 @@ mod edits;
 mod gates;
 mod keys;
 mod limits;
+mod moments;
 mod movement;
 mod outcomes;
 mod parents;
@@ -47,11 +49,13 @@ pub use watches::Ending;
 use watches::Watch;
 
 /// The time at which a store is created. What is put back from another one may have ended before.
-const START: Micros = 1 << 40;
+pub const START: Micros = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Model {
     now: Micros,
+    /// What the wall clock shows.
+    wall: Micros,
     /// How long a session survives after its last handle is dropped.
     grace: Micros,
     tubes: BTreeMap<TubeNo, Tube>,
@@ -82,6 +86,7 @@ impl Model {
     pub fn new(grace: Micros) -> Model {
         Model {
             now: START,
+            wall: START,
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),

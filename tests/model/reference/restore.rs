@@ -93,6 +93,7 @@ impl Model {
             RestoredState::Done { result } => {
                 (task.status, task.result) = (Status::Kept, result.clone());
                 task.on_parent = OnParent::Wait;
+                (task.not_before, task.ttl_from) = (None, None);
                 task.ended = self.now;
                 tube.options.keep_done
             }

@@ -191,7 +191,10 @@ impl System {
         self.steps += 1;
         let moved = matches!(
             step.action,
-            Action::Advance { .. } | Action::Reopen { .. } | Action::Kill { .. }
+            Action::Advance { .. }
+                | Action::SetWall { .. }
+                | Action::Reopen { .. }
+                | Action::Kill { .. }
         );
         self.act(step.action);
         if self.model.has_children_to_tell() {
@@ -304,6 +307,7 @@ impl System {
                 let by = self.resolve_clock_move(&by);
                 self.advance(by);
             }
+            Action::SetWall { to } => self.set_wall(to),
             Action::Reopen { closed_for } => self.reopen(&closed_for, false),
             Action::Kill { dead_for } => self.reopen(&dead_for, true),
         }
