@@ -294,7 +294,11 @@ impl Simulation {
                 self.change("bury", tube.bury(id), id, Some(buried));
             }
             (Status::Taken, _) => {
+                let before = self.unflushed.clone();
                 self.change("revoke", tube.revoke(id), id, Some(delayed));
+                if !task.is_early((now, wall)) {
+                    self.unflushed = before; // It is ready again, which only memory knows.
+                }
             }
             (_, 1) => drop(self.change("delete", tube.delete(id), id, None)),
             _ => {
@@ -303,6 +307,9 @@ impl Simulation {
                 let update = Update::new().not_before(moment.map(at));
                 let update = delay.into_iter().fold(update, Update::delay);
                 let delayed_until = delay.map_or(task.delayed_until, |delay| now + delay);
+                if (delayed_until, moment) == (task.delayed_until, task.moment) {
+                    return; // It would change nothing, and flush nothing.
+                }
                 let updated = Task { delayed_until, moment, ..delayed };
                 self.change("update", tube.update(id, update), id, Some(updated));
             }
