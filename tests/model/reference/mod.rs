@@ -80,6 +80,8 @@ pub struct Model {
     transitions: BTreeSet<Transition>,
     /// Those of tasks with a limited number of attempts.
     limited_transitions: BTreeSet<Transition>,
+    /// What became of restored tasks with keys.
+    restored_keys: BTreeSet<&'static str>,
 }
 
 impl Model {
@@ -101,6 +103,7 @@ impl Model {
             events: Vec::new(),
             transitions: BTreeSet::new(),
             limited_transitions: BTreeSet::new(),
+            restored_keys: BTreeSet::new(),
         }
     }
 

@@ -187,6 +187,12 @@ impl System {
         self.model.shut_sub_queues()
     }
 
+    /// What became of restored tasks with keys.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn restored_keys(&self) -> &BTreeSet<&'static str> {
+        self.model.restored_keys()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
