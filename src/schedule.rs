@@ -264,6 +264,7 @@ pub struct Reschedule {
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) pri: Option<u32>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) tags: Option<Vec<String>>,
 }
 
 impl Reschedule {
@@ -344,6 +345,12 @@ impl Reschedule {
         self.max_attempts = Some(limit);
         self
     }
+
+    /// The tags of further runs, in place of those that runs have had. None of them are none.
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Reschedule {
+        self.tags = Some(tags.into_iter().map(Into::into).collect());
+        self
+    }
 }
 
 /// A stored schedule; from [`Tube::schedules`](crate::Tube::schedules).
@@ -390,6 +397,9 @@ pub struct ScheduleInfo {
     pub sub_queue: Option<String>,
     /// How often each run is attempted; `None` for the limit of the tube.
     pub max_attempts: Option<u32>,
+    /// The tags of the runs. The schedule itself is not found by them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tags: Vec<String>,
     /// The length of their body, in bytes.
     pub size: u64,
     /// Why it stands still, if it does: nothing is lost, and it goes on when the reason is gone.

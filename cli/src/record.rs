@@ -109,6 +109,8 @@ pub struct ScheduleRecord<'a> {
     pub delay: f64,
     pub sub_queue: Option<&'a str>,
     pub max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<&'a str>,
     /// Only in an export.
@@ -161,6 +163,7 @@ impl<'a> ScheduleRecord<'a> {
             delay: info.delay.as_secs_f64(),
             sub_queue: info.sub_queue.as_deref(),
             max_attempts: info.max_attempts,
+            tags: &info.tags,
             stopped: info.stopped.as_deref(),
             body: None,
         }

@@ -214,7 +214,8 @@ impl More {
         if more.on_parent > More::BURY_ON_PARENT {
             return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
         }
-        if !are_tags(&more.tags) {
+        let of_runs = more.recur.as_ref().map_or(&[][..], |recur| &recur.tags);
+        if !are_tags(&more.tags) || !are_tags(of_runs) {
             return Err(MoreError::Damaged);
         }
         Ok((more, bytes.len() - reader.rest.len()))

@@ -38,6 +38,9 @@ pub struct Recur {
     pub ttr: Option<u64>,
     /// Their delay.
     pub delay: u64,
+    /// Their tags. The schedule itself is not found by them. A record with others than
+    /// [`More::tags`](crate::More::tags) may have does not decode.
+    pub tags: Arc<[Arc<str>]>,
 }
 
 /// When the runs of a schedule are.

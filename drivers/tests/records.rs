@@ -50,6 +50,7 @@ fn every() -> Recur {
         ttl: None,
         ttr: None,
         delay: 0,
+        tags: Arc::default(),
     }
 }
 
@@ -70,6 +71,7 @@ fn cron() -> Recur {
         ttl: Some(10),
         ttr: Some(11),
         delay: 12,
+        tags: ["nightly".into(), "mail".into()].into(),
     }
 }
 

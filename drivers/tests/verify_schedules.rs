@@ -6,6 +6,8 @@
 mod common;
 
 use common::{Memory, ledger, plain_header};
+use std::sync::Arc;
+
 use tubewell_drivers::{
     Body, Counts, HeadCache, Header, NEVER, Recur, RecurRule, Shelf, TubeTotals, verify_rows,
 };
@@ -28,6 +30,7 @@ fn recur(rule: RecurRule) -> Recur {
         ttl: None,
         ttr: None,
         delay: 0,
+        tags: Arc::default(),
     }
 }
 

@@ -163,7 +163,8 @@ mod tests {
     }
 
     fn cursor_of_group(order: u64, id: u64, name: &str) -> Cursor {
-        Cursor { group: Some(name.into()), ..cursor(Shelf::Buried, order, id, "") }
+        let of = Some(CursorOf::Group(name.into()));
+        Cursor { of, ..cursor(Shelf::Buried, order, id, "") }
     }
 
     /// Texts of which some are cursors, and the others nearly are.

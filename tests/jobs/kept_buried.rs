@@ -179,3 +179,14 @@ fn restored_task_that_was_buried_long_ago_is_the_oldest() {
         assert_eq!(case.tube.groups(), Ok(vec![]));
     });
 }
+
+#[test]
+fn restored_tasks_with_keys_that_are_not_kept_are_not_counted_any_more() {
+    let keep = TubeOptions::new().keep_buried(Keep::new().count(0));
+    for_each_driver_with(ALL, keep, |case| {
+        let buried = |key: &str| Restore::new(case.draft("x").key(key)).buried(true);
+        case.tube.restore_many([buried("a"), buried("b")]).unwrap();
+        assert_eq!(case.tasks(), counts([("done", 2)]));
+        assert_eq!(case.store.by_key("b").unwrap(), None);
+    });
+}

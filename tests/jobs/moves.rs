@@ -240,6 +240,23 @@ fn buried_tasks_are_kept_as_the_other_tube_says() {
 }
 
 #[test]
+fn moved_buried_tasks_that_are_not_kept_are_not_counted_any_more() {
+    for_each_driver(ALL, |case| {
+        let keep = TubeOptions::new().keep_buried(Keep::new().count(0));
+        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let events = EventLog::of(&case.store, &to);
+        for body in ["a", "b"] {
+            let id = case.put(body);
+            case.tube.bury(id).unwrap();
+        }
+        assert_eq!(case.tube.move_all(&to), Ok(2));
+        assert_eq!(tasks(&to), counts([("done", 2)]));
+        let kinds: Vec<EventKind> = events.read().iter().map(|event| event.1).collect();
+        assert_eq!(kinds, [EventKind::Move, EventKind::Move, EventKind::Forget, EventKind::Forget]);
+    });
+}
+
+#[test]
 fn attempts_go_along_with_a_move() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(9), |case| {
         let limited = TubeOptions::new().max_attempts(2);

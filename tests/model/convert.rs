@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
     Backoff, Counting, Error, EventKind, Keep, OnParent, Rate, Receipt, Result, Statistics,
@@ -26,6 +26,30 @@ pub fn finite(micros: Micros) -> Option<Micros> {
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
     let finite = duration.filter(|duration| *duration != Duration::MAX);
     finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+}
+
+/// By how much the library is ahead of the model: a manual clock begins with the year 2026.
+const AHEAD: Micros = 1_767_225_600_000_000 - reference::START;
+
+/// What the wall clock of the library shows when that of the model shows this.
+pub fn library_wall(wall: Micros) -> Duration {
+    duration(wall + AHEAD)
+}
+
+pub fn library_moment(moment: Micros) -> SystemTime {
+    let since_1970 = match moment {
+        NEVER => Duration::from_micros(NEVER),
+        moment => library_wall(moment),
+    };
+    UNIX_EPOCH.checked_add(since_1970).unwrap()
+}
+
+pub fn model_moment(moment: SystemTime) -> Micros {
+    let since_1970 = moment.duration_since(UNIX_EPOCH).unwrap().as_micros();
+    match u64::try_from(since_1970).unwrap() {
+        NEVER => NEVER,
+        moment => moment - AHEAD,
+    }
 }
 
 pub fn counting_of(counting: reference::Counting) -> Counting {
@@ -77,6 +101,7 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Buried => State::Buried,
         tubewell::State::Blocked => State::Blocked,
         tubewell::State::Done => State::Done,
+        tubewell::State::Recurring => panic!("the model has no schedules"),
     }
 }
 

@@ -118,6 +118,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     }
     all.extend(expected_transitions_of_edits(driver));
     all.extend(expected_transitions_of_logs(driver));
+    all.extend(expected_transitions_of_moments(driver));
     if driver.bounded() {
         all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
     }
@@ -150,6 +151,20 @@ fn expected_transitions_of_logs(
     let stages = [Ready, Taken, Parked, Delayed, Blocked, Buried, Kept];
     let stages = stages.into_iter().filter(move |stage| *stage != Delayed || driver.timed());
     stages.map(|stage| (Some(stage), Cause::Verb(Verb::Log), stage))
+}
+
+/// Those of tasks whose moment is ahead.
+fn expected_transitions_of_moments(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Parked, Taken};
+    let any = [Cause::ReleaseAll, Cause::Revoked, Cause::RevokeAll];
+    let of_taken = any.into_iter().chain([Cause::ClaimDropped, Cause::Reopened]);
+    let of_taken = of_taken.map(|cause| (Taken, cause));
+    let of_parked = any.map(|cause| (Parked, cause));
+    let kicked = (Buried, Cause::Verb(Verb::Kick));
+    let all = of_taken.chain(of_parked).chain([kicked]).filter(move |_| driver.timed());
+    all.map(|(from, cause)| (Some(from), cause, Delayed))
 }
 
 /// Those that depend on how many attempts a task has left, and those of killed processes.

@@ -12,7 +12,7 @@ use super::reference::{
 use super::restored_tasks::restore;
 use super::steps::{
     Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
-    Group, KEYS, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, Workload,
+    Group, KEYS, Moment, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, WallMove, Workload,
 };
 
 /// Generates the steps.
@@ -76,7 +76,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop::option::of(0..4_u32),
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
-        prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
+        (prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)], not_before()),
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
         (prop::option::weighted(0.15, key()), tags()),
@@ -89,7 +89,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 pri,
                 ttl,
                 ttr,
-                delay,
+                (delay, not_before),
                 sub_queue,
                 max_attempts,
                 (key, tags),
@@ -103,6 +103,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                     ttl,
                     ttr,
                     delay,
+                    not_before,
                     sub_queue: sub_queue.map(str::to_owned),
                     max_attempts,
                     key,
@@ -113,6 +114,22 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 }
             },
         )
+}
+
+/// The moment of a put; most have none.
+fn not_before() -> impl Strategy<Value = Option<Moment>> {
+    prop::option::weighted(0.15, moment())
+}
+
+/// Most moments are ahead, and come soon.
+fn moment() -> impl Strategy<Value = Moment> {
+    prop_oneof![
+        6 => (1..=5_u64).prop_map(|ms| Moment::In(ms * MS)),
+        1 => Just(Moment::In(0)),
+        2 => Just(Moment::In(20 * MS)),
+        3 => (0..=5_u64).prop_map(|ms| Moment::Ago(ms * MS)),
+        1 => Just(Moment::Never),
+    ]
 }
 
 /// What a put says about parents; most say nothing.
@@ -318,6 +335,16 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
     ]
 }
 
+/// Most set the clock to about a moment for which a task waits, or a bit back.
+fn wall_move() -> impl Strategy<Value = WallMove> {
+    prop_oneof![
+        2 => (1..=10_u64).prop_map(|ms| WallMove::Ahead(ms * MS)),
+        4 => (1..=10_u64).prop_map(|ms| WallMove::Back(ms * MS)),
+        4 => (0..3_usize, -1..=1_i64).prop_map(|(nth, offset)| WallMove::ToMoment { nth, offset }),
+        1 => Just(WallMove::Right),
+    ]
+}
+
 /// The time of a pause: most end soon, so that most steps meet an open gate.
 fn pause() -> impl Strategy<Value = Micros> {
     prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
@@ -356,8 +383,11 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         4 => (
             prop::option::of(size()),
             prop::option::of(0..4_u32),
-            prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)])
-        ).prop_map(|(size, pri, delay)| ById::Update { size, pri, delay }),
+            prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)]),
+            prop::option::weighted(0.3, prop::option::weighted(0.7, moment()))
+        ).prop_map(
+            |(size, pri, delay, not_before)| ById::Update { size, pri, delay, not_before }
+        ),
         2 => Just(ById::Cancel),
         1 => state().prop_map(|state| ById::DeleteIf { state }),
         4 => (0..tubes, parents(0..3)).prop_map(|(of, parents)| ById::AddParents { of, parents }),
@@ -465,12 +495,16 @@ fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
     .boxed()
 }
 
+/// What stays of a tube that is dropped and created again.
+fn kind(definition: &Definition) -> (bool, Option<Durability>) {
+    (definition.options.temporary, definition.durability)
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
     let several = prop::collection::vec(tube.clone(), 1..=3);
-    let temporary = setup.tubes.iter().map(|tube| tube.options.temporary).collect::<Vec<_>>();
-    let durability = setup.tubes.iter().map(|tube| tube.durability).collect::<Vec<_>>();
+    let kinds: Vec<_> = setup.tubes.iter().map(kind).collect();
     let (puts, takes, waits, buries, parks) = match setup.workload {
         Workload::MostlyPuts => (24, 10, 3, 6, 6),
         Workload::MostlyTakes => (10, 24, 4, 6, 6),
@@ -552,7 +586,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
-                definition(temporary[tube], durability[tube]).prop_map(move |definition| {
+                definition(kinds[tube].0, kinds[tube].1).prop_map(move |definition| {
                     Action::CreateTube { client, tube, definition, same, if_not_exists }
                 })
             }
@@ -562,6 +596,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => client.clone().prop_map(|client| Action::LeaveSession { client }),
         2 => client.prop_map(|client| Action::ResumeSession { client }),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
+        5 => wall_move().prop_map(|to| Action::SetWall { to }),
         3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
         2 + parks / 10 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
     ]

@@ -2,6 +2,7 @@
 //! task.
 
 mod keys;
+mod moments;
 mod parents;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
@@ -15,7 +16,8 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
         let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
-        plain.into_iter().chain(more).chain(parents::parents(driver))
+        let waits = parents::parents(driver).into_iter().chain([moments::moments(driver)]);
+        plain.into_iter().chain(more).chain(waits)
     })
 }
 
@@ -241,7 +243,7 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
     let mut actions = Vec::new();
     for tube in 0..tubes.len() {
         let any = |verb| by_id(tube, Among::Present, verb);
-        let update = |size, pri, delay| any(ById::Update { size, pri, delay });
+        let update = |size, pri, delay| any(ById::Update { size, pri, delay, not_before: None });
         let take = Action::Take { client: 0, tube, keep: true };
         let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
         let group = Group::Timeout;

@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 
 use super::generator::{MS, group, size, span, task_template};
-use super::steps::{
-    Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate, TaskTemplate,
-};
+use super::reference::OnKey;
+use super::steps::{Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate};
 
 pub fn restore(tubes: usize) -> impl Strategy<Value = Action> {
     let tasks = prop::collection::vec(restored_task(), 0..4);
@@ -27,13 +26,14 @@ fn restored_task() -> impl Strategy<Value = RestoredTemplate> {
         prop::option::weighted(0.4, failure()),
         state(),
     )
-        .prop_map(|(put, skipped_ids, (takes, forgiven), failure, state)| RestoredTemplate {
-            put: TaskTemplate { key: None, ..put },
-            skipped_ids,
-            takes,
-            forgiven,
-            failure,
-            state,
+        .prop_map(|(mut put, skipped_ids, (takes, forgiven), failure, state)| {
+            let is_plain = takes == 0 && skipped_ids.is_none() && failure.is_none();
+            let is_plain = is_plain && matches!(state, StateTemplate::Open);
+            // A put that replaces cannot say more than a put.
+            if !is_plain && put.on_key == OnKey::Replace && !put.keep_unsupported {
+                put.on_key = OnKey::Keep;
+            }
+            RestoredTemplate { put, skipped_ids, takes, forgiven, failure, state }
         })
 }
 

@@ -219,6 +219,10 @@ pub enum Action {
     Advance {
         by: ClockMove,
     },
+    /// Sets the wall clock. The time of the store goes on as before.
+    SetWall {
+        to: WallMove,
+    },
     Reopen {
         closed_for: ClockMove,
     },
@@ -284,11 +288,12 @@ pub enum ById {
     },
     /// An entry of a program.
     Log,
-    /// With a body of this size, or with the old one.
+    /// With a body of this size, or with the old one, and with another moment or with none.
     Update {
         size: Option<usize>,
         pri: Option<u32>,
         delay: Option<Micros>,
+        not_before: Option<Option<Moment>>,
     },
     Cancel,
     DeleteIf {
@@ -392,6 +397,7 @@ pub struct TaskTemplate {
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
     pub delay: Micros,
+    pub not_before: Option<Moment>,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
@@ -480,6 +486,39 @@ pub enum ClockMove {
         nth: usize,
         offset: i64,
     },
+}
+
+/// A moment of the wall clock, from what it shows when the step runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    In(Micros),
+    Ago(Micros),
+    Never,
+}
+
+impl Moment {
+    /// When it is, if the wall clock shows this now.
+    pub fn at(self, wall: Micros) -> Micros {
+        match self {
+            Moment::In(time) => wall.saturating_add(time),
+            Moment::Ago(time) => wall.saturating_sub(time),
+            Moment::Never => Micros::MAX,
+        }
+    }
+}
+
+/// What the wall clock is set to.
+#[derive(Clone, Copy, Debug)]
+pub enum WallMove {
+    Ahead(Micros),
+    Back(Micros),
+    /// To the `nth` moment for which a task waits plus `offset` microseconds.
+    ToMoment {
+        nth: usize,
+        offset: i64,
+    },
+    /// To what it would show if it had never been set.
+    Right,
 }
 
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];

@@ -253,6 +253,7 @@ impl Task {
             body: body.into(),
             expires_at: now.saturating_add(time(kind.ttl)),
             ready_at: 0,
+            not_before: None,
             ttr: time(kind.ttr.or(kind.ttl)),
             parked: None,
             limit: kind.limit.map(|limit| limit.attempts),

@@ -1,8 +1,8 @@
 //! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
 //! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
 //! counted with a flush is an attempt after every power cut. A task that is kept after its end has
-//! its result or its failure, and is in the counts, after every power cut. A tube has its limits and its
-//! pause.
+//! its result or its failure, and is in the counts, after every power cut. A task has its moment of the
+//! wall clock. A tube has its limits and its pause.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -27,6 +27,7 @@ mod history;
 mod image_run;
 mod images;
 mod load;
+mod moments;
 mod outcomes;
 mod parents;
 #[path = "../common/rng.rs"]
@@ -216,6 +217,19 @@ fn search_detects_done_tasks_without_their_results() {
         // As if acks were stored without their results.
         for step in &mut history.steps {
             Arc::make_mut(&mut step.contents).remove_results();
+        }
+    };
+    assert!(
+        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+    );
+}
+
+#[test]
+fn search_detects_tasks_without_their_moments() {
+    let edit_history = |history: &mut history::History| {
+        // As if tasks were stored without the moments for which they wait.
+        for step in &mut history.steps {
+            Arc::make_mut(&mut step.contents).remove_moments();
         }
     };
     assert!(

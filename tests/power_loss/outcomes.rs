@@ -93,7 +93,7 @@ impl Contents {
         }
         self.change(id, |task| {
             (task.state, task.parked, task.is_counted) = (State::Done, None, false);
-            (task.result, task.group) = (result, None);
+            (task.result, task.group, task.not_before) = (result, None, None);
         });
         self.keep(id);
     }
@@ -141,7 +141,7 @@ impl Contents {
         }
     }
 
-    /// Makes up to `count` buried tasks of a tube ready; returns their number. The first ones are
+    /// Kicks up to `count` buried tasks of a tube; returns their number. The first ones are
     /// those of the least priority and id, or those that were buried first if the tube limits them.
     pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
         let mut buried = self.ended(tube, State::Buried);
@@ -152,10 +152,9 @@ impl Contents {
         }
         buried.sort_unstable();
         buried.truncate(usize::try_from(count).unwrap());
+        let now = self.now;
         for (_, id) in &buried {
-            self.change(*id, |task| {
-                (task.state, task.attempts, task.group) = (State::Ready, 0, None);
-            });
+            self.change(*id, |task| task.kick(now));
         }
         buried.len() as u64
     }

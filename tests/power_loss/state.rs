@@ -206,6 +206,8 @@ pub struct Task {
     pub expires_at: u64,
     /// When its delay elapses, if it is delayed.
     pub ready_at: u64,
+    /// The moment of the wall clock before which it is not ready.
+    pub not_before: Option<u64>,
     /// Its ttr in microseconds.
     pub ttr: u64,
     /// Its claim in the file, if it was parked and has not ended. It may be resumed.
@@ -296,6 +298,7 @@ impl Task {
         let attempts = self.limit.map(|limit| (self.attempts, limit - self.attempts));
         let found_attempts = self.limit.and(info.attempts_left.map(|left| (info.attempts, left)));
         (expected, (self.failure, self.group), attempts) != (found, failure, found_attempts)
+            || self.moment_differs(info)
             || body.is_some_and(|body| *body != *self.body)
     }
 }

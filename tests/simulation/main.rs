@@ -23,6 +23,7 @@ mod faults;
 mod faulty_disk;
 mod keys_and_gates;
 mod model;
+mod moments;
 mod outcomes;
 mod parents;
 mod plan;

@@ -108,6 +108,9 @@ pub struct Schedule {
     /// How often each run is attempted; then it is buried. Default: the tube's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_attempts: Option<u32>,
+    /// A tag of the runs. May be given several times. Default: none
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +139,9 @@ pub struct RescheduleArgs {
     /// How often each further run is attempted; then it is buried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_attempts: Option<u32>,
+    /// A tag of further runs, in place of the tags before. May be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
 }
 
 impl RescheduleArgs {
@@ -168,6 +174,9 @@ impl RescheduleArgs {
         }
         if let Some(limit) = self.max_attempts {
             change = change.max_attempts(limit);
+        }
+        if !self.tags.is_empty() {
+            change = change.tags(&self.tags);
         }
         change
     }

@@ -47,6 +47,7 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
         not_before: None,
         sub_queue: args.sub_queue.clone(),
         max_attempts: args.max_attempts,
+        tags: args.tags.clone(),
     };
     Ok(options.apply(Put::new(put::body(args.body.as_deref())?)))
 }

@@ -41,6 +41,8 @@ pub(super) struct ScheduleLine {
     delay: f64,
     sub_queue: Option<String>,
     max_attempts: Option<u32>,
+    #[serde(default)]
+    tags: Vec<String>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -60,10 +62,11 @@ pub struct ExportedSchedule {
 impl ExportedSchedule {
     /// The schedule for a tube of this driver. `id`: its id in the store; `None` is the next one.
     pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule {
-        let PutOptions { sub_queue, max_attempts, .. } = &self.options;
+        let PutOptions { sub_queue, max_attempts, tags, .. } = &self.options;
         let untimed = PutOptions {
             sub_queue: sub_queue.clone(),
             max_attempts: *max_attempts,
+            tags: tags.clone(),
             ..PutOptions::default()
         };
         let options = if is_timed(driver) { &self.options } else { &untimed };
@@ -102,6 +105,7 @@ pub(super) fn exported_schedule(line: ScheduleLine) -> Result<ExportedSchedule, 
         not_before: None,
         sub_queue: line.sub_queue,
         max_attempts: line.max_attempts,
+        tags: line.tags,
     };
     Ok(ExportedSchedule {
         key: line.schedule,

@@ -43,6 +43,7 @@ impl Source<'_> {
                 size: self.maybe(2, |it| it.0.choose(&SIZES).copied())?,
                 pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
                 delay: self.maybe(2, Self::short_span)?,
+                not_before: None,
             },
             6 => ById::Cancel,
             _ => ById::DeleteIf { state: self.state()? },

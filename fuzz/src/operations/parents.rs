@@ -81,7 +81,10 @@ impl Source<'_> {
             8 => ById::Resolve { size: None },
             9 => ById::Delete,
             10 => ById::MoveTo { to: self.below(tubes)? },
-            _ => ById::Update { size: Some(3), pri: None, delay: self.maybe(2, Self::short_span)? },
+            _ => {
+                let delay = self.maybe(2, Self::short_span)?;
+                ById::Update { size: Some(3), pri: None, delay, not_before: None }
+            }
         })
     }
 

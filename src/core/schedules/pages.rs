@@ -74,6 +74,7 @@ pub(crate) fn describe_schedule(id: u64, header: &Header, left: u64) -> Option<S
         delay: duration(recur.delay),
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+        tags: recur.tags.iter().map(ToString::to_string).collect(),
         size: header.size,
         stopped: None,
     })

@@ -124,6 +124,7 @@ impl Core {
             delay: recur.delay,
             sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
             max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+            tags: recur.tags.clone(),
             ..PutRequest::of_body(body)
         };
         let run = recur.runs.saturating_add(1);
@@ -174,13 +175,14 @@ impl Core {
         recur.last = Some(run);
         let visibility = self.put_visibility(number, run.saturating_add(1));
         let change = self.atomically(number, |core| {
-            let change = core.insert_task(number, run, &request, header)?;
+            let change =
+                core.insert_task_as((number, run), EventKind::Spawn, &request, header, None)?;
             core.write_schedule(number, id, found, recur, (!ends).then_some(next))?;
             Ok(change)
         })?;
         self.note_id(run, false);
         self.publish_together(|core| {
-            core.make_put_visible(Change { kind: EventKind::Spawn, ..change }, visibility);
+            core.make_put_visible(change, visibility);
             if ends {
                 core.end_schedule(number, id, found, visibility);
             }

@@ -106,6 +106,7 @@ impl Core {
             ttl: None,
             ttr: None,
             delay: 0,
+            tags: Arc::default(),
         };
         apply_terms(&mut recur, request)?;
         set_template(&mut header, &mut recur, put);
@@ -230,6 +231,9 @@ impl Core {
         if let Some(limit) = request.max_attempts {
             header.edit_more(|more| more.max_attempts = Some(limit));
         }
+        if let Some(tags) = &request.tags {
+            recur.tags = tags.clone();
+        }
         let wanted = PutRequest {
             pri: recur.pri,
             ttl: recur.ttl,
@@ -320,5 +324,8 @@ fn set_template(header: &mut Header, recur: &mut Recur, put: &PutRequest) {
     (recur.pri, recur.ttl, recur.ttr, recur.delay) = (put.pri, put.ttl, put.ttr, put.delay);
     (header.order, header.expires_at, header.ttr) = (0, NEVER, NEVER);
     header.sub = put.sub.as_deref().map_or_else(Arc::default, Arc::from);
-    header.edit_more(|more| more.max_attempts = put.max_attempts);
+    recur.tags = put.tags.clone();
+    header.edit_more(|more| {
+        (more.max_attempts, more.tags) = (put.max_attempts, Arc::default());
+    });
 }

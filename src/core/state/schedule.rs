@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 
 use super::policies::check_max_attempts;
-use super::request::{PutRequest, check_restored_id, check_size};
+use super::request::{PutRequest, check_restored_id, check_size, check_tags};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::schedule::Restored;
@@ -44,6 +44,7 @@ pub(crate) struct ScheduleRequest {
     pub(in crate::core) body: Option<Body>,
     pub(in crate::core) pri: Option<u32>,
     pub(in crate::core) max_attempts: Option<u32>,
+    pub(in crate::core) tags: Option<Arc<[Arc<str>]>>,
     /// For a schedule of another store.
     pub(in crate::core) restored: Option<Restored>,
 }
@@ -92,6 +93,7 @@ impl ScheduleRequest {
             body: body.map(Body::new),
             pri: change.pri,
             max_attempts,
+            tags: change.tags.map(check_tags).transpose()?,
             restored: None,
         })
     }

@@ -1,5 +1,6 @@
 //! The history of a task for callers: read it, and add entries of a program.
 
+use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::history::check_text;
@@ -36,6 +37,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
+        check_no_schedule(id, &found)?;
         let (before, claim) = (&found.record.header, self.claims.get(&id));
         let mut header = claim.map_or(before, |claim| &claim.header).clone();
         let (kind, state) = (EventKind::Log, self.state_of(id, found.shelf));

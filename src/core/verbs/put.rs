@@ -357,7 +357,7 @@ impl Core {
     /// As `insert_task`, with a change of this kind. `past`: the history that the task had in another
     /// tube.
     #[inline]
-    pub(super) fn insert_task_as(
+    pub(in crate::core) fn insert_task_as(
         &mut self,
         (number, id): (u32, u64),
         kind: EventKind,

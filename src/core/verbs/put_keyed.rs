@@ -181,7 +181,7 @@ impl Core {
         let own = has_changed.then(|| self.decided(number, visibility, |commit| commit));
         let commit = own.as_ref().map_or(0, |own| own.answer);
         self.publish_together(|core| {
-            for (step, request) in steps.into_iter().zip(requests) {
+            for step in steps {
                 let receipt = match step {
                     Step::New(change) => {
                         let receipt = Receipt { id: change.id, state: change.to, commit };
@@ -199,9 +199,10 @@ impl Core {
                     }
                 };
                 receipts.answer.push(receipt);
-                if let Some(state) = request.restored_as {
-                    core.trim(number, state.shelf(), visibility);
-                }
+            }
+            // Not before: the oldest one may be any of them.
+            for state in requests.iter().filter_map(|request| request.restored_as) {
+                core.trim(number, state.shelf(), visibility);
             }
         });
         receipts.wait = Wait::later(own.and_then(|own| own.wait), receipts.wait);

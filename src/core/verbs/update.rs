@@ -40,6 +40,7 @@ impl Core {
         edit: TagEdit<'_>,
     ) -> Result<Decided<Receipt>> {
         let found = self.find_current(number, id)?;
+        check_no_schedule(id, &found)?;
         let claim = self.claims.get(&id);
         let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
         let mut tags = header.tags().to_vec();

@@ -132,16 +132,15 @@ impl Model {
             self.end_buried(id, cause, group.as_deref());
             return State::Buried;
         }
-        let status = match self.delay_after(&self.tasks[&id], end) {
-            0 => Status::Ready,
+        match self.delay_after(&self.tasks[&id], end) {
+            0 => self.make_ready(id, cause),
             delay => {
                 let until = self.now.saturating_add(delay);
                 let task = self.task(id);
                 task.expires_at = task.expires_at.saturating_add(delay);
-                Status::Delayed { until }
+                self.change(id, cause, Status::Delayed { until });
             }
-        };
-        self.change(id, cause, status);
+        }
         self.tasks[&id].state()
     }
 
@@ -181,7 +180,8 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, are counted, or were forgiven
-    /// or reported before, or the task has a key, tags, parents or a history. A forgiven take of another task is not recorded.
+    /// or reported before, or the task has a key, tags, parents, a moment or a history. A forgiven take of another task
+    /// is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
@@ -191,6 +191,7 @@ impl Model {
             || task.key.is_some()
             || !task.tags.is_empty()
             || !task.history.entries.is_empty()
+            || task.not_before.is_some()
             || !task.parents.is_empty()
             || task.on_parent != OnParent::Wait
     }

@@ -1,7 +1,7 @@
 //! Changes of a task that are neither a claim nor an end, and deletes on a condition.
 
 use super::{
-    Answer, Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, TubeNo, Verb,
+    Answer, Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, Task, TaskNo, TubeNo, Verb,
 };
 
 /// What an update changes of a task.
@@ -10,6 +10,8 @@ pub struct Update {
     pub data: Option<Vec<u8>>,
     pub pri: Option<u32>,
     pub delay: Option<Micros>,
+    /// Another moment, or none.
+    pub not_before: Option<Option<Micros>>,
 }
 
 impl Model {
@@ -27,50 +29,67 @@ impl Model {
         Ok(state)
     }
 
-    /// Changes a task that is ready, delayed, blocked or buried. A buried one cannot get a delay.
+    /// Changes a task that is ready, delayed, blocked or buried. A buried one cannot get a delay or a
+    /// moment.
     pub fn update(&mut self, tube: TubeNo, id: TaskNo, update: &Update) -> Answer<State> {
         let timed = update.pri.is_some() || update.delay.is_some();
+        let timed = timed || update.not_before.is_some();
         if timed && !self.tube(tube)?.driver.timed() {
             return Err(Refusal::Unsupported);
         }
         let task = self.peek(tube, id)?;
-        let (now, mut changed) = (self.now, task.clone());
-        let ready_at = match task.status {
-            Status::Ready => Some(now),
-            Status::Delayed { until } => Some(until),
-            Status::Blocked { until } => Some(until.max(now)),
-            Status::Buried => None,
-            Status::Taken(_) | Status::Kept => return Err(Refusal::NotReady),
-        };
-        if let Some(delay) = update.delay {
-            let until = now.saturating_add(delay);
-            // The ttl begins when the delay elapses.
-            let ready_at = ready_at.ok_or(Refusal::NotReady)?;
-            if task.expires_at != NEVER {
-                changed.expires_at = until.saturating_add(task.expires_at.saturating_sub(ready_at));
-            }
-            let is_blocked = !task.parents.is_empty();
-            changed.status = match (is_blocked, delay) {
-                (false, 0) => Status::Ready,
-                (false, _) => Status::Delayed { until },
-                (true, 0) => Status::Blocked { until: 0 },
-                (true, _) => Status::Blocked { until },
-            };
+        if matches!(task.status, Status::Taken(_) | Status::Kept) {
+            return Err(Refusal::NotReady);
+        }
+        let mut changed = task.clone();
+        if update.delay.is_some() || update.not_before.is_some() {
+            self.put_off(&mut changed, update)?;
         }
         changed.pri = update.pri.unwrap_or(task.pri);
-        let same = |a: &super::Task, b: &super::Task| {
-            (a.pri, a.expires_at, &a.status) == (b.pri, b.expires_at, &b.status)
-        };
+        let times = |it: &Task| (it.expires_at, it.ttl_from, it.not_before);
+        let same =
+            |a: &Task, b: &Task| (a.pri, times(a), &a.status) == (b.pri, times(b), &b.status);
         if update.data.is_some() || !same(task, &changed) {
-            self.change(id, Cause::Verb(Verb::Update), changed.status);
-            let task = self.task(id);
-            (task.pri, task.expires_at) = (changed.pri, changed.expires_at);
-            task.data = update.data.clone().unwrap_or(changed.data);
+            self.change(id, Cause::Verb(Verb::Update), changed.status.clone());
+            let data = update.data.clone().unwrap_or_else(|| changed.data.clone());
+            *self.task(id) = Task { data, ..changed };
         }
         // A waiting taker may get it then.
         let state = self.tasks[&id].state();
         self.serve();
         Ok(state)
+    }
+
+    /// Sets the delay of a task, from now on, or its moment. Its ttl begins when it is ready.
+    fn put_off(&self, task: &mut Task, update: &Update) -> Answer<()> {
+        let (until, is_blocked) = match task.status {
+            Status::Ready => (0, false),
+            Status::Delayed { until } => (until, false),
+            Status::Blocked { until } => (until, true),
+            Status::Taken(_) | Status::Buried | Status::Kept => return Err(Refusal::NotReady),
+        };
+        let ttl_from = match task.ttl_from {
+            Some(from) if !is_blocked => from,
+            from => from.unwrap_or(until).max(self.now),
+        };
+        let until = match update.delay {
+            None => until,
+            Some(0) => 0,
+            Some(delay) => self.now.saturating_add(delay),
+        };
+        if task.expires_at != NEVER {
+            let ttl = task.expires_at.saturating_sub(ttl_from);
+            task.expires_at = until.max(self.now).saturating_add(ttl);
+        }
+        task.ttl_from = None;
+        task.not_before = update.not_before.unwrap_or(task.not_before);
+        self.add_moment_to_ttl(task, until);
+        task.status =
+            if is_blocked { Status::Blocked { until } } else { Status::Delayed { until } };
+        if !is_blocked && until == 0 {
+            task.status = self.ready_or_waiting(task);
+        }
+        Ok(())
     }
 
     /// Deletes a task that is neither taken nor done.

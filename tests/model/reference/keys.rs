@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Answer, Cause, Draft, Model, OnKey, Refusal, Stage, State, Status, Task, TaskNo, TubeNo, Verb,
+    Answer, Cause, Draft, Model, OnKey, Refusal, Stage, State, Task, TaskNo, TubeNo, Verb,
 };
 
 impl Model {
@@ -72,11 +72,13 @@ impl Model {
             self.leave(id, Verb::Move);
         }
         let had_times = self.tubes[&before].driver.timed();
-        let new = self.new_task(tube, draft);
         let (is_timed, is_sub_queued) = {
             let driver = self.tubes[&tube].driver;
             (driver.timed() && had_times, driver.sub_queued())
         };
+        let old_moment = self.tasks[&id].not_before.filter(|_| is_timed);
+        let not_before = draft.not_before.or(old_moment);
+        let new = self.new_task(tube, &Draft { not_before, ..draft.clone() });
         let old = self.task(id);
         let task = Task {
             pri: draft.pri.unwrap_or(if is_timed { old.pri } else { new.pri }),
@@ -105,12 +107,5 @@ impl Model {
         self.note_arrival(id, Verb::Put);
         self.record_transition(id, Some(before_put), Cause::Replaced, to);
         (id, to.state())
-    }
-
-    pub(super) fn status_of(&self, draft: &Draft) -> Status {
-        match draft.delay {
-            0 => Status::Ready,
-            delay => Status::Delayed { until: self.now.saturating_add(delay) },
-        }
     }
 }

@@ -4,7 +4,8 @@
 //! no code with the library. It has plain maps and linear scans, and no index, file or thread. Each
 //! verb takes effect immediately, serves the waiters, and returns.
 //!
-//! * Time is in microseconds. Only [`Model::advance`] and [`Model::reopen`] move it.
+//! * Time is in microseconds. Only [`Model::advance`] and [`Model::reopen`] move it. The wall clock
+//!   goes with it, and [`Model::set_wall`] sets it.
 //! * Tubes, tasks, sessions, claims and waits have numbers that grow and are never reused. A test
 //!   that compares the model with a library maps these numbers to the library's ids.
 //! * All types are `Clone`, so that a test can advance several clones in different orders.
@@ -21,6 +22,7 @@ mod history;
 mod keys;
 mod labels;
 mod limits;
+mod moments;
 mod movement;
 mod outcomes;
 mod parents;
@@ -50,11 +52,13 @@ pub use watches::Ending;
 use watches::Watch;
 
 /// The time at which a store is created. What is put back from another one may have ended before.
-const START: Micros = 1 << 40;
+pub const START: Micros = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Model {
     now: Micros,
+    /// What the wall clock shows.
+    wall: Micros,
     /// How long a session survives after its last handle is dropped.
     grace: Micros,
     tubes: BTreeMap<TubeNo, Tube>,
@@ -79,12 +83,15 @@ pub struct Model {
     transitions: BTreeSet<Transition>,
     /// Those of tasks with a limited number of attempts.
     limited_transitions: BTreeSet<Transition>,
+    /// What became of restored tasks with keys.
+    restored_keys: BTreeSet<&'static str>,
 }
 
 impl Model {
     pub fn new(grace: Micros) -> Model {
         Model {
             now: START,
+            wall: START,
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -99,6 +106,7 @@ impl Model {
             events: Vec::new(),
             transitions: BTreeSet::new(),
             limited_transitions: BTreeSet::new(),
+            restored_keys: BTreeSet::new(),
         }
     }
 

@@ -191,7 +191,7 @@ impl Model {
             Status::Blocked { until } => until > 0,
             _ => false,
         };
-        let timed = timed || has_delay;
+        let timed = timed || has_delay || task.not_before.is_some();
         if (timed && !driver.timed()) || (task.sub_queue.is_some() && !driver.sub_queued()) {
             return Err(Refusal::Unsupported);
         }
@@ -208,8 +208,11 @@ impl Model {
         task.tube = to;
         if matches!(task.status, Status::Taken(_)) {
             task.forgiven += u32::from(forgives);
-            task.status = Status::Ready;
+            let mut ended = task.clone();
+            ended.status = self.ready_or_waiting(&mut ended);
+            *self.task(id) = ended;
         }
+        let task = self.task(id);
         if !from.driver.timed() && target.driver.timed() {
             task.pri = target.options.pri();
             task.ttr = target.options.ttr();

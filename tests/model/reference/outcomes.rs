@@ -85,6 +85,7 @@ impl Model {
                 (task.result, task.group) = (result, None);
                 task.parents.clear();
                 task.on_parent = OnParent::Wait;
+                (task.not_before, task.ttl_from) = (None, None);
                 self.keep_ended(id, Some(keep));
             }
         }

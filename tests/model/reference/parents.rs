@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    After, Answer, Cause, Micros, Model, OnParent, Refusal, Stage, State, Status, Task, TaskNo,
-    TubeNo, Verb,
+    After, Answer, Cause, Model, OnParent, Refusal, Stage, State, Status, Task, TaskNo, TubeNo,
+    Verb,
 };
 
 /// How many children are freed together with the end of their parent.
@@ -67,8 +67,7 @@ impl Model {
         left.retain(|parent| parents.is_some_and(|parents| !parents.contains(parent)));
         if left.len() < self.tasks[&id].parents.len() {
             self.task(id).parents = left;
-            let status = self.status_without_parents(id);
-            self.change(id, Cause::Verb(Verb::Unblock), status);
+            self.wait_without_parents(id, Cause::Verb(Verb::Unblock));
         }
         let state = self.tasks[&id].state();
         self.serve();
@@ -243,8 +242,7 @@ impl Model {
             _ if stops_waiting => {
                 let cause = if way == Way::Done { Cause::ParentDone } else { Cause::ParentLeft };
                 if is_blocked && task.parents.is_empty() {
-                    let status = self.status_without_parents(child);
-                    self.change(child, cause, status);
+                    self.wait_without_parents(child, cause);
                 }
             }
             Way::Gone if is_blocked => {
@@ -262,12 +260,15 @@ impl Model {
         self.end_buried(id, cause, Some(group));
     }
 
-    /// The status of a task that may have no parents left.
-    fn status_without_parents(&self, id: TaskNo) -> Status {
+    /// Changes the status of a task that may have no parents left.
+    fn wait_without_parents(&mut self, id: TaskNo, cause: Cause) {
         let task = &self.tasks[&id];
-        match task.status {
-            Status::Blocked { until } if task.parents.is_empty() => waiting_until(until, self.now),
-            ref status => status.clone(),
+        match task.status.clone() {
+            Status::Blocked { until } if task.parents.is_empty() && until > self.now => {
+                self.change(id, cause, Status::Delayed { until });
+            }
+            Status::Blocked { .. } if task.parents.is_empty() => self.make_ready(id, cause),
+            status => self.change(id, cause, status),
         }
     }
 }
@@ -297,9 +298,4 @@ impl Task {
         };
         Task { parents, status: Status::Blocked { until }, ..self }
     }
-}
-
-/// The status of a task with this delay that waits for nothing else.
-fn waiting_until(until: Micros, now: Micros) -> Status {
-    if until > now { Status::Delayed { until } } else { Status::Ready }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::labels;
 use super::{
-    Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
-    Verb, WaitNo,
+    Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Status, Task, TaskNo,
+    TubeNo, Verb, WaitNo,
 };
 
 /// A put that waits for space.
@@ -116,8 +116,8 @@ impl Model {
     pub(super) fn new_task(&self, tube: TubeNo, draft: &Draft) -> Task {
         let defaults = &self.tubes[&tube].options;
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
-        let status = self.status_of(draft);
-        Task {
+        let until = self.now.saturating_add(draft.delay);
+        let mut task = Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
@@ -135,10 +135,17 @@ impl Model {
             kept_until: NEVER,
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
+            not_before: draft.not_before,
+            ttl_from: None,
             parents: BTreeSet::new(),
             on_parent: draft.after.on_parent,
-            status,
+            status: Status::Delayed { until },
+        };
+        self.add_moment_to_ttl(&mut task, until);
+        if draft.delay == 0 {
+            task.status = self.ready_or_waiting(&mut task);
         }
+        task
     }
 
     pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {

@@ -79,19 +79,20 @@ impl Model {
                 None => _ = self.end_claim(id, Cause::Reopened, End::Closed),
             }
         }
-        self.now = self.now.saturating_add(closed_for);
+        self.pass_while_closed(closed_for);
         self.clear_counts();
         self.empty_buckets();
         self.events.clear();
     }
 
-    /// Opens the store after its process was killed, with everything in the file but its claims.
+    /// Opens the store after its process was killed, with everything in the file but its claims. The
+    /// wall clock must not be behind: where the time would start is left open then.
     /// Claims end as in [`reopen`](Model::reopen), but at the open. A take that was counted before
     /// its task was handed out is an attempt. Whether any other take is known is left open: `takes`
     /// is the number that the library has.
     pub fn reopen_after_kill(&mut self, dead_for: Micros, takes: impl Fn(TaskNo) -> u32) {
         let claims = self.begin_run();
-        self.now = self.now.saturating_add(dead_for);
+        self.pass_while_closed(dead_for);
         self.clear_counts();
         self.empty_buckets();
         for (id, status) in claims {

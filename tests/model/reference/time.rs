@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::attempts::End;
-use super::{Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, Verb};
+use super::{Cause, Micros, Model, NEVER, Refusal, Stage, State, TaskNo, Verb};
 
 /// Kinds of items that fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// The delay of a task elapses.
+    /// The delay of a task elapses, or its moment comes.
     Delay,
     /// The ttl of a task elapses, or the time for which it is kept after its end.
     Ttl,
@@ -23,7 +23,7 @@ pub enum Due {
 }
 
 /// The order in which items are processed that fall due at the same time. Items of one kind are
-/// processed in the order of their numbers.
+/// processed in the order of their times, which differ if they were due before now, and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieBreak {
     pub kinds: [Due; 6],
@@ -92,7 +92,7 @@ impl Model {
         let mut dues = Vec::new();
         for (id, task) in &self.tasks {
             match task.stage() {
-                Stage::Delayed => dues.push((task.due(), Due::Delay, *id)),
+                Stage::Delayed => dues.push((self.delay_due(task), Due::Delay, *id)),
                 Stage::Taken => dues.push((Model::ttr_due(task), Due::Ttr, *id)),
                 Stage::Parked => dues.push((task.due(), Due::ParkEnd, *id)),
                 _ => {}
@@ -123,10 +123,10 @@ impl Model {
     pub fn advance(&mut self, by: Micros, tie_break: TieBreak) {
         let target = self.now.saturating_add(by);
         while let Some(due) = self.due_times().first().filter(|due| **due <= target) {
-            self.now = self.now.max(*due);
+            self.move_time(self.now.max(*due));
             self.process_due_and_tell(tie_break);
         }
-        self.now = target;
+        self.move_time(target);
         if self.has_children_to_tell() {
             self.process_due_and_tell(tie_break);
         }
@@ -151,8 +151,8 @@ impl Model {
         }
         loop {
             let due = self.dues().into_iter().filter(|(when, ..)| *when <= self.now);
-            let Some((_, kind, no)) = due.min_by_key(|(_, kind, no)| (tie_break.rank(*kind), *no))
-            else {
+            let by_time = |(when, kind, no): &(_, Due, _)| (tie_break.rank(*kind), *when, *no);
+            let Some((_, kind, no)) = due.min_by_key(by_time) else {
                 break;
             };
             if tie_break.serve == Serve::AfterEachKind
@@ -164,7 +164,7 @@ impl Model {
             }
             before = Some(kind);
             match kind {
-                Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Status::Ready),
+                Due::Delay => self.delay_elapses(no),
                 Due::Ttr => self.ttr_elapses(no),
                 Due::ParkEnd => _ = self.end_claim(no, Cause::Verb(Verb::Ttr), End::Expired),
                 Due::Ttl if self.tasks[&no].expires_before_forgotten() => self.expire(no),

@@ -40,7 +40,7 @@ impl Driver {
     /// Whether it knows all options of a task.
     pub(super) fn supports(self, draft: &Draft) -> bool {
         let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-        let timed = timed || draft.delay > 0;
+        let timed = timed || draft.delay > 0 || draft.not_before.is_some();
         (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
     }
 }
@@ -167,6 +167,8 @@ pub struct Draft {
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
     pub delay: Micros,
+    /// The moment of the wall clock before which it is not ready; `NEVER` for none that comes.
+    pub not_before: Option<Micros>,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
@@ -423,6 +425,10 @@ pub struct Task {
     pub ttr: Micros,
     /// The time of the put, plus the ttl, plus all later additions to the ttl.
     pub expires_at: Micros,
+    /// The moment of the wall clock before which it is not ready.
+    pub not_before: Option<Micros>,
+    /// When its moment was expected, if its ttl counts from there and has not begun.
+    pub(super) ttl_from: Option<Micros>,
     /// The tasks that it waits for.
     pub parents: BTreeSet<TaskNo>,
     pub on_parent: OnParent,
@@ -432,6 +438,7 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Ready,
+    /// `until`: of its delay; 0 if it waits for its moment only.
     Delayed {
         until: Micros,
     },

@@ -162,7 +162,8 @@ impl Model {
         Ok(buried.len() as u64)
     }
 
-    /// Makes a buried task ready, or blocked if it still waits for others.
+    /// Makes a buried task ready, delayed if its moment is ahead, or blocked if it still waits for
+    /// others.
     pub fn kick_task(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         if self.peek(tube, id)?.state() != State::Buried {
             return Err(Refusal::NotBuried);
@@ -174,9 +175,12 @@ impl Model {
     }
 
     pub(super) fn kick_one(&mut self, id: TaskNo) {
-        let is_blocked = !self.tasks[&id].parents.is_empty();
-        let status = if is_blocked { Status::Blocked { until: 0 } } else { Status::Ready };
-        self.change(id, Cause::Verb(Verb::Kick), status);
+        let kick = Cause::Verb(Verb::Kick);
+        if self.tasks[&id].parents.is_empty() {
+            self.make_ready(id, kick);
+        } else {
+            self.change(id, kick, Status::Blocked { until: 0 });
+        }
         self.forgive_all(id);
         self.task(id).group = None;
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tubewell::{Claim, Day, Result, TaskInfo, Tube};
 
 use super::convert::{
-    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, rate_of,
-    refusal_of, state_of, verb_of,
+    backoff_of, counting_of, counts, finite, keep_of, micros, model_moment, name_of, non_zero,
+    rate_of, refusal_of, state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
@@ -32,6 +32,7 @@ pub(super) struct TaskView {
     ttl_left: Option<Micros>,
     ttr: Option<Micros>,
     due_in: Option<Micros>,
+    not_before: Option<Micros>,
     group: Option<String>,
     open_parents: usize,
 }
@@ -348,6 +349,7 @@ impl System {
             ttl_left: micros(info.ttl_left),
             ttr: micros(info.ttr),
             due_in: micros(info.due_in),
+            not_before: info.not_before.map(model_moment),
             group: info.group.clone(),
             open_parents: usize::try_from(info.open_parents).unwrap(),
         }
@@ -374,8 +376,12 @@ impl System {
             }),
             ttl_left: left(task.stored_until()),
             ttr: finite(task.ttr),
-            // The delay or ttr, even if the ttl elapses before.
-            due_in: left(task.due()),
+            // The delay, the moment or the ttr, even if the ttl elapses before.
+            due_in: match task.state() {
+                State::Delayed => left(self.model.ready_at(task)),
+                _ => left(task.due()),
+            },
+            not_before: task.not_before,
             group: task.group.clone(),
             open_parents: task.parents.len(),
         }

@@ -3,8 +3,8 @@
 use tubewell::{Receipt, Result, Select, Ticket, Tube, WhenFull};
 
 use super::System;
-use super::convert::{agree, duration, library_state};
-use super::reference::{Answer, Model, State, TaskNo, TubeNo, Update};
+use super::convert::{agree, duration, library_moment, library_state};
+use super::reference::{Answer, Micros, Model, State, TaskNo, TubeNo, Update};
 use super::steps::{ById, Group, Pick};
 
 impl System {
@@ -36,15 +36,18 @@ impl System {
     }
 }
 
-/// What an update of this step changes. A tube without times gets no priority and no delay.
-pub(super) fn update_of(verb: &ById, step: u64, timed: bool) -> Update {
-    let ById::Update { size, pri, delay } = verb else { return Update::default() };
+/// What an update of this step changes. A tube without times gets no priority, no delay and no
+/// moment. `wall`: what the wall clock shows.
+fn update_of(verb: &ById, step: u64, timed: bool, wall: Micros) -> Update {
+    let ById::Update { size, pri, delay, not_before } = verb else { return Update::default() };
     let data = size.map(|size| {
         let mut data = format!("{step}.update").into_bytes();
         data.resize(size, b'=');
         data
     });
-    Update { data, pri: pri.filter(|_| timed), delay: delay.filter(|_| timed) }
+    let not_before = not_before.filter(|_| timed);
+    let not_before = not_before.map(|new| new.map(|moment| moment.at(wall)));
+    Update { data, pri: pri.filter(|_| timed), delay: delay.filter(|_| timed), not_before }
 }
 
 /// The answers of the library and of the model.
@@ -88,13 +91,15 @@ pub(super) fn edit(
         }
         _ => {
             let timed = model.tubes().get(&tube_no).is_some_and(|tube| tube.driver.timed());
-            let update = update_of(verb, step, timed);
+            let update = update_of(verb, step, timed, model.wall());
             let want = model.update(tube_no, no, &update);
-            let Update { data, pri, delay } = update;
+            let Update { data, pri, delay, not_before } = update;
             let mut given = tubewell::Update::new();
             given = data.into_iter().fold(given, tubewell::Update::body);
             given = pri.into_iter().fold(given, tubewell::Update::priority);
             given = delay.map(duration).into_iter().fold(given, tubewell::Update::delay);
+            let moment = not_before.map(|new| new.map(library_moment));
+            given = moment.into_iter().fold(given, tubewell::Update::not_before);
             let got = if deferred { wait(later.update(id, given)) } else { tube.update(id, given) };
             (got, want)
         }

@@ -193,11 +193,20 @@ impl System {
         self.model.shut_sub_queues()
     }
 
+    /// What became of restored tasks with keys.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn restored_keys(&self) -> &BTreeSet<&'static str> {
+        self.model.restored_keys()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
             step.action,
-            Action::Advance { .. } | Action::Reopen { .. } | Action::Kill { .. }
+            Action::Advance { .. }
+                | Action::SetWall { .. }
+                | Action::Reopen { .. }
+                | Action::Kill { .. }
         );
         self.act(step.action);
         if self.model.has_children_to_tell() {
@@ -310,6 +319,7 @@ impl System {
                 let by = self.resolve_clock_move(&by);
                 self.advance(by);
             }
+            Action::SetWall { to } => self.set_wall(to),
             Action::Reopen { closed_for } => self.reopen(&closed_for, false),
             Action::Kill { dead_for } => self.reopen(&dead_for, true),
         }

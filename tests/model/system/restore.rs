@@ -76,7 +76,8 @@ impl System {
                 RestoredState::Done { result }
             }
         };
-        (task, Restored { draft, takes, forgiven, failure, state })
+        let has_id = template.skipped_ids.is_some();
+        (task, Restored { draft, has_id, takes, forgiven, failure, state })
     }
 
     /// A failure that was recorded in another store.

@@ -1,12 +1,12 @@
 //! Moves of the clock, and close and reopen of the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tubewell::{Error, Store};
 
-use super::convert::duration;
+use super::convert::{duration, library_wall};
 use super::reference::{Micros, State, TaskNo, TieBreak};
-use super::steps::ClockMove;
+use super::steps::{ClockMove, WallMove};
 use super::{Client, System, WaitingTake};
 
 impl System {
@@ -87,6 +87,26 @@ impl System {
         );
     }
 
+    // ---- the wall clock
+
+    /// Sets the wall clock of both. The library notices it with the next advance.
+    pub(super) fn set_wall(&mut self, to: WallMove) {
+        let wall = self.model.wall();
+        let to = match to {
+            WallMove::Ahead(by) => wall + by,
+            WallMove::Back(by) => wall - by,
+            WallMove::ToMoment { nth, offset } => {
+                let moments: BTreeSet<Micros> = self.model.awaited_moments().collect();
+                let moment = moments.into_iter().nth(nth);
+                moment.and_then(|it| it.checked_add_signed(offset)).unwrap_or(wall)
+            }
+            WallMove::Right => self.model.now(),
+        };
+        self.clock.set_wall(library_wall(to));
+        self.model.set_wall(to);
+        self.advance(0);
+    }
+
     /// Has the children told of the ends of their parents.
     pub(super) fn tell_children(&mut self) {
         self.advance_in_one_step(0);
@@ -105,6 +125,10 @@ impl System {
     /// Closes the store, or kills it, and opens it again. A kill leaves in the file all that was
     /// decided, so that only claims and sessions are lost with the process.
     pub(super) fn reopen(&mut self, closed_for: &ClockMove, is_killed: bool) {
+        if is_killed && self.model.wall() < self.model.now() {
+            // It is left open then how far the time has come that the file has.
+            self.set_wall(WallMove::Right);
+        }
         self.poll_waits();
         let closed_for = self.resolve_clock_move(closed_for);
         if is_killed {
@@ -141,6 +165,8 @@ impl System {
         } else {
             self.model.reopen(closed_for);
         }
+        let now = self.store.clock_report().timeline;
+        assert_eq!(now, library_wall(self.model.now()));
         self.clients[0] = Client {
             no: self.model.begin_session(None),
             id: self.store.session().id(),

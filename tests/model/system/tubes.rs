@@ -47,6 +47,8 @@ impl System {
             // The specification leaves open whether a take gets the task of a put that is admitted.
             return;
         }
+        // A claim has the attempts that its task had left when it was taken.
+        self.poll_waits();
         let Definition { driver, options: old, durability } = self.definition(tube, no);
         let Options { max_runtime, keep_done, keep_buried, temporary, .. } = old;
         let wanted = Options { max_runtime, keep_done, keep_buried, temporary, ..options.clone() };

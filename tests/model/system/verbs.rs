@@ -4,7 +4,7 @@ use tubewell::{Claim, Error, Failure, Put, Receipt, Refused, Result, Ticket, Whe
 
 use super::checks::REPORTED;
 use super::convert::{
-    agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
+    agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, library_moment, state_of,
     two_refusals_apply,
 };
 use super::edits::edit;
@@ -31,6 +31,7 @@ impl System {
             template.keep_unsupported || driver.timed(),
             template.keep_unsupported || driver.sub_queued(),
         );
+        let wall = self.model.wall();
         let mut data = format!("{}.{extra}", self.steps).into_bytes();
         data.resize(template.size, b'-');
         let draft = Draft {
@@ -39,6 +40,7 @@ impl System {
             ttl: template.ttl.filter(|_| timed),
             ttr: template.ttr.filter(|_| timed),
             delay: if timed { template.delay } else { 0 },
+            not_before: template.not_before.filter(|_| timed).map(|moment| moment.at(wall)),
             sub_queue: template.sub_queue.clone().filter(|_| sub_queued),
             max_attempts: template.max_attempts,
             key: template.key.clone(),
@@ -58,6 +60,9 @@ impl System {
         }
         if let Some(limit) = draft.max_attempts {
             put = put.max_attempts(limit);
+        }
+        if let Some(moment) = draft.not_before {
+            put = put.not_before(library_moment(moment));
         }
         if let Some(name) = &draft.sub_queue {
             put = put.sub_queue(name.as_str());

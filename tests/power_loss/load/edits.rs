@@ -3,6 +3,7 @@
 use tubewell::{Error, Receipt, Result, State, Ticket, Update, WhenFull};
 
 use super::{Answer, Load};
+use crate::moments::moment;
 use crate::state::{Kind, Survival};
 
 impl Load {
@@ -59,7 +60,7 @@ impl Load {
         Ok(())
     }
 
-    /// Changes the body of a task, and its priority and its delay where that is possible.
+    /// Changes the body of a task, and its priority and its delay or moment where that is possible.
     fn update(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
         let (body, task) = (self.body(), self.contents.tasks[&id].clone());
         let mut update = Update::new().body(&*body);
@@ -68,7 +69,11 @@ impl Load {
         update = pri.into_iter().fold(update, Update::priority);
         let is_ready = task.state == State::Ready && kind.timed();
         let delay = (is_ready && self.rng.one_in(3)).then(|| self.free_delay(task.expires_at));
-        update = delay.iter().fold(update, |update, (_, delay)| update.delay(*delay));
+        let is_moment = delay.is_some() && self.may_use_moments() && self.rng.one_in(2);
+        if let Some((ready_at, delay)) = delay {
+            update =
+                if is_moment { update.not_before(moment(ready_at)) } else { update.delay(delay) };
+        }
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
@@ -92,8 +97,10 @@ impl Load {
         self.contents().change(id, |task| {
             task.body = body;
             task.pri = pri.unwrap_or(task.pri);
-            if let Some((ready_at, delay)) = delay {
-                task.delay(ready_at, delay);
+            match delay {
+                Some((ready_at, delay)) if is_moment => task.wait_until(ready_at, delay),
+                Some((ready_at, delay)) => task.delay(ready_at, delay),
+                None => {}
             }
         });
         match (ticket, receipt) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tubewell::{Error, OnKey, Put, Result, Ticket, WhenFull};
 
 use super::Load;
+use crate::moments::moment;
 use crate::state::{Kind, NEVER, Survival, Task};
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -65,6 +66,11 @@ impl Load {
             put = put.pri(task.pri).ttr(time(task.ttr));
             if task.expires_at == NEVER {
                 put = put.ttl(Duration::MAX);
+            }
+            if task.not_before.is_none() && old.not_before.is_some() {
+                // That of the task before would stay.
+                put = put.not_before(moment(0));
+                task.not_before = Some(0);
             }
         }
         if kind.sub_queued() {

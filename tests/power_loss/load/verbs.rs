@@ -7,6 +7,7 @@ use tubewell::{Error, Put, Result, State, WhenFull};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
+use crate::moments::moment;
 use crate::state::{Kind, NEVER, Survival, Task};
 
 impl Load {
@@ -84,10 +85,20 @@ impl Load {
         }
         if self.rng.one_in(3) {
             let (ready_at, delay) = self.free_delay(task.expires_at);
-            task.delay(ready_at, delay);
-            put = put.delay(delay);
+            if self.may_use_moments() && self.rng.one_in(2) {
+                task.wait_until(ready_at, delay);
+                put = put.not_before(moment(ready_at)).delay(delay / 2);
+            } else {
+                task.delay(ready_at, delay);
+                put = put.delay(delay);
+            }
         }
         (put, task)
+    }
+
+    /// The clock of the system does not show the time of the load.
+    pub(super) fn may_use_moments(&self) -> bool {
+        self.clock.is_some()
     }
 
     pub(super) fn record_put(&mut self, kind: &Kind, id: u64, task: Task) {
