@@ -27,10 +27,10 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether the task comes into the tube, or begins anew there.
+    /// Whether the task comes into the tube, or begins anew there. A schedule is not put; its runs are.
     pub(crate) fn is_put(&self) -> bool {
-        let comes = self.from.is_none() || self.kind == EventKind::Put;
-        comes && !self.is_intermediate && self.to != State::Done
+        let comes = self.from.is_none() || self.kind == EventKind::Replace;
+        comes && !self.is_intermediate && !matches!(self.to, State::Done | State::Recurring)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, Found, Header, NEVER, Recur, Shelf};
 
 use super::moments::{DueRun, set_due};
-use crate::commit::{Change, Visibility};
+use crate::commit::Visibility;
 use crate::core::state::{Core, PutRequest};
 use crate::core::verbs::{KeyLookUp, key_of};
 use crate::{Error, EventKind, Result, State};

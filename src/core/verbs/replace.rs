@@ -131,7 +131,7 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
-        let entry = Entry::new(EventKind::Put, State::on_shelf(shelf));
+        let entry = Entry::new(EventKind::Replace, State::on_shelf(shelf));
         let current = Header { takes: header.takes, ..old.clone() };
         let entries = match self.past_of(*before, *id, &current, number)? {
             Some(past) => self.continue_history(number, *id, &past, &mut header, entry),
