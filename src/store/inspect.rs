@@ -113,12 +113,8 @@ impl Store {
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
     pub fn events(&self, filter: Filter, capacity: usize) -> Subscription {
-        self.inner().run(|core| {
-            let subscribers = &self.inner().subscribers;
-            let subscription = subscribers.subscribe(filter, capacity);
-            core.wanted_events = subscribers.wanted();
-            subscription
-        })
+        // Under the lock of the store: between two changes.
+        self.inner().run(|_| self.inner().subscribers.subscribe(filter, capacity))
     }
 
     /// Checks the checksum of every page, and every record against every index and count. Returns
