@@ -117,8 +117,8 @@ impl Subscriptions {
         Subscription { events, shared, id, subscriptions: this.clone() }
     }
 
-    /// The kinds that some subscription wants, as the bits of a [`KindSet`](super::event::KindSet), to be read without the
-    /// lock.
+    /// The kinds that some subscription wants, as the bits of a [`KindSet`](super::event::KindSet),
+    /// to be read without the lock.
     pub(super) fn wanted(&self) -> &Arc<AtomicU64> {
         &self.wanted
     }

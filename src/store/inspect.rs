@@ -103,9 +103,9 @@ impl Store {
     /// Subscribes to the events that pass a filter, from now on; otherwise as
     /// [`subscribe`](Store::subscribe).
     ///
-    /// Changes whose events no subscription wants cost nothing more, however many subscriptions
-    /// there are: the store finds the subscriptions that want an event and asks no others. A
-    /// dropped subscription costs nothing any more. The call does not block.
+    /// The cost of a change whose event no subscription wants does not grow with the number of
+    /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
+    /// subscription costs nothing any more. The call does not block.
     ///
     /// # Example
     /// See [`Filter`].
