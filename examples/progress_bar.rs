@@ -3,6 +3,8 @@
 //! `cargo run --example progress_bar`. Reports are in memory only: the worker may report at every
 //! step, and subscribers receive at most ten events a second for each task.
 
+#![allow(clippy::disallowed_methods, reason = "the work of an example is a sleep")]
+
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 

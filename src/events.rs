@@ -6,6 +6,7 @@ mod index;
 mod subscription;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::thread::JoinHandle;
 
@@ -37,21 +38,38 @@ pub(crate) struct QueuedEvent {
 type Call = (Callback, Event);
 
 /// The subscriptions of a store, for those who have events.
-#[derive(Clone, Default)]
-pub(crate) struct Readers(Arc<Mutex<Subscriptions>>);
+#[derive(Clone)]
+pub(crate) struct Readers {
+    subscriptions: Arc<Mutex<Subscriptions>>,
+    wanted: Arc<AtomicU64>,
+}
+
+impl Default for Readers {
+    fn default() -> Readers {
+        let subscriptions = Subscriptions::default();
+        let wanted = subscriptions.wanted().clone();
+        Readers { subscriptions: Arc::new(Mutex::new(subscriptions)), wanted }
+    }
+}
 
 impl Readers {
+    /// The kinds that some subscription wants.
+    #[inline]
+    pub(crate) fn wanted(&self) -> KindSet {
+        KindSet::from_bits(self.wanted.load(Ordering::Relaxed))
+    }
+
     /// Whether some subscription wants an event.
     pub(crate) fn want(&self, facts: &Facts<'_>) -> bool {
-        self.0.lock().wants(facts)
+        self.subscriptions.lock().wants(facts)
     }
 }
 
 /// The subscriptions of a store, and the thread that calls its callbacks.
 #[derive(Default)]
 pub(crate) struct Subscribers {
-    subscriptions: Arc<Mutex<Subscriptions>>,
-    /// Locked alone or after `subscriptions`.
+    readers: Readers,
+    /// Locked alone or after the subscriptions.
     calls: Mutex<Calls>,
 }
 
@@ -63,27 +81,22 @@ struct Calls {
 
 impl Subscribers {
     pub(crate) fn new(readers: &Readers) -> Subscribers {
-        Subscribers { subscriptions: readers.0.clone(), calls: Mutex::default() }
+        Subscribers { readers: readers.clone(), calls: Mutex::default() }
     }
 
     pub(crate) fn subscribe(&self, filter: Filter, capacity: usize) -> Subscription {
-        Subscriptions::begin(&self.subscriptions, filter, capacity)
-    }
-
-    /// The kinds that some subscription wants.
-    pub(crate) fn wanted(&self) -> KindSet {
-        self.subscriptions.lock().wanted()
+        Subscriptions::begin(&self.readers.subscriptions, filter, capacity)
     }
 
     /// Delivers events in order, and does not block. The caller drops `unused`, the callbacks that
-    /// could not be called, and wakes `wakers`. Returns the kinds that some subscription wants.
+    /// could not be called, and wakes `wakers`.
     pub(crate) fn deliver(
         &self,
         events: &mut Vec<QueuedEvent>,
         unused: &mut Vec<Callback>,
         wakers: &mut Vec<Waker>,
-    ) -> KindSet {
-        let mut subscriptions = self.subscriptions.lock();
+    ) {
+        let mut subscriptions = self.readers.subscriptions.lock();
         for QueuedEvent { mut event, callback } in events.drain(..) {
             subscriptions.number(&mut event);
             if let Some(callback) = callback {
@@ -91,13 +104,12 @@ impl Subscribers {
             }
             subscriptions.deliver(&event, wakers);
         }
-        subscriptions.wanted()
     }
 
     /// Ends all subscriptions and waits until the callbacks have returned, unless a callback calls
     /// this.
     pub(crate) fn close(&self) {
-        let ended = self.subscriptions.lock().close();
+        let ended = self.readers.subscriptions.lock().close();
         let callbacks = {
             let mut calls = self.calls.lock();
             calls.closed = true;
@@ -154,8 +166,8 @@ mod tests {
             drop(subscribe(Filter::new().tube("a").key("b")).into_stream());
         }
         let last = subscribe(Filter::new());
-        assert_eq!(subscribers.subscriptions.lock().len(), 2);
+        assert_eq!(subscribers.readers.subscriptions.lock().len(), 2);
         drop((first, last));
-        assert!(subscribers.wanted().is_empty());
+        assert!(subscribers.readers.wanted().is_empty());
     }
 }

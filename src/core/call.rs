@@ -110,23 +110,7 @@ pub(crate) enum Verb<'a> {
         request: &'a PutRequest,
         timeout: Option<u64>,
     },
-    /// A wait for the end of this task.
-    WaitDone {
-        session: SessionId,
-        id: u64,
-        timeout: Option<u64>,
-    },
-    /// A wait until the tube has no ready, taken or delayed task.
-    WaitDrained {
-        session: SessionId,
-        timeout: Option<u64>,
-    },
-    /// A wait until a take would get a task.
-    WaitReady {
-        session: SessionId,
-        /// On running time.
-        until: Option<u64>,
-    },
+    Wait(WaitVerb),
     CancelWatch(WatchKey),
     TakeMany {
         session: SessionId,
@@ -286,6 +270,21 @@ pub(crate) enum ScheduleVerb<'a> {
     },
 }
 
+/// A wait of a session that takes nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitVerb {
+    /// For the end of this task.
+    Done { session: SessionId, id: u64, timeout: Option<u64> },
+    /// Until the tube has no ready, taken or delayed task.
+    Drained { session: SessionId, timeout: Option<u64> },
+    /// Until a take would get a task.
+    Ready {
+        session: SessionId,
+        /// On running time.
+        until: Option<u64>,
+    },
+}
+
 /// A verb on what a task waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EdgeVerb<'a> {
@@ -435,16 +434,7 @@ impl Core {
                 let put = self.put_and_wait(number, session, request, timeout)?;
                 answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))
             }
-            Verb::WaitDone { session, id, timeout } => {
-                now(self.wait_done(number, session, id, timeout)?, Answer::Watching)
-            }
-            Verb::WaitDrained { session, timeout } => {
-                now(self.wait_drained(number, session, timeout)?, Answer::Watching)
-            }
-            Verb::WaitReady { session, until } => {
-                let timeout = until.map(|until| until.saturating_sub(self.now.running));
-                now(self.wait_ready(number, session, timeout)?, Answer::WaitReady)
-            }
+            Verb::Wait(wait) => self.carry_out_wait(number, wait),
             Verb::CancelWatch(key) => {
                 self.cancel_watch(key);
                 done(())
@@ -556,6 +546,21 @@ impl Core {
             ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
             ScheduleVerb::List { after, limit } => {
                 now(self.schedules(number, after, limit)?, Answer::Schedules)
+            }
+        }
+    }
+
+    fn carry_out_wait<T: FromAnswer>(&mut self, number: u32, wait: WaitVerb) -> Result<Decided<T>> {
+        match wait {
+            WaitVerb::Done { session, id, timeout } => {
+                now(self.wait_done(number, session, id, timeout)?, Answer::Watching)
+            }
+            WaitVerb::Drained { session, timeout } => {
+                now(self.wait_drained(number, session, timeout)?, Answer::Watching)
+            }
+            WaitVerb::Ready { session, until } => {
+                let timeout = until.map(|until| until.saturating_sub(self.now.running));
+                now(self.wait_ready(number, session, timeout)?, Answer::WaitReady)
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{Event, EventKind, State};
 impl Core {
     /// Whether events of a tube may have a reader.
     fn has_event_readers(&self, number: u32) -> bool {
-        !self.wanted_events.is_empty()
+        !self.readers.wanted().is_empty()
             || self.tubes.get(&number).is_some_and(|tube| tube.callback.is_some())
     }
 
@@ -82,7 +82,7 @@ impl Core {
     fn queue_event_with(&mut self, change: &Change, progress: Option<Progress>) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
         let has_callback = tube.callback.is_some();
-        if !has_callback && !self.wanted_events.contains(change.kind) {
+        if !has_callback && !self.readers.wanted().contains(change.kind) {
             return;
         }
         let (key, owner) = (self.key_of_change(change), self.owner_of_change(change));

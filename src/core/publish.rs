@@ -85,7 +85,8 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
-        if !self.wanted_events.is_empty() || tube.callback.is_some() || !self.origins.is_empty() {
+        if !self.readers.wanted().is_empty() || tube.callback.is_some() || !self.origins.is_empty()
+        {
             self.queue_event(change);
         }
         let Some(tube) = self.tubes.get_mut(&number) else { return };

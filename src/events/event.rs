@@ -127,6 +127,14 @@ impl KindSet {
         self.has(kind as usize)
     }
 
+    pub(super) fn from_bits(bits: u64) -> KindSet {
+        KindSet(bits)
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         self == KindSet::NONE
     }

@@ -10,8 +10,8 @@ use super::event::{Event, EventKind, KindSet};
 /// conditions. A condition that is set several times, with several values, is met by an event with
 /// any of them. A tube, key or label that does not exist is no error: it may exist later.
 ///
-/// A filter is a value, so the store does not ask each subscription about each event. Events that
-/// no subscription wants cost the changes that cause them nothing. A subscription takes memory for
+/// A filter is a value, so the store looks up the subscriptions that want an event and asks no
+/// others, however many there are. A subscription takes memory for
 /// each combination of its tubes, keys and owners.
 ///
 /// # Example

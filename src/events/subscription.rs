@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use futures_core::Stream;
 
-use super::event::{Event, KindSet};
+use super::event::Event;
 use super::filter::{Facts, Filter};
 use super::index::{Index, SubscriberId};
 use crate::sync::Mutex;
@@ -92,6 +92,8 @@ impl Subscriber {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     index: Index<Subscriber>,
+    /// The kinds that some subscription wants.
+    wanted: Arc<AtomicU64>,
     /// The number of the last event.
     seq: u64,
     is_closed: bool,
@@ -110,13 +112,15 @@ impl Subscriptions {
         let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
         let mut locked = this.lock();
         let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
+        locked.update_wanted();
         drop(locked);
         Subscription { events, shared, id, subscriptions: this.clone() }
     }
 
-    /// The kinds that some subscription wants.
-    pub(super) fn wanted(&self) -> KindSet {
-        self.index.wanted()
+    /// The kinds that some subscription wants, as the bits of a [`KindSet`](super::event::KindSet),
+    /// to be read without the lock.
+    pub(super) fn wanted(&self) -> &Arc<AtomicU64> {
+        &self.wanted
     }
 
     /// Whether some subscription wants an event.
@@ -138,7 +142,20 @@ impl Subscriptions {
     /// No further subscription begins. Returns those that there are, which the caller ends.
     pub(super) fn close(&mut self) -> Vec<Subscriber> {
         self.is_closed = true;
-        self.index.clear()
+        let ended = self.index.clear();
+        self.update_wanted();
+        ended
+    }
+
+    fn end(&mut self, id: SubscriberId) -> Option<Subscriber> {
+        let ended = self.index.remove(id);
+        self.update_wanted();
+        ended
+    }
+
+    /// Changes of tasks read it under the lock of the store, under which subscriptions begin.
+    fn update_wanted(&self) {
+        self.wanted.store(self.index.wanted().bits(), Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -211,7 +228,7 @@ impl fmt::Debug for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         // Dropped without the lock, which is taken under that of the store: wakers are user code.
-        let half = self.id.and_then(|id| self.subscriptions.lock().index.remove(id));
+        let half = self.id.and_then(|id| self.subscriptions.lock().end(id));
         drop(half);
         let waker = self.shared.waker.lock().take();
         drop(waker);

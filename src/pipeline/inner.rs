@@ -377,7 +377,7 @@ impl StoreInner {
         let effects = &mut core.effects;
         if !effects.events.is_empty() {
             let AfterUnlock { callbacks, wakers, .. } = &mut effects.after_unlock;
-            core.wanted_events = self.subscribers.deliver(&mut effects.events, callbacks, wakers);
+            self.subscribers.deliver(&mut effects.events, callbacks, wakers);
         }
         if core.next_due() < core.sweeper_wakes_at {
             core.sweeper_wakes_at = 0;

@@ -103,9 +103,9 @@ impl Store {
     /// Subscribes to the events that pass a filter, from now on; otherwise as
     /// [`subscribe`](Store::subscribe).
     ///
-    /// Changes whose events no subscription wants cost nothing more, however many subscriptions
-    /// there are: the store finds the subscriptions that want an event and asks no others. A
-    /// dropped subscription costs nothing any more. The call does not block.
+    /// The cost of a change whose event no subscription wants does not grow with the number of
+    /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
+    /// subscription costs nothing any more. The call does not block.
     ///
     /// # Example
     /// See [`Filter`].
@@ -113,12 +113,8 @@ impl Store {
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
     pub fn events(&self, filter: Filter, capacity: usize) -> Subscription {
-        self.inner().run(|core| {
-            let subscribers = &self.inner().subscribers;
-            let subscription = subscribers.subscribe(filter, capacity);
-            core.wanted_events = subscribers.wanted();
-            subscription
-        })
+        // Under the lock of the store: between two changes.
+        self.inner().run(|_| self.inner().subscribers.subscribe(filter, capacity))
     }
 
     /// Checks the checksum of every page, and every record against every index and count. Returns

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Decided, PutRequest, Verb, WatchKey, WatchSlot, Watching};
+use crate::core::{Decided, PutRequest, Verb, WaitVerb, WatchKey, WatchSlot, Watching};
 use crate::micros::micros_ceil;
 use crate::wait::{self, CallFuture, commit, decide_once_visible};
 use crate::{Ending, Put, Receipt, Result};
@@ -57,7 +57,7 @@ impl Tube {
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Ending>> {
         let timeout = timeout.into().map(micros_ceil);
-        self.watch(Verb::WaitDone { session: self.session, id, timeout })
+        self.watch(Verb::Wait(WaitVerb::Done { session: self.session, id, timeout }))
     }
 
     /// As [`wait_done`](Tube::wait_done), as a future that blocks no thread.
@@ -86,7 +86,7 @@ impl Tube {
         let timeout = timeout.into().map(micros_ceil);
         let tube = self.clone();
         CallFuture::new(async move {
-            let wait = Verb::WaitDone { session: tube.session, id, timeout };
+            let wait = Verb::Wait(WaitVerb::Done { session: tube.session, id, timeout });
             tube.watch_async(wait).await
         })
     }
@@ -211,7 +211,7 @@ impl Tube {
     /// ```
     pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
         let timeout = timeout.into().map(micros_ceil);
-        let ended = self.watch(Verb::WaitDrained { session: self.session, timeout })?;
+        let ended = self.watch(Verb::Wait(WaitVerb::Drained { session: self.session, timeout }))?;
         Ok(ended.is_some())
     }
 
@@ -225,7 +225,7 @@ impl Tube {
         let timeout = timeout.into().map(micros_ceil);
         let tube = self.clone();
         CallFuture::new(async move {
-            let wait = Verb::WaitDrained { session: tube.session, timeout };
+            let wait = Verb::Wait(WaitVerb::Drained { session: tube.session, timeout });
             Ok(tube.watch_async(wait).await?.is_some())
         })
     }
@@ -303,7 +303,7 @@ impl Tube {
 
     /// A wait for a task until this moment of running time.
     fn ready_verb(&self, until: Option<u64>) -> Verb<'static> {
-        Verb::WaitReady { session: self.session, until }
+        Verb::Wait(WaitVerb::Ready { session: self.session, until })
     }
 
     /// Makes a call that waits for an end, and blocks until then.

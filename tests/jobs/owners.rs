@@ -70,6 +70,9 @@ fn task_is_listed_with_its_last_taker_only() {
     });
 }
 
+/// An end of a claim on a task, through the tube of its session.
+type EndOf<'a> = &'a dyn Fn(&Tube, u64) -> bool;
+
 /// Q293
 /// Difference: a session that has not described itself is listed as long as it has a task.
 #[test]
@@ -78,7 +81,6 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
         let described = case.store.session_named("described").unwrap();
         described.describe("worker", "{}").unwrap();
         let plain = case.store.session_named("plain").unwrap();
-        type EndOf<'a> = &'a dyn Fn(&Tube, u64) -> bool;
         let ends: [EndOf<'_>; 5] = [
             &|_, id| case.tube.delete(id).is_ok(),
             &|tube, id| tube.fail(id, &Failure::new("timeout", "no answer")).is_ok(),

@@ -78,7 +78,7 @@ impl Core {
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
         }
-        let mut is_heard = !self.wanted_events.is_empty();
+        let mut is_heard = !self.readers.wanted().is_empty();
         if let Some(tube) = self.tubes.get_mut(&claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
             is_heard |= tube.callback.is_some();

@@ -18,7 +18,7 @@ use crate::core::state::{
     Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_GATES,
     FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
-use crate::events::{KindSet, Readers};
+use crate::events::Readers;
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
@@ -77,7 +77,6 @@ impl Core {
             epoch,
             arrivals: 0,
             readers: Readers::default(),
-            wanted_events: KindSet::NONE,
             origins: IdMap::default(),
             serving: false,
             tubes_to_serve: None,

@@ -27,7 +27,7 @@ use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::commit::{Change, Visibility, WriteBuffer};
-use crate::events::{KindSet, Readers};
+use crate::events::Readers;
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
 
@@ -99,8 +99,6 @@ pub(crate) struct Core {
     pub(in crate::core) arrivals: u64,
     /// The subscriptions to events.
     pub(crate) readers: Readers,
-    /// The kinds of events that some of them may want.
-    pub(crate) wanted_events: KindSet,
     /// What events say of tasks whose changes are not all visible, besides the changes.
     pub(in crate::core) origins: IdMap<u64, Origin>,
     /// Waiting takes are being served.

@@ -152,7 +152,7 @@ impl Core {
         let limit = self.tubes.get(&number).and_then(|tube| tube.definition.policies.max_attempts);
         let attempts_left = header.attempts_left(limit);
         let (due_in, progress) = (info.due_in.or(claim_left), self.progress_of(id));
-        TaskInfo { due_in, attempts_left, progress, ..info }
+        TaskInfo { attempts_left, due_in, progress, ..info }
     }
 }
 

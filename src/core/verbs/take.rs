@@ -37,7 +37,6 @@ pub(in crate::core) enum TakeStep {
 }
 
 /// What a search for the next takeable task has found.
-#[expect(clippy::large_enum_variant, reason = "as `TakeStep`")]
 pub(in crate::core) enum Next {
     /// It has left the window.
     Task(Rank, WindowEntry),
