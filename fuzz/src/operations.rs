@@ -5,6 +5,7 @@ mod edits;
 mod gates;
 mod keys;
 mod limits;
+mod moments;
 mod parents;
 mod restored;
 mod setup;
@@ -53,6 +54,12 @@ pub fn shut_sub_queues(bytes: &[u8]) -> BTreeSet<&'static str> {
     let mut met = BTreeSet::new();
     run_steps(bytes, Oracle::Correct, |system| met.extend(system.shut_sub_queues()));
     met
+}
+
+/// What became of the restored tasks with keys of an input.
+#[must_use]
+pub fn restored_keys(bytes: &[u8]) -> BTreeSet<&'static str> {
+    run(bytes, Oracle::Correct).map_or_else(BTreeSet::new, |it| it.restored_keys().clone())
 }
 
 /// Runs the steps of an input. `None` if it has no setup.
@@ -133,6 +140,10 @@ struct Choices {
     limits: bool,
     /// Tasks wait for others, and have keys.
     parents: bool,
+    /// Tasks wait for moments of a wall clock that is set.
+    moments: bool,
+    /// Tasks of another store that are put back have keys, as others have.
+    restored_keys: bool,
 }
 
 impl Source<'_> {
@@ -196,6 +207,9 @@ impl Source<'_> {
         }
         if self.1.keys {
             self.add_key(&mut template)?;
+        }
+        if self.1.moments {
+            self.add_moment(&mut template)?;
         }
         Ok(template)
     }
@@ -335,6 +349,9 @@ impl Source<'_> {
         }
         if self.1.limits && self.once_in(4)? {
             return self.change_limits(setup);
+        }
+        if self.1.moments && self.once_in(3)? {
+            return self.use_moments(tubes);
         }
         let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
         Ok(match kind {

@@ -75,6 +75,29 @@ fn corpus_of_operations_edits_tasks_in_every_state() {
 }
 
 #[test]
+fn corpus_of_operations_sets_the_wall_clock_while_tasks_wait_for_moments() {
+    let wanted = [
+        "Taken Verb(Release) Delayed",
+        "Taken ClaimDropped Delayed",
+        "Taken ReleaseAll Delayed",
+        "Taken Revoked Delayed",
+        "Taken RevokeAll Delayed",
+        "Taken Reopened Delayed",
+        "Buried Verb(Kick) Delayed",
+        "Blocked Verb(Unblock) Delayed",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
+#[test]
+fn corpus_of_operations_restores_tasks_with_keys() {
+    let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
+    let met: BTreeSet<&str> =
+        inputs.flat_map(|bytes| tubewell_fuzz::operations::restored_keys(&bytes)).collect();
+    assert_eq!(met, BTreeSet::from(["in use", "kept", "new", "replaced"]));
+}
+
+#[test]
 fn corpus_of_operations_moves_tasks_to_other_tubes() {
     let wanted = [
         "Ready Verb(Move) Done",

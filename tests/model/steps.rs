@@ -293,6 +293,7 @@ pub enum ById {
         size: Option<usize>,
         pri: Option<u32>,
         delay: Option<Micros>,
+        #[allow(clippy::option_option, reason = "the outer one: whether it changes")]
         not_before: Option<Option<Moment>>,
     },
     Cancel,

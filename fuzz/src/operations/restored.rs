@@ -18,6 +18,10 @@ impl Source<'_> {
     }
 
     fn restored_task(&mut self) -> Result<RestoredTemplate> {
+        if self.1.restored_keys && self.once_in(3)? {
+            // Only one like this may replace the task that has its key.
+            return Ok(RestoredTemplate { put: self.restored_put()?, ..Default::default() });
+        }
         let state = match self.below(8)? {
             0 | 1 => StateTemplate::Open,
             2 | 3 => StateTemplate::Buried { group: self.maybe(2, Self::group)? },
@@ -28,8 +32,7 @@ impl Source<'_> {
         };
         let takes = self.0.int_in_range(0..=3)?;
         Ok(RestoredTemplate {
-            // The model has no keys of restored tasks.
-            put: TaskTemplate { key: None, ..self.task_template()? },
+            put: self.restored_put()?,
             skipped_ids: self.maybe(2, |it| it.0.int_in_range(0..=2))?,
             takes,
             // One in eight has too many.
@@ -37,6 +40,12 @@ impl Source<'_> {
             failure: self.maybe(2, Self::failure)?,
             state,
         })
+    }
+
+    fn restored_put(&mut self) -> Result<TaskTemplate> {
+        let put = self.task_template()?;
+        let key = put.key.clone().filter(|_| self.1.restored_keys);
+        Ok(TaskTemplate { key, ..put })
     }
 
     fn failure(&mut self) -> Result<FailureTemplate> {

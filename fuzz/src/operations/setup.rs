@@ -41,7 +41,12 @@ impl Source<'_> {
         self.1.keys |= has_keys;
         self.1.limits |= has_limits;
         self.1.parents |= has_parents;
-        let keeps = keeps || has_parents;
+        self.1.moments |= choices & 8 != 0;
+        let restores_keys = choices & 16 != 0;
+        self.1.restored_keys |= restores_keys;
+        self.1.restores |= restores_keys;
+        self.1.keys |= restores_keys;
+        let keeps = keeps || has_parents || restores_keys;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };

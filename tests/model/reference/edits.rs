@@ -11,6 +11,7 @@ pub struct Update {
     pub pri: Option<u32>,
     pub delay: Option<Micros>,
     /// Another moment, or none.
+    #[allow(clippy::option_option, reason = "the outer one: whether it changes")]
     pub not_before: Option<Option<Micros>>,
 }
 
