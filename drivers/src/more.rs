@@ -26,7 +26,18 @@ const NOT_BEFORE: u32 = 1 << 9;
 const TTL_FROM: u32 = 1 << 10;
 const TAGS: u32 = 1 << 11;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = TAGS | (TTL_FROM << 1) - 1;
+const FIELDS: u32 = MAX_ATTEMPTS
+    | FORGIVEN
+    | GROUP
+    | ENDED
+    | UNTIL
+    | NOTES
+    | KEY
+    | OPEN_PARENTS
+    | ON_PARENT
+    | NOT_BEFORE
+    | TTL_FROM
+    | TAGS;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;

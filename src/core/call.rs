@@ -183,24 +183,7 @@ pub(crate) enum Verb<'a> {
         limit: u64,
     },
     Peek(u64),
-    List {
-        state: State,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    ListWhere {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// As `ListWhere`, with the bodies.
-    ListBodies {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// What takes would get now.
-    PeekReady(usize),
+    List(ListVerb<'a>),
     ReleaseAll {
         limit: usize,
         forgive: bool,
@@ -213,11 +196,6 @@ pub(crate) enum Verb<'a> {
     Forget(u64),
     Outcome(u64),
     Groups,
-    ListGroup {
-        group: &'a str,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
     Truncate,
     /// No task may be taken for this time; `NEVER` for one without an end. Zero ends the pause.
     Pause {
@@ -236,6 +214,34 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
+}
+
+/// A verb that returns tasks of a tube, page by page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListVerb<'a> {
+    State {
+        state: State,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    Group {
+        group: &'a str,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    Where {
+        wanted: &'a Where,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    /// As `Where`, with the bodies.
+    Bodies {
+        wanted: &'a Where,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
+    /// What takes would get now.
+    Ready(usize),
 }
 
 /// A verb on what a task waits for.
@@ -440,16 +446,7 @@ impl Core {
                 answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
             }
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
-            Verb::List { state, after, limit } => {
-                now(self.list(number, state, after, limit)?, Answer::Page)
-            }
-            Verb::ListWhere { wanted, after, limit } => {
-                now(self.list_where(number, wanted, after, limit)?, Answer::Page)
-            }
-            Verb::ListBodies { wanted, after, limit } => {
-                now(self.list_bodies(number, wanted, after, limit)?, Answer::TaskPage)
-            }
-            Verb::PeekReady(count) => now(self.peek_ready(number, count)?, Answer::TaskInfos),
+            Verb::List(verb) => self.carry_out_list(number, verb),
             Verb::ReleaseAll { limit, forgive } => {
                 let (released, outcome) = self.release_all(number, limit, forgive);
                 now((), |()| Answer::Released(released, outcome))
@@ -460,9 +457,6 @@ impl Core {
             Verb::Forget(id) => answer(self.forget(number, id)?, Answer::Receipt),
             Verb::Outcome(id) => answer(self.outcome(number, id)?, Answer::Outcome),
             Verb::Groups => now(self.groups(number)?, Answer::Groups),
-            Verb::ListGroup { group, after, limit } => {
-                now(self.list_group(number, group, after, limit)?, Answer::Page)
-            }
             Verb::Truncate => finished(self.truncate(number)?),
             Verb::Pause { time } => finished(self.pause(number, time)?),
             Verb::PauseUntil { moment } => finished(self.pause_until(number, moment)?),
@@ -473,6 +467,28 @@ impl Core {
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
+        }
+    }
+
+    fn carry_out_list<T: FromAnswer>(
+        &mut self,
+        number: u32,
+        verb: ListVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            ListVerb::State { state, after, limit } => {
+                now(self.list(number, state, after, limit)?, Answer::Page)
+            }
+            ListVerb::Group { group, after, limit } => {
+                now(self.list_group(number, group, after, limit)?, Answer::Page)
+            }
+            ListVerb::Where { wanted, after, limit } => {
+                now(self.list_where(number, wanted, after, limit)?, Answer::Page)
+            }
+            ListVerb::Bodies { wanted, after, limit } => {
+                now(self.list_bodies(number, wanted, after, limit)?, Answer::TaskPage)
+            }
+            ListVerb::Ready(count) => now(self.peek_ready(number, count)?, Answer::TaskInfos),
         }
     }
 

@@ -3,7 +3,7 @@
 use tubewell::{Error, Receipt, Result, State, Ticket, Update, WhenFull};
 
 use super::{Answer, Load};
-use crate::state::{Kind, Survival};
+use crate::state::{Kind, Survival, tags_for};
 
 impl Load {
     pub(super) fn edit(&mut self) -> Result<()> {
@@ -54,6 +54,8 @@ impl Load {
         let is_ready = task.state == State::Ready && kind.timed();
         let delay = (is_ready && self.rng.one_in(3)).then(|| self.free_delay(task.expires_at));
         update = delay.iter().fold(update, |update, (_, delay)| update.delay(*delay));
+        let tags = (body.len() % 5 == 0).then(|| tags_for(body.len() / 5));
+        update = tags.into_iter().fold(update, |update, tags| update.tags(tags.iter().copied()));
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
@@ -77,6 +79,7 @@ impl Load {
         self.contents().change(id, |task| {
             task.body = body;
             task.pri = pri.unwrap_or(task.pri);
+            task.tags = tags.unwrap_or(task.tags);
             if let Some((ready_at, delay)) = delay {
                 task.delay(ready_at, delay);
             }
