@@ -3,6 +3,8 @@
 //! [`Core::carry_out`] is the only way from a handle to a verb. So a call can be passed on: to the
 //! thread of another handle, or to another process.
 
+mod list;
+
 use std::sync::Arc;
 
 use tubewell_drivers::Body;
@@ -14,11 +16,11 @@ use super::state::{
     ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
-use crate::listing::Where;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
 use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
+pub(crate) use list::ListVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -214,34 +216,6 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
-}
-
-/// A verb that returns tasks of a tube, page by page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ListVerb<'a> {
-    State {
-        state: State,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    Group {
-        group: &'a str,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    Where {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// As `Where`, with the bodies.
-    Bodies {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// What takes would get now.
-    Ready(usize),
 }
 
 /// A verb on what a task waits for.
@@ -467,28 +441,6 @@ impl Core {
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
-        }
-    }
-
-    fn carry_out_list<T: FromAnswer>(
-        &mut self,
-        number: u32,
-        verb: ListVerb<'_>,
-    ) -> Result<Decided<T>> {
-        match verb {
-            ListVerb::State { state, after, limit } => {
-                now(self.list(number, state, after, limit)?, Answer::Page)
-            }
-            ListVerb::Group { group, after, limit } => {
-                now(self.list_group(number, group, after, limit)?, Answer::Page)
-            }
-            ListVerb::Where { wanted, after, limit } => {
-                now(self.list_where(number, wanted, after, limit)?, Answer::Page)
-            }
-            ListVerb::Bodies { wanted, after, limit } => {
-                now(self.list_bodies(number, wanted, after, limit)?, Answer::TaskPage)
-            }
-            ListVerb::Ready(count) => now(self.peek_ready(number, count)?, Answer::TaskInfos),
         }
     }
 
