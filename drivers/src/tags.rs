@@ -33,9 +33,9 @@ struct TagStep<'h> {
 /// How one change of a task changes the counts of tags. No allocation for a task without tags.
 pub(crate) struct TagChange<'h>(Vec<TagStep<'h>>);
 
-/// Returns up to `limit` rows of a tag in the order of their ids, from the first one or after an id.
-/// `newest_first` reverses the order. Damaged rows are left out, so that the last row of a page that
-/// may have a following one is returned too: its id.
+/// Returns up to `limit` rows of a tag in the order of their ids, from the first one or after an id,
+/// without the damaged ones. `newest_first` reverses the order. If there may be more, also returns the
+/// id of the last row, after which they begin.
 ///
 /// # Errors
 /// A row could not be read.
@@ -128,7 +128,9 @@ pub(crate) fn forget_tags<R: Rows>(
     tags: &[Arc<str>],
 ) -> Result<(), R::Error> {
     let TagChange(steps) = read_steps(rows, id, tags, &[])?;
-    steps.iter().for_each(|step| write_step(rows, step));
+    for step in &steps {
+        write_step(rows, step);
+    }
     Ok(())
 }
 

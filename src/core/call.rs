@@ -3,6 +3,8 @@
 //! [`Core::carry_out`] is the only way from a handle to a verb. So a call can be passed on: to the
 //! thread of another handle, or to another process.
 
+mod list;
+
 use std::sync::Arc;
 
 use tubewell_drivers::Body;
@@ -15,11 +17,11 @@ use super::state::{
     UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
-use crate::listing::Where;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
 use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
+pub(crate) use list::ListVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -183,24 +185,7 @@ pub(crate) enum Verb<'a> {
     },
     History(u64),
     Peek(u64),
-    List {
-        state: State,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    ListWhere {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// As `ListWhere`, with the bodies.
-    ListBodies {
-        wanted: &'a Where,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// What takes would get now.
-    PeekReady(usize),
+    List(ListVerb<'a>),
     ReleaseAll {
         limit: usize,
         forgive: bool,
@@ -214,11 +199,6 @@ pub(crate) enum Verb<'a> {
     Forget(u64),
     Outcome(u64),
     Groups,
-    ListGroup {
-        group: &'a str,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
     Truncate,
     /// No task may be taken for this time; `NEVER` for one without an end. Zero ends the pause.
     Pause {
@@ -491,16 +471,7 @@ impl Core {
             Verb::Log { id, text } => answer(self.log_entry(number, id, text)?, Answer::Receipt),
             Verb::History(id) => answer(self.history(number, id)?, Answer::History),
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
-            Verb::List { state, after, limit } => {
-                now(self.list(number, state, after, limit)?, Answer::Page)
-            }
-            Verb::ListWhere { wanted, after, limit } => {
-                now(self.list_where(number, wanted, after, limit)?, Answer::Page)
-            }
-            Verb::ListBodies { wanted, after, limit } => {
-                now(self.list_bodies(number, wanted, after, limit)?, Answer::TaskPage)
-            }
-            Verb::PeekReady(count) => now(self.peek_ready(number, count)?, Answer::TaskInfos),
+            Verb::List(verb) => self.carry_out_list(number, verb),
             Verb::ReleaseAll { limit, forgive } => {
                 let (released, outcome) = self.release_all(number, limit, forgive);
                 now((), |()| Answer::Released(released, outcome))
@@ -511,9 +482,6 @@ impl Core {
             Verb::Forget(id) => answer(self.forget(number, id)?, Answer::Receipt),
             Verb::Outcome(id) => answer(self.outcome(number, id)?, Answer::Outcome),
             Verb::Groups => now(self.groups(number)?, Answer::Groups),
-            Verb::ListGroup { group, after, limit } => {
-                now(self.list_group(number, group, after, limit)?, Answer::Page)
-            }
             Verb::Truncate => finished(self.truncate(number)?),
             Verb::Pause { time } => finished(self.pause(number, time)?),
             Verb::PauseUntil { moment } => finished(self.pause_until(number, moment)?),

@@ -25,7 +25,9 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use answer::FromAnswer;
-pub(crate) use call::{Call, EdgeVerb, HolderVerb, ScheduleVerb, TubeRef, Verb, WaitVerb};
+pub(crate) use call::{
+    Call, EdgeVerb, HolderVerb, ListVerb, ScheduleVerb, TubeRef, Verb, WaitVerb,
+};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,

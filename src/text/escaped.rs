@@ -163,8 +163,7 @@ mod tests {
     }
 
     fn cursor_of_group(order: u64, id: u64, name: &str) -> Cursor {
-        let of = Some(CursorOf::Group(name.into()));
-        Cursor { of, ..cursor(Shelf::Buried, order, id, "") }
+        Cursor { of: Some(CursorOf::Group(name.into())), ..cursor(Shelf::Buried, order, id, "") }
     }
 
     /// Texts of which some are cursors, and the others nearly are.
@@ -209,6 +208,8 @@ mod tests {
             (cursor(Shelf::Ready, 1, 2, "a/b ~ä"), "1r1.2.a~2Fb~20~7E~C3~A4"),
             (cursor_of_group(7, 8, "timeout"), "1g7.8.timeout"),
             (cursor_of_group(0, 1, "a/b ~ä"), "1g0.1.a~2Fb~20~7E~C3~A4"),
+            (Cursor::of_tag("urgent".into(), 8), "1t0.8.urgent"),
+            (Cursor::of_tag("a/b ~ä".into(), 8), "1t0.8.a~2Fb~20~7E~C3~A4"),
         ] {
             assert_eq!(cursor.to_string(), text);
             assert_eq!(text.parse(), Ok(cursor));

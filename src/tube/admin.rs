@@ -1,7 +1,7 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::{FromAnswer, KICK_STEP, Verb};
+use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
 use crate::task::{Cursor, Page, Task};
 use crate::wait::{CallFuture, call, commit};
 use crate::{Owner, Receipt, Result, State};
@@ -295,7 +295,11 @@ impl Tube {
     /// ```
     #[doc(alias = "pagination")]
     pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.handle.ask(self.verb(Verb::List { state, after: after.as_ref(), limit }))
+        self.handle.ask(self.verb(Verb::List(ListVerb::State {
+            state,
+            after: after.as_ref(),
+            limit,
+        })))
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on

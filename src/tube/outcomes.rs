@@ -1,7 +1,7 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::{HolderVerb, Verb, check_size};
+use crate::core::{HolderVerb, ListVerb, Verb, check_size};
 use crate::wait::{CallFuture, commit};
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
@@ -108,7 +108,7 @@ impl Tube {
     #[doc(alias = "failed")]
     pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
         let after = after.as_ref();
-        self.handle.ask(self.verb(Verb::ListGroup { group: name, after, limit }))
+        self.handle.ask(self.verb(Verb::List(ListVerb::Group { group: name, after, limit })))
     }
 
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:

@@ -2,11 +2,11 @@
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Error, Failure, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, Select, State, Store, TubeOptions,
-    Update, WhenFull,
+    Durability, Error, Failure, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, Select, State, Store,
+    StoreOptions, TubeOptions, Update, WhenFull,
 };
 
-use crate::files::{create, create_with};
+use crate::files::{after_a_kill, create, create_with};
 use crate::support::*;
 
 fn tagged_put(put: Put, tags: &[&str]) -> Put {
@@ -589,4 +589,56 @@ fn delete_where_by_tag_deletes_more_than_one_step() {
     assert_eq!(tube.statistics().unwrap().tasks.total, 1333);
     assert_eq!(used(&store), [("other".to_owned(), 1333)]);
     assert_sound(&store);
+}
+
+#[test]
+fn salvaged_and_copied_tasks_have_their_tags() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFOTTL);
+    let id = tube.put(Put::new("x").tag("b").tag("a").delay(secs(60))).unwrap().id;
+    let copy = StoreFile::new();
+    store.backup(copy.path()).unwrap();
+    let backup = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+    assert_eq!(tagged(&backup, "a"), [id]);
+    assert_sound(&backup);
+    let (_killed, after_kill) = after_a_kill(&file);
+    assert_eq!(tagged(&after_kill, "b"), [id]);
+    assert_sound(&after_kill);
+    drop(tube);
+    store.close().unwrap();
+    let mut tags = Vec::new();
+    let salvage = |found: tubewell::Salvaged| {
+        if let tubewell::Salvaged::Task { task, .. } = found {
+            tags.push(task.info.tags);
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(&file.clock).salvage(file.path(), salvage).unwrap();
+    assert_eq!(tags, [["b", "a"]]);
+}
+
+/// In a relaxed or written tube, too, a task that was put and acked before its flush leaves no row.
+#[test]
+fn tags_that_come_and_go_leave_nothing() {
+    for durability in [Durability::relaxed(), Durability::write(), Durability::Flush] {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, FIFO, TubeOptions::new().durability(durability));
+        for round in 0..3 {
+            for n in 0..30 {
+                let id = tube.put(Put::new("x").tag("all").tag(format!("t{n}"))).unwrap().id;
+                tube.add_tags(id, ["more"]).unwrap();
+                tube.remove_tags(id, ["all"]).unwrap();
+                tube.try_take().unwrap().unwrap().ack().unwrap();
+            }
+            if round == 1 {
+                store.flush().unwrap();
+            }
+        }
+        assert_eq!((tagged(&store, "more"), used(&store)), (vec![], vec![]));
+        assert_sound(&store);
+        drop(tube);
+        let store = file.reopen(store);
+        assert_eq!(tagged(&store, "t7"), [0; 0]);
+        assert_sound(&store);
+    }
 }

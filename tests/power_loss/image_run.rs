@@ -250,6 +250,7 @@ impl Task {
             pri: kind.pri,
             sub_queue: None,
             key: None,
+            tags: &[],
             body: body.into(),
             expires_at: now.saturating_add(time(kind.ttl)),
             ready_at: 0,

@@ -193,6 +193,15 @@ impl Kind {
     }
 }
 
+/// The tags of a task.
+pub type Tags = &'static [&'static str];
+
+/// Tags for a task with a body of this size: none for most.
+pub fn tags_for(size: usize) -> Tags {
+    const TAGS: [Tags; 6] = [&[], &["red", "blue"], &[], &["blue"], &[], &["green", "red", "new"]];
+    TAGS[size % TAGS.len()]
+}
+
 /// A stored task. Claims that were never parked are left out, since they end with the process.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -201,6 +210,7 @@ pub struct Task {
     pub pri: u32,
     pub sub_queue: Option<String>,
     pub key: Option<&'static str>,
+    pub tags: Tags,
     pub body: Arc<[u8]>,
     /// When its ttl elapses.
     pub expires_at: u64,
@@ -297,8 +307,10 @@ impl Task {
         let failure = (failure, info.group.as_deref());
         let attempts = self.limit.map(|limit| (self.attempts, limit - self.attempts));
         let found_attempts = self.limit.and(info.attempts_left.map(|left| (info.attempts, left)));
+        let has_tags = info.tags.iter().eq(self.tags);
         (expected, (self.failure, self.group), attempts) != (found, failure, found_attempts)
             || self.moment_differs(info)
+            || !has_tags
             || body.is_some_and(|body| *body != *self.body)
     }
 }

@@ -45,7 +45,7 @@ impl Run {
         ] {
             let tube = store.create_tube(name, driver, options).unwrap();
             let put = |body: &str| {
-                let put = Put::new(body.repeat(700));
+                let put = Put::new(body.repeat(700)).tag("all").tag(name);
                 if driver == UTUBE { put.sub_queue("one") } else { put }
             };
             tube.put_many(["a", "b", "c"].map(put)).unwrap();
@@ -75,7 +75,9 @@ impl Run {
             tx.release(late, HOUR)?;
             tx.ack(sub)?;
             tx.bury_with(broken, Failure::new("second", "no answer"))?;
-            *put = Some(tx.put(&next, Put::new(vec![7; 3000]).sub_queue("one"))?);
+            *put = Some(
+                tx.put(&next, Put::new(vec![7; 3000]).sub_queue("one").tag("all").tag("new"))?,
+            );
             Ok(())
         })
     }
@@ -432,8 +434,8 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
         store.create_tube(name, FIFO, relaxed).unwrap()
     };
     let (work, other) = (tube("work"), tube("other"));
-    let moved = work.put("moved").unwrap().id;
-    let named = work.put(Put::new("named").key("k")).unwrap().id;
+    let moved = work.put(Put::new("moved").tag("all")).unwrap().id;
+    let named = work.put(Put::new("named").key("k").tag("all")).unwrap().id;
     let claims = work.take_many(2, None).unwrap();
     store.flush().unwrap();
     let mut later = None;
@@ -449,7 +451,12 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
         has_begun.recv().unwrap();
         drop(work.deferred(tubewell::WhenFull::Block).move_to(moved, &other).unwrap());
         later = Some(store.next_id());
-        drop(other.deferred(tubewell::WhenFull::Block).put(Put::new("later").key("k")).unwrap());
+        drop(
+            other
+                .deferred(tubewell::WhenFull::Block)
+                .put(Put::new("later").key("k").tag("all"))
+                .unwrap(),
+        );
         go_on.send(()).unwrap();
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });
@@ -459,6 +466,9 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     assert_eq!(served(&store, "ann"), 0);
     let with_key = store.by_key("k").unwrap().map(|task| (task.tube, task.info.id));
     assert_eq!(with_key, later.map(|id| ("other".to_owned(), id)));
+    let tagged = store.tagged("all", None, 9).unwrap().tasks;
+    let tagged: Vec<u64> = tagged.iter().map(|task| task.info.id).collect();
+    assert_eq!(tagged, [Some(moved), Some(named), later].into_iter().flatten().collect::<Vec<_>>());
     let ids = |tube: &Tube| {
         let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
         tasks.iter().map(|task| task.id).collect::<Vec<_>>()

@@ -78,14 +78,8 @@ enum Policy {
     /// Takes in a time.
     SubQueueRate(u32, u64),
     History(u32),
-    /// The number is taken: a row with it is refused.
-    Reserved(Unknown),
     Metrics(u32),
 }
-
-/// A policy that this release does not know.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-enum Unknown {}
 
 impl Policies {
     pub(crate) fn new(options: &TubeOptions) -> Result<Policies> {
@@ -180,10 +174,7 @@ impl Policies {
 
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
-        if self.history > 0 {
-            return FORMAT;
-        }
-        if self.metrics.is_some() {
+        if self.history > 0 || self.metrics.is_some() {
             return FORMAT;
         }
         if self.has_gates() || self.has_sub_queue_limits() {
@@ -436,7 +427,7 @@ mod tests {
     fn metrics_have_their_number_in_the_row() {
         let policies = Policies { metrics: Some(30), ..Policies::default() };
         assert_eq!(encode_row(&policies)[9..], [1, 14, 30]);
-        let unknown = encode_row(&vec![(13_u8, 30_u8)]);
+        let unknown = encode_row(&vec![(15_u8, 30_u8)]);
         assert_eq!(decode_row::<Policies>(&unknown), None);
     }
 }

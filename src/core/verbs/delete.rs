@@ -280,9 +280,8 @@ impl Core {
                         tasks.push((row.id, found));
                     }
                 }
-                Ok(None) => {}
-                // As in `select_taken`.
-                Err(Error::Corrupt { .. }) => {}
+                // A damaged one, as in `select_taken`.
+                Ok(None) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -4,6 +4,7 @@ use tubewell::{Receipt, Result, Select, Ticket, Tube, WhenFull};
 
 use super::System;
 use super::convert::{agree, duration, library_moment, library_state};
+use super::labels::edit_tags;
 use super::reference::{Answer, Micros, Model, State, TaskNo, TubeNo, Update};
 use super::steps::{ById, Group, Pick};
 
@@ -74,6 +75,10 @@ pub(super) fn edit(
             let text = format!("step {step}");
             let want = model.log(tube_no, no, &text);
             (if deferred { wait(later.log(id, &text)) } else { tube.log(id, &text) }, want)
+        }
+        ById::EditTags { tags, adds } => {
+            let want = model.edit_tags(tube_no, no, tags, *adds);
+            (edit_tags(tube, id, (tags, *adds), deferred), want)
         }
         ById::Cancel => {
             let want = model.cancel_task(tube_no, no);

@@ -9,7 +9,6 @@ use super::convert::{
 };
 use super::edits::edit;
 use super::keys::on_key_of;
-use super::labels::edit_tags;
 use super::outcomes::{forget, kick_task, resolve, result_of};
 use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
@@ -199,11 +198,8 @@ impl System {
             }
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
             ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
-            ById::EditTags { tags, adds } => {
-                let want = model.edit_tags(tube_no, no, &tags, adds);
-                (edit_tags(&tube, id, (&tags, adds), deferred), want)
-            }
-            ById::SetPriority { .. }
+            ById::EditTags { .. }
+            | ById::SetPriority { .. }
             | ById::Log
             | ById::Update { .. }
             | ById::Cancel

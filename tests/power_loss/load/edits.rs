@@ -4,7 +4,7 @@ use tubewell::{Error, Receipt, Result, State, Ticket, Update, WhenFull};
 
 use super::{Answer, Load};
 use crate::moments::moment;
-use crate::state::{Kind, Survival};
+use crate::state::{Kind, Survival, tags_for};
 
 impl Load {
     pub(super) fn edit(&mut self) -> Result<()> {
@@ -74,6 +74,8 @@ impl Load {
             update =
                 if is_moment { update.not_before(moment(ready_at)) } else { update.delay(delay) };
         }
+        let tags = (body.len() % 5 == 0).then(|| tags_for(body.len() / 5));
+        update = tags.into_iter().fold(update, |update, tags| update.tags(tags.iter().copied()));
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
@@ -97,6 +99,7 @@ impl Load {
         self.contents().change(id, |task| {
             task.body = body;
             task.pri = pri.unwrap_or(task.pri);
+            task.tags = tags.unwrap_or(task.tags);
             match delay {
                 Some((ready_at, delay)) if is_moment => task.wait_until(ready_at, delay),
                 Some((ready_at, delay)) => task.delay(ready_at, delay),

@@ -77,6 +77,9 @@ impl Load {
             put = put.sub_queue(task.sub_queue.as_deref().unwrap_or_default());
         }
         put = task.limit.into_iter().fold(put, Put::max_attempts);
+        if task.tags.is_empty() {
+            task.tags = old.tags;
+        }
         let was_done = old.state == tubewell::State::Done;
         task.failure = old.failure.filter(|_| !was_done);
         let tube = self.store.tube(task.tube)?;

@@ -160,9 +160,12 @@ impl Load {
         };
         match advanced {
             Some(task) => {
-                // An advanced task keeps its key.
-                let key = self.contents.tasks.get(&id).and_then(|before| before.key);
-                self.contents().tasks.insert(id, Arc::new(Task { key, ..task }));
+                // An advanced task keeps its key, and its tags if it gets no others.
+                let before = self.contents.tasks.get(&id);
+                let key = before.and_then(|before| before.key);
+                let tags = before.map(|before| before.tags).filter(|_| task.tags.is_empty());
+                let tags = tags.unwrap_or(task.tags);
+                self.contents().tasks.insert(id, Arc::new(Task { key, tags, ..task }));
             }
             None => self.contents().finish(id, result),
         }

@@ -8,7 +8,7 @@ use tubewell::{Error, Put, Result, State, WhenFull};
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
 use crate::moments::moment;
-use crate::state::{Kind, NEVER, Survival, Task};
+use crate::state::{Kind, NEVER, Survival, Task, tags_for};
 
 impl Load {
     /// A body whose length is often near a limit of the format.
@@ -55,8 +55,9 @@ impl Load {
             self.advance(1);
         }
         let now = self.now();
-        let mut put = Put::new(&*body);
         let mut task = Task::plain(tube, kind, &body, now);
+        task.tags = tags_for(body.len());
+        let mut put = task.tags.iter().fold(Put::new(&*body), |put, tag| put.tag(*tag));
         if kind.sub_queued() && !self.rng.one_in(4) {
             let name = self.rng.pick(&["x", "y", "zebra"]);
             put = put.sub_queue(name);
