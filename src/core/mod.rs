@@ -22,7 +22,7 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use answer::FromAnswer;
-pub(crate) use call::{Call, EdgeVerb, HolderVerb, TubeRef, Verb};
+pub(crate) use call::{Call, EdgeVerb, HistoryVerb, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
