@@ -178,12 +178,7 @@ pub(crate) enum Verb<'a> {
         after: Option<&'a Cursor>,
         limit: u64,
     },
-    /// An entry of a program in the history of a task.
-    Log {
-        id: u64,
-        text: &'a str,
-    },
-    History(u64),
+    History(HistoryVerb<'a>),
     Peek(u64),
     List(ListVerb<'a>),
     ReleaseAll {
@@ -280,6 +275,17 @@ pub(crate) enum EdgeVerb<'a> {
     },
     Parents(u64),
     Children(u64),
+}
+
+/// A verb on the history of a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HistoryVerb<'a> {
+    Read(u64),
+    /// Adds an entry of a program.
+    Log {
+        id: u64,
+        text: &'a str,
+    },
 }
 
 /// A verb of the holder of a task. Durations are in microseconds.
@@ -401,8 +407,7 @@ impl Core {
             Verb::Check => done(()),
             Verb::Put(request) => answer(self.put(number, request)?, Answer::Receipt),
             Verb::PutOrWait { session, request, timeout } => {
-                let put = self.put_or_wait(number, session, request, timeout)?;
-                answer(put, Answer::Admission)
+                answer(self.put_or_wait(number, session, request, timeout)?, Answer::Admission)
             }
             Verb::CancelPut { arrival } => {
                 self.cancel_put(number, arrival);
@@ -447,6 +452,7 @@ impl Core {
             }
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
+            Verb::History(verb) => self.carry_out_on_history(number, verb),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)
@@ -468,13 +474,11 @@ impl Core {
             Verb::KickWhere { select, after, limit } => {
                 answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
             }
-            Verb::Log { id, text } => answer(self.log_entry(number, id, text)?, Answer::Receipt),
-            Verb::History(id) => answer(self.history(number, id)?, Answer::History),
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List(verb) => self.carry_out_list(number, verb),
             Verb::ReleaseAll { limit, forgive } => {
-                let (released, outcome) = self.release_all(number, limit, forgive);
-                now((), |()| Answer::Released(released, outcome))
+                let released = self.release_all(number, limit, forgive);
+                now(released, |(released, outcome)| Answer::Released(released, outcome))
             }
             Verb::Resolve { id, result } => {
                 answer(self.resolve(number, id, result)?, Answer::Receipt)
@@ -529,6 +533,19 @@ impl Core {
             WaitVerb::Ready { session, until } => {
                 let timeout = until.map(|until| until.saturating_sub(self.now.running));
                 now(self.wait_ready(number, session, timeout)?, Answer::WaitReady)
+            }
+        }
+    }
+
+    fn carry_out_on_history<T: FromAnswer>(
+        &mut self,
+        number: u32,
+        verb: HistoryVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            HistoryVerb::Read(id) => answer(self.history(number, id)?, Answer::History),
+            HistoryVerb::Log { id, text } => {
+                answer(self.log_entry(number, id, text)?, Answer::Receipt)
             }
         }
     }

@@ -123,7 +123,7 @@ impl Salvage<'_> {
         let entries = rows
             .iter()
             .filter_map(|(number, row)| decode_entry(id, *number, row.as_ref()?, now, wall).ok());
-        let entries = Vec::from_iter(entries);
+        let entries: Vec<HistoryEntry> = entries.collect();
         let damaged = rows.len() - entries.len();
         (entries, damaged)
     }

@@ -1,7 +1,7 @@
 //! The history of a task.
 
 use super::Tube;
-use crate::core::Verb;
+use crate::core::{HistoryVerb, Verb};
 use crate::{HistoryEntry, Receipt, Result};
 
 impl Tube {
@@ -39,7 +39,7 @@ impl Tube {
     /// ```
     #[doc(alias = "audit_log")]
     pub fn history(&self, id: u64) -> Result<Vec<HistoryEntry>> {
-        self.call_once_visible(Verb::History(id))
+        self.call_once_visible(Verb::History(HistoryVerb::Read(id)))
     }
 
     /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
@@ -68,6 +68,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, id: u64, text: &str) -> Result<Receipt> {
-        self.call_once_visible(Verb::Log { id, text })
+        self.call_once_visible(Verb::History(HistoryVerb::Log { id, text }))
     }
 }

@@ -45,7 +45,11 @@ pub fn run(job: &Job) {
         for (part, tube) in (0..).zip(&tubes) {
             let mut rng = Rng::for_part(job.seed, part);
             let first = job.run * 1_000_000 + 1;
-            scope.spawn(move || (first..).for_each(|n| add_entry(&mut rng, reports, tube, n)));
+            scope.spawn(move || {
+                for number in first.. {
+                    add_entry(&mut rng, reports, tube, number);
+                }
+            });
         }
     });
 }

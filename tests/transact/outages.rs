@@ -43,7 +43,7 @@ impl Run {
             ("sub", UTUBE, TubeOptions::new()),
             ("broken", FIFOTTL, TubeOptions::new().keep_buried(Keep::new().count(1))),
         ] {
-            let tube = store.create_tube(name, driver, options).unwrap();
+            let tube = store.create_tube(name, driver, options.history(4)).unwrap();
             let put = |body: &str| {
                 let put = Put::new(body.repeat(700)).tag("all").tag(name);
                 if driver == UTUBE { put.sub_queue("one") } else { put }
@@ -57,7 +57,7 @@ impl Run {
             }
             claims.push(tube.try_take().unwrap().unwrap());
         }
-        store.create_tube("next", UTUBE, relaxed).unwrap();
+        store.create_tube("next", UTUBE, relaxed.history(4)).unwrap();
         store.transact(|tx| serve(tx, "bob")).unwrap();
         // The journal has edits that the database has not.
         store.tube("plain").unwrap().put("d").unwrap();
@@ -100,6 +100,11 @@ impl Run {
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
         assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
         assert_eq!(state(late) == Ok(State::Delayed), all, "{what}");
+        for (claim, ended) in [(kept, State::Done), (late, State::Delayed), (broken, State::Buried)]
+        {
+            let last = tube(claim.tube()).history(claim.id()).unwrap().pop().unwrap();
+            assert_eq!(last.state == ended, all, "{what}: {last:?}");
+        }
         assert_eq!(state(broken) == Ok(State::Buried), all, "{what}");
         let groups = tube("broken").groups().unwrap();
         let name = if all { "second" } else { "first" };

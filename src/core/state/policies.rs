@@ -284,7 +284,6 @@ impl Policies {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
                 Policy::History(count) => policies.history = count.min(HISTORY_MAX),
-                Policy::Reserved(unknown) => match unknown {},
                 Policy::Metrics(days) => policies.metrics = Some(days),
             }
         }

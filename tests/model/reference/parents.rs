@@ -220,7 +220,10 @@ impl Model {
         for child in &children {
             self.tell(parent, *child, way);
         }
-        if children.len() < TOLD_AT_ONCE {
+        let changed = self.ended_parents.get(&parent).is_some_and(|ended| ended.way != way);
+        if changed {
+            // The burial of a child has removed the parent: all children are told of that.
+        } else if children.len() < TOLD_AT_ONCE {
             self.ended_parents.remove(&parent);
         } else {
             let told = children.last().copied();

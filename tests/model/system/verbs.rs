@@ -308,29 +308,17 @@ impl System {
                 return;
             }
             ByClaim::Log { deferred } => {
-                let text = format!("step {} of a worker", self.steps);
-                let got = if deferred {
-                    claim.log_deferred(&text, WhenFull::Block).and_then(tubewell::Ticket::wait)
-                } else {
-                    claim.log(&text)
-                };
+                let text = format!("step {steps} of a worker");
+                let got = log(&claim, &text, deferred);
                 agree_on_receipt(got, model.log_held((tube, no), holder, &text), id);
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
             ByClaim::Checkpoint { size, deferred } => {
-                let mut data = format!("{}.checkpoint", self.steps).into_bytes();
+                let mut data = format!("{steps}.checkpoint").into_bytes();
                 data.resize(size, b'+');
                 let mut claim = claim;
-                let got = if deferred {
-                    let ticket = claim.checkpoint_deferred(data.clone(), WhenFull::Block);
-                    ticket.and_then(tubewell::Ticket::wait)
-                } else {
-                    claim.checkpoint(data.clone())
-                };
-                if got.is_ok() {
-                    assert_eq!(claim.data(), data);
-                }
+                let got = checkpoint(&mut claim, &data, deferred);
                 agree_on_receipt(got, model.checkpoint(tube, no, holder, data), id);
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
@@ -374,6 +362,25 @@ impl System {
         }
         agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
     }
+}
+
+fn log(claim: &Claim, text: &str, deferred: bool) -> Result<Receipt> {
+    if deferred {
+        return claim.log_deferred(text, WhenFull::Block).and_then(Ticket::wait);
+    }
+    claim.log(text)
+}
+
+fn checkpoint(claim: &mut Claim, data: &[u8], deferred: bool) -> Result<Receipt> {
+    let got = if deferred {
+        claim.checkpoint_deferred(data, WhenFull::Block).and_then(Ticket::wait)
+    } else {
+        claim.checkpoint(data)
+    };
+    if got.is_ok() {
+        assert_eq!(claim.data(), data);
+    }
+    got
 }
 
 /// Among which tasks a verb is tried, which may need no claim.
