@@ -170,7 +170,6 @@ impl Core {
         }
     }
 
-    #[cold]
     fn count_now(&mut self, number: u32, counted: Counted) {
         #[cfg(feature = "redb")]
         if let Some(held) = &mut self.held_counts {
@@ -178,11 +177,14 @@ impl Core {
         }
         let today = day_of(self.now.timeline);
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let Some(state) = &mut tube.days else { return };
+        let (Some(kept), Some(state)) = (tube.definition.policies.metrics, &mut tube.days) else {
+            return;
+        };
         let buffer = &mut self.buffers[tube.buffer];
         if state.count(today, counted) {
-            // A day begins: the one before it is complete.
+            // A day begins: the one before it is complete, and an old one may be over.
             buffer.days_due = 0;
+            state.days.retain(|day, _| *day >= first_kept(today, kept));
         }
         buffer.dirty_days.insert(number);
     }
