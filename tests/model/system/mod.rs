@@ -129,7 +129,6 @@ impl System {
         durability: Durability,
         check_every: u64,
     ) -> System {
-        eprintln!("SETUP {setup:?}");
         let clock = ManualClock::new();
         let grace = duration(setup.grace);
         let options = Store::options().clock(&clock).session_grace(grace).durability(durability);
@@ -193,7 +192,6 @@ impl System {
     }
 
     pub fn step(&mut self, step: Step) {
-        eprintln!("STEP {step:?}");
         self.steps += 1;
         let moved = matches!(
             step.action,
