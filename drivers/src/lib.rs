@@ -42,6 +42,7 @@ pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use edges::{EdgeEnd, children, edge, move_parent, parents, remove_edge};
+pub use failure_groups::FailureTimes;
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};

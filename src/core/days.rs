@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell_drivers::{DayCounts, Reads, Row, Rows, Table, keys};
+use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
 use crate::core::state::{Core, Counted, begin_of, day_of};
 use crate::date::Date;
@@ -112,9 +112,9 @@ impl Core {
             return Ok(FailedStep { days: Vec::new(), next: None });
         }
         let range = (begin_of(from), begin_of(to.saturating_add(1)));
-        let (ended, next) =
+        let FailureTimes { times, next } =
             self.edit(number, |ledger| ledger.failed_between(range, next, FAILED_STEP))?;
-        Ok(FailedStep { days: ended.into_iter().map(day_of).collect(), next })
+        Ok(FailedStep { days: times.into_iter().map(day_of).collect(), next })
     }
 
     /// The rows of a tube whose space is about to change, for `put_days_back`.
