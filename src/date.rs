@@ -146,7 +146,9 @@ mod tests {
 
     #[test]
     fn dates_follow_each_other_as_in_the_calendar() {
-        let is_leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let is_leap = |year: u32| {
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+        };
         let mut date = Date::of_day(0);
         for year in 1970..=2500 {
             let february = if is_leap(year) { 29 } else { 28 };

@@ -210,6 +210,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "estimates are compared")]
     fn percentiles_are_in_the_bin_of_the_exact_ones() {
         let lists: [Vec<u64>; 5] = [
             (0..1000).collect(),

@@ -60,7 +60,7 @@ fn two_stores(setting: &Setting, durability: Durability) -> Outcome<[(Store, Tub
 
 /// Both stores; each of them is the first one in every second block.
 fn in_turn(block: usize) -> [usize; 2] {
-    if block % 2 == 0 { [0, 1] } else { [1, 0] }
+    if block.is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
 
 fn cycle(tube: &Tube, n: u64) -> tubewell::Result<()> {

@@ -39,7 +39,6 @@ pub const SPREAD_BINS: usize = 1 + BINS_OF_OCTAVE * OCTAVES + 1;
 /// assert_eq!(Spread::bounds(12), (7, Some(8)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a row of the file")]
 pub struct Spread {
     /// How many there were.
     pub count: u64,
@@ -76,6 +75,9 @@ pub struct DayCounts {
 
 /// A [`Spread`] as a row has it: the bins that are not empty.
 type StoredSpread = (u64, u128, u128, u64, Vec<(u8, u64)>);
+
+/// A row: the counters, the waits, the runs.
+type StoredDay = ([u64; 6], StoredSpread, StoredSpread);
 
 impl Default for Spread {
     fn default() -> Spread {
@@ -186,8 +188,7 @@ impl DayCounts {
             return Err(RecordError::newer(0, &format!("version {version} of a day")));
         }
         let config = bincode::config::standard().with_limit::<ROW_MAX>();
-        type Stored = ([u64; 6], StoredSpread, StoredSpread);
-        let decoded: Option<(Stored, usize)> = bincode::decode_from_slice(rest, config).ok();
+        let decoded: Option<(StoredDay, usize)> = bincode::decode_from_slice(rest, config).ok();
         let (stored, _) = decoded.filter(|(_, read)| *read == rest.len()).ok_or_else(damaged)?;
         let ([puts, takes, acks, failures, lost, retried], wait, run) = stored;
         let spreads = Spread::from_stored(wait).zip(Spread::from_stored(run));
@@ -251,7 +252,9 @@ mod tests {
 
     fn sample() -> DayCounts {
         let mut day = DayCounts { puts: 3, takes: 300, lost: u64::MAX, ..DayCounts::default() };
-        [0, 1, 1_000_000, 1 << 41, u64::MAX].into_iter().for_each(|it| day.wait.add(it));
+        for micros in [0, 1, 1_000_000, 1 << 41, u64::MAX] {
+            day.wait.add(micros);
+        }
         day.run.add(7);
         day
     }

@@ -12,6 +12,16 @@ use crate::tables::{Rows, Table, Value};
 /// A group whose count a change of a task changes, with the count before the change.
 type GroupCount<'h> = (&'h str, u64);
 
+/// When tasks with a failure were buried; from [`Ledger::failed_between`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "an answer, read by the store")]
+pub struct FailureTimes {
+    /// The times.
+    pub times: Vec<u64>,
+    /// The key with which the following call goes on; `None` after the last one.
+    pub next: Option<Vec<u8>>,
+}
+
 /// How one change of a task changes the counts of groups.
 pub(crate) struct GroupChange<'h> {
     loses: Option<GroupCount<'h>>,
@@ -88,8 +98,7 @@ impl<R: Rows> Ledger<'_, R> {
 
     /// Returns when tasks with a failure were buried that are still buried: those times that are in
     /// `from..to`, in the order of the groups, from the key `next` on (empty at first). Reads up to
-    /// `limit` rows, and returns the key with which the following call goes on, too; `None` after the
-    /// last one.
+    /// `limit` rows.
     ///
     /// # Errors
     /// A row could not be read.
@@ -98,14 +107,14 @@ impl<R: Rows> Ledger<'_, R> {
         (from, to): (u64, u64),
         next: &[u8],
         limit: usize,
-    ) -> Result<(Vec<u64>, Option<Vec<u8>>), R::Error> {
+    ) -> Result<FailureTimes, R::Error> {
         let all = keys::index_prefix(keys::GROUP, self.space);
         let end = keys::end_of(&all);
-        let (mut found, mut left) = (Vec::new(), limit);
+        let (mut times, mut left) = (Vec::new(), limit);
         let mut next = next.max(&all[..]).to_vec();
         while left > 0 {
             let Some((key, _)) = self.rows.scan(Table::Index, &next, &end, 1)?.pop() else {
-                return Ok((found, None));
+                return Ok(FailureTimes { times, next: None });
             };
             let Ok((_, group, ended, _)) = keys::split_group(&key) else {
                 // `verify` reports it.
@@ -122,14 +131,14 @@ impl<R: Rows> Ledger<'_, R> {
             }
             let last = keys::ranked(&prefix, to, 0);
             let rows = self.rows.scan(Table::Index, &key, &last, left)?;
-            found.extend(rows.iter().filter_map(|(key, _)| Some(keys::order_and_id(key).ok()?.0)));
+            times.extend(rows.iter().filter_map(|(key, _)| Some(keys::order_and_id(key).ok()?.0)));
             next = match rows.last() {
                 Some((last, _)) if rows.len() == left => keys::after(last),
                 _ => keys::end_of(&prefix),
             };
             left -= rows.len();
         }
-        Ok((found, Some(next)))
+        Ok(FailureTimes { times, next: Some(next) })
     }
 
     /// Reads what a change of a task needs to know about its group before and after the change.

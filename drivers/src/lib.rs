@@ -49,6 +49,7 @@ pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use edges::{EdgeEnd, children, edge, move_parent, parents, remove_edge};
+pub use failure_groups::FailureTimes;
 pub use head_cache::HeadCache;
 pub use history::{NewEntries, check_entry, encode_entry};
 pub use index_rows::{IndexRow, index_rows, position_of};

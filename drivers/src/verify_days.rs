@@ -28,7 +28,11 @@ impl DayCounts {
 
 impl<R: Reads> RowVerifier<'_, R> {
     /// A row of `days`.
-    #[expect(clippy::needless_pass_by_value, reason = "the type of all checks")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::unnecessary_wraps,
+        reason = "the type of all checks"
+    )]
     pub(crate) fn day(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
         let Some(tube) = self.owner(keys::space_of(key), Table::Days) else { return Ok(()) };
         let Ok((space, day)) = keys::split_day(key) else {

@@ -6,8 +6,8 @@ mod common;
 
 use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
-    Body, Counts, DayCounts, HeadCache, RecordError, Rows, Shelf, Table, TubeTotals, keys,
-    purge_slice, verify_rows,
+    Body, Counts, DayCounts, FailureTimes, HeadCache, RecordError, Rows, Shelf, Table, TubeTotals,
+    keys, purge_slice, verify_rows,
 };
 
 const SPACE: u32 = 7;
@@ -112,7 +112,7 @@ fn failures_between_two_times_are_found_in_steps() {
             let (mut found, mut next) = (Vec::new(), Some(Vec::new()));
             while let Some(key) = next {
                 let step: Result<_, RecordError> = ledger.failed_between((from, to), &key, limit);
-                let (times, following) = step.unwrap();
+                let FailureTimes { times, next: following } = step.unwrap();
                 assert!(times.len() <= limit);
                 found.extend(times);
                 next = following;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell_drivers::{DayCounts, Reads, Row, Rows, Table, keys};
+use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
 use crate::core::state::{Core, Counted, begin_of, day_of};
 use crate::date::Date;
@@ -112,9 +112,9 @@ impl Core {
             return Ok(FailedStep { days: Vec::new(), next: None });
         }
         let range = (begin_of(from), begin_of(to.saturating_add(1)));
-        let (ended, next) =
+        let FailureTimes { times, next } =
             self.edit(number, |ledger| ledger.failed_between(range, next, FAILED_STEP))?;
-        Ok(FailedStep { days: ended.into_iter().map(day_of).collect(), next })
+        Ok(FailedStep { days: times.into_iter().map(day_of).collect(), next })
     }
 
     /// The rows of a tube whose space is about to change, for `put_days_back`.
@@ -170,7 +170,6 @@ impl Core {
         }
     }
 
-    #[cold]
     fn count_now(&mut self, number: u32, counted: Counted) {
         #[cfg(feature = "redb")]
         if let Some(held) = &mut self.held_counts {
@@ -178,11 +177,14 @@ impl Core {
         }
         let today = day_of(self.now.timeline);
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let Some(state) = &mut tube.days else { return };
+        let (Some(kept), Some(state)) = (tube.definition.policies.metrics, &mut tube.days) else {
+            return;
+        };
         let buffer = &mut self.buffers[tube.buffer];
         if state.count(today, counted) {
-            // A day begins: the one before it is complete.
+            // A day begins: the one before it is complete, and an old one may be over.
             buffer.days_due = 0;
+            state.days.retain(|day, _| *day >= first_kept(today, kept));
         }
         buffer.dirty_days.insert(number);
     }

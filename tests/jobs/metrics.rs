@@ -244,7 +244,7 @@ fn wait_of_any_length_is_in_a_bin() {
         assert_eq!((wait.count, wait.mean, bins), (1, DAY * days, vec![1]));
         // The last bin has no end.
         assert_eq!(wait.bins()[0].to.is_none(), days > 12);
-        assert_eq!(wait.percentile(0.5) <= DAY * days, true);
+        assert!(wait.percentile(0.5) <= DAY * days);
         assert_sound(&store);
     }
 }

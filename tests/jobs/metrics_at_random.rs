@@ -287,6 +287,7 @@ fn counters_of(it: &Numbers) -> [u64; 7] {
 }
 
 /// Compares a summary with all durations, in milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "deviations are compared roughly")]
 fn compare(summary: &Summary, millis: &[u64]) {
     let count = millis.len() as u64;
     assert_eq!(summary.count, count);

@@ -173,7 +173,7 @@ impl Kind {
             options = options.max_attempts(attempts).count_takes(counting);
         }
         // Every second tube counts.
-        let is_counted = self.pri % 2 == 0;
+        let is_counted = self.pri.is_multiple_of(2);
         let options = options.metrics(if is_counted { 3 } else { 0 });
         self.with_gates(self.with_retention(options.history(self.history)))
     }

@@ -58,7 +58,7 @@ fn days_shows_what_happened_over_several_runs() {
             table.contains("SHARE") && table.contains("100%") || table.contains("50%"),
             "{table}"
         );
-        assert!(table.contains("#"), "{table}");
+        assert!(table.contains('#'), "{table}");
     }
 }
 

@@ -267,10 +267,11 @@ fn end_of(claim: &Claim) -> Micros {
 /// The group of a task whose last attempt ends without a report.
 fn lost_group(end: End<'_>) -> Option<&'static str> {
     match end {
-        End::Released { .. } => Some("released"),
+        // After a limit that was lowered, even a forgiven attempt may have been the last one.
+        End::Released { .. } | End::Revoked | End::Snoozed { .. } => Some("released"),
         End::Expired => Some("expired"),
         End::SessionEnded | End::Killed | End::Closed => Some("lost"),
-        End::Failed { .. } | End::Revoked | End::Snoozed { .. } => None,
+        End::Failed { .. } => None,
     }
 }
 
