@@ -260,6 +260,8 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             let killed = StoreFile::new();
             let is_kill = rng.below(2) == 0;
             if is_kill {
+                // A run that is left out is written with the next commit.
+                run.store.as_ref().unwrap().flush().unwrap();
                 std::fs::copy(&run.path, killed.path()).unwrap();
                 run.path = killed.path();
             } else {
