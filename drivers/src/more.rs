@@ -11,7 +11,7 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
-use crate::recur::Recur;
+use crate::recur::{Recur, RecurRule};
 
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
@@ -185,6 +185,10 @@ impl More {
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
             return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
+        }
+        if more.recur.as_ref().is_some_and(|recur| recur.rule == RecurRule::Every(0)) {
+            // Its runs would never end.
+            return Err(MoreError::Damaged);
         }
         Ok((more, bytes.len() - reader.rest.len()))
     }
