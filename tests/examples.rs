@@ -24,6 +24,8 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
     #[cfg(feature = "redb")]
     ("exactly_once", "100 payments, 5050 in all, each booked once although 12 workers died"),
     ("hello", "sending to: ann"),
+    #[cfg(feature = "cron")]
+    ("nightly_report", "7 reports in 7 nights, 1 after a month without the application"),
     ("pipeline", "3 letters, 4 mails"),
     ("progress_bar", "film 2 [##############################] done    "),
     ("retries", "  1, attempt 6, 60 min ago: example.org did not answer within 30 s"),
@@ -37,7 +39,7 @@ const TESTED_SEPARATELY: &[&str] = &["desktop", "worker_pool"];
 const TESTED_IN_OTHER_FILES: &[&str] = &["checksum"];
 
 /// Examples that need a feature which this build may not have.
-const NEED_FEATURES: &[&str] = &["exactly_once"];
+const NEED_FEATURES: &[&str] = &["exactly_once", "nightly_report"];
 
 struct Run {
     status: ExitStatus,

@@ -12,10 +12,8 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
 use crate::limits::{TAG_MAX, TAGS_MAX};
-
+use crate::recur::{Recur, RecurRule};
 use crate::stored_entries::StoredEntries;
-
-use crate::recur::Recur;
 
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
@@ -216,6 +214,10 @@ impl More {
         }
         let of_runs = more.recur.as_ref().map_or(&[][..], |recur| &recur.tags);
         if !are_tags(&more.tags) || !are_tags(of_runs) {
+            return Err(MoreError::Damaged);
+        }
+        if more.recur.as_ref().is_some_and(|recur| recur.rule == RecurRule::Every(0)) {
+            // Its runs would never end.
             return Err(MoreError::Damaged);
         }
         Ok((more, bytes.len() - reader.rest.len()))

@@ -254,6 +254,15 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
+    let endless = with_more(
+        self::plain(b""),
+        More {
+            recur: Some(Recur { rule: RecurRule::Every(0), ..every() }.into()),
+            ..More::default()
+        },
+    );
+    let damaged = "task 9: the header of its record cannot be read";
+    assert_eq!(refusal(framed(2, &content(&endless, b""))), damaged);
     assert_eq!(refusal(framed(3, b"anything")), newer("version 3"));
     assert_eq!(refusal(framed(255, b"")), newer("version 255"));
 }

@@ -54,11 +54,11 @@ fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
 
 fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
-    let states =
-        [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
-    for state in states {
+    let unended = [State::Ready, State::Taken, State::Delayed, State::Blocked];
+    for state in unended.into_iter().chain([State::Buried, State::Done, State::Recurring]) {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
+    let _ = tube.schedules(None, 100);
     for group in tube.groups().unwrap_or_default() {
         read_pages(tube, oracle, |after| tube.list_group(&group.name, after, 2));
     }

@@ -55,7 +55,9 @@ fn compare(one: &Row, other: &Row, oracle: Oracle) {
     // a sub-queue are contiguous.
     let sub = |row: &Row| match row.position.shelf {
         Shelf::Ready => (row.position.sub.len(), row.position.sub.to_string()),
-        Shelf::Delayed | Shelf::Buried | Shelf::Blocked | Shelf::Done => (0, String::new()),
+        Shelf::Delayed | Shelf::Buried | Shelf::Blocked | Shelf::Done | Shelf::Recurring => {
+            (0, String::new())
+        }
     };
     let plain = |row: &Row| (row.space, row.position.shelf, order(row), row.position.id);
     let queued = |row: &Row| (row.space, row.position.shelf, sub(row), rank(row));

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Header, More, Position, Record, Shelf, Table, check_body, encode, keys};
+use tubewell_drivers::{
+    Header, More, Position, Record, Recur, RecurRule, Shelf, Table, check_body, encode, keys,
+};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::disk::Disk;
@@ -157,7 +159,36 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         ttl_from: (number & 8 != 0).then_some(u64::from(number)),
         tags: (0..number >> 4 & 3).map(|tag| format!("{tag}").into()).collect(),
         since: (number & 16 != 0).then_some(u64::from(number)),
+        spawned_by: (number & 16 != 0).then_some((number.into(), 1, u64::from(number) << 20)),
+        recur: (number & 32 != 0).then(|| Arc::new(recur(number))),
     })
+}
+
+/// A schedule.
+fn recur(number: u32) -> Recur {
+    let time = u64::from(number) << 10;
+    let (expression, zone) = ("0 9 * * *".into(), "UTC".into());
+    let is_cron = number & 64 != 0;
+    Recur {
+        rule: if is_cron {
+            RecurRule::Cron { expression, zone }
+        } else {
+            RecurRule::Every(time + 1)
+        },
+        next: time,
+        fired: (number & 128 != 0).then_some(time),
+        last: None,
+        runs: number.into(),
+        skipped: 0,
+        times: None,
+        missed: Recur::ALL,
+        within: Some(time),
+        skips_overlap: is_cron,
+        pri: Some(number),
+        ttl: None,
+        ttr: None,
+        delay: 0,
+    }
 }
 
 /// Replaces or adds a row in the catalog of a valid store, and exercises the store.

@@ -401,8 +401,6 @@ impl Core {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each verb")]
-    #[expect(clippy::too_many_lines, reason = "an arm for each verb")]
     fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
         match verb {
             Verb::Check => done(()),

@@ -64,7 +64,9 @@ fn many_schedules_cost_an_idle_store_nothing() {
     let tickets: Vec<_> = (0..2000)
         .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
         .collect();
-    tickets.into_iter().for_each(|ticket| _ = ticket.wait().unwrap());
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
     drop((tube, deferred));
     store.close().unwrap();
     let store = open();
@@ -105,7 +107,9 @@ fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
         let tickets: Vec<_> = (0..count)
             .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
             .collect();
-        tickets.into_iter().for_each(|ticket| _ = ticket.wait().unwrap());
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
         drop((tube, deferred));
         store.close().unwrap();
         crate::store_on(&path).counters().reads

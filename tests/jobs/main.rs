@@ -111,6 +111,7 @@ mod results;
 mod retention;
 mod scheduled;
 mod schedules;
+mod schedules_at_random;
 mod schedules_catch_up;
 #[cfg(feature = "cron")]
 mod schedules_cron;

@@ -1,5 +1,7 @@
 //! Schedules: their runs, and what these have.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
 use std::time::Duration;
 
 use tubewell::{

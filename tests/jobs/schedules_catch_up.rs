@@ -1,5 +1,7 @@
 //! Schedules whose runs were missed, or do not fit.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 

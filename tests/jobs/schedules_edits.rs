@@ -1,5 +1,7 @@
 //! Changes of schedules.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
+
 use tubewell::{
     Error, FIFO, FIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, TubeOptions, WhenFull,
 };

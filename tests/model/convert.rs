@@ -101,7 +101,9 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Buried => State::Buried,
         tubewell::State::Blocked => State::Blocked,
         tubewell::State::Done => State::Done,
-        tubewell::State::Recurring => panic!("the model has no schedules"),
+        tubewell::State::Recurring => {
+            panic!("the model has no schedules; tests/jobs has one for them")
+        }
     }
 }
 

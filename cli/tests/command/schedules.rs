@@ -59,7 +59,7 @@ fn schedule_is_changed_and_removed() {
     assert_eq!((&listed["times"], &listed["within"]), (&Value::Null, &Value::Null));
     assert_eq!(listed["overlap"], "skip");
     assert_eq!(sandbox.ok("unschedule report"), "removed schedule report of other\n");
-    assert_eq!(schedules(&sandbox), [json!(0); 0]);
+    assert!(schedules(&sandbox).is_empty());
     for words in ["unschedule report", "reschedule mail report --every 1h"] {
         assert!(sandbox.fails(words, 3).contains("no schedule has the key \"report\""));
     }
@@ -89,7 +89,7 @@ fn wrong_schedules_are_refused() {
     let zone = ["schedule", "mail", "k", "x", "--cron", "0 9 * * *", "--zone", "Nowhere/At-All"];
     let unknown = run(sandbox.command(&zone), b"").expect(2);
     assert!(unknown.err.contains("Nowhere/At-All"), "{}", unknown.err);
-    assert_eq!(schedules(&sandbox), [json!(0); 0]);
+    assert!(schedules(&sandbox).is_empty());
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::{Error, Result};
 /// store is not so late, unless its machine was suspended.
 const LATE: u64 = 60_000_000;
 
+/// How many of the newest moments of an expression are looked for.
+const MAX_LATEST: u64 = 100;
 /// How far the clocks may be apart to count as the same, in microseconds.
 const SAME_CLOCK: u64 = 1_000_000;
 
@@ -130,7 +132,7 @@ impl Core {
         if recur.missed != Recur::ALL {
             // From the newest one back, one moment further for each run that is made up for.
             let mut newest = now;
-            for _ in 0..recur.missed.max(1) {
+            for _ in 0..recur.missed.clamp(1, MAX_LATEST) {
                 match (calendar.last)(expression, zone, newest)? {
                     Some(moment) if moment > recur.next => run = moment,
                     _ => {

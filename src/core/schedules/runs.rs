@@ -46,13 +46,15 @@ impl Core {
             return self.move_on(number, id, found, recur, next);
         };
         if recur.skips_overlap && self.is_last_run_open(number, id, found, &recur)? {
-            (recur.next, recur.fired, recur.skipped) = (next, Some(moment), recur.skipped + 1);
+            (recur.next, recur.fired, recur.skipped) =
+                (next, Some(moment), recur.skipped.saturating_add(1));
             return self.move_on(number, id, found, recur, next);
         }
         let has_waited = due >= recur.next.saturating_add(RETRY);
         match self.prepare_run(number, id, found, &recur, moment)? {
             Ok(run) => {
-                (recur.next, recur.fired, recur.runs) = (next, Some(moment), recur.runs + 1);
+                (recur.next, recur.fired, recur.runs) =
+                    (next, Some(moment), recur.runs.saturating_add(1));
                 self.put_run(number, id, found, recur, run)
             }
             Err(Error::Full { .. } | Error::DiskFull { .. }) if !has_waited => {
@@ -61,7 +63,8 @@ impl Core {
                 self.move_on(number, id, found, recur, retry)
             }
             Err(_) => {
-                (recur.next, recur.fired, recur.skipped) = (next, Some(moment), recur.skipped + 1);
+                (recur.next, recur.fired, recur.skipped) =
+                    (next, Some(moment), recur.skipped.saturating_add(1));
                 self.move_on(number, id, found, recur, next)
             }
         }

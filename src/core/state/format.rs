@@ -20,13 +20,15 @@ pub(crate) const FIRST_FORMAT: u32 = 1;
 /// The lowest format of a store with a task that has this header.
 #[inline]
 pub(super) fn format_of(header: &Header) -> u32 {
-    match header.more.as_deref() {
-        None => FIRST_FORMAT,
-        Some(more) if !more.tags.is_empty() => FORMAT,
-        Some(More { history: Some(_), .. }) => FORMAT,
-        Some(More { since: Some(_), .. }) => FORMAT,
-        Some(more) if more.recur.is_some() || more.spawned_by.is_some() => FORMAT,
-        Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
-        Some(_) => FORMAT_WITH_GATES,
+    let Some(more) = header.more.as_deref() else { return FIRST_FORMAT };
+    let is_new = !more.tags.is_empty()
+        || more.history.is_some()
+        || more.since.is_some()
+        || more.spawned_by.is_some()
+        || more.recur.is_some();
+    match more {
+        _ if is_new => FORMAT,
+        More { key: None, open_parents: 0, not_before: None, .. } => FORMAT_WITH_OUTCOMES,
+        _ => FORMAT_WITH_GATES,
     }
 }
