@@ -3,25 +3,32 @@
 //! [`Core::carry_out`] is the only way from a handle to a verb. So a call can be passed on: to the
 //! thread of another handle, or to another process.
 
+mod edges;
+mod held;
+mod history;
 mod list;
+mod schedules;
+mod waits;
 
 use std::sync::Arc;
 
-use tubewell_drivers::Body;
-
 use super::answer::{Answer, FromAnswer, answer, done, finished, now};
 use super::catalog::{TubeHead, TubeRequest};
-use super::claims::{Chosen, End, ProgressReport};
+use super::claims::Chosen;
 use super::state::{
-    About, ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, ScheduleRequest, TagEdit,
-    UpdateRequest, WatchKey,
+    About, ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
 };
 use super::waits::TakeAttempt;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
+use crate::{Error, Result, SessionId, State, TubeOptions};
+pub(crate) use edges::EdgeVerb;
+pub(crate) use held::HolderVerb;
+pub(crate) use history::HistoryVerb;
 pub(crate) use list::ListVerb;
+pub(crate) use schedules::ScheduleVerb;
+pub(crate) use waits::WaitVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -225,105 +232,6 @@ pub(crate) enum Verb<'a> {
     Statistics,
 }
 
-/// A verb on the schedules of a tube.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ScheduleVerb<'a> {
-    /// A schedule with this key.
-    Set {
-        key: &'a Arc<str>,
-        request: &'a ScheduleRequest,
-    },
-    /// Changes of the schedule with this key.
-    Change {
-        key: &'a str,
-        request: &'a ScheduleRequest,
-    },
-    Remove(&'a str),
-    List {
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-}
-
-/// A wait of a session that takes nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum WaitVerb {
-    /// For the end of this task.
-    Done { session: SessionId, id: u64, timeout: Option<u64> },
-    /// Until the tube has no ready, taken or delayed task.
-    Drained { session: SessionId, timeout: Option<u64> },
-    /// Until a take would get a task.
-    Ready {
-        session: SessionId,
-        /// On running time.
-        until: Option<u64>,
-    },
-}
-
-/// A verb on what a task waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum EdgeVerb<'a> {
-    /// Parents of a task of this tube: tasks of the tube `of`.
-    Add {
-        id: u64,
-        of: TubeRef<'a>,
-        parents: &'a [u64],
-    },
-    Remove {
-        id: u64,
-        parents: Option<&'a [u64]>,
-    },
-    Parents(u64),
-    Children(u64),
-}
-
-/// A verb on the history of a task.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum HistoryVerb<'a> {
-    Read(u64),
-    /// Adds an entry of a program.
-    Log {
-        id: u64,
-        text: &'a str,
-    },
-}
-
-/// A verb of the holder of a task. Durations are in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum HolderVerb<'a> {
-    Ack {
-        result: Option<&'a [u8]>,
-    },
-    Release {
-        delay: u64,
-    },
-    Touch {
-        more: u64,
-    },
-    Renew {
-        hold: u64,
-    },
-    Progress(ProgressReport<'a>),
-    Park {
-        hold: u64,
-    },
-    /// A new body.
-    Checkpoint(&'a Body),
-    Bury(Option<&'a Failure>),
-    Fail {
-        /// Without it the backoff of the tube applies.
-        delay: Option<u64>,
-        failure: &'a Failure,
-    },
-    Snooze {
-        delay: u64,
-    },
-    /// An entry of the holder in the history of the task.
-    Log(&'a str),
-    /// The end of the task or its passing on, and puts.
-    Finish(&'a FinishRequest),
-}
-
 impl Core {
     /// Carries out a call. Every verb of a handle comes through here.
     pub(crate) fn carry_out<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
@@ -499,98 +407,6 @@ impl Core {
             Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
-        }
-    }
-
-    fn carry_out_schedules<T: FromAnswer>(
-        &mut self,
-        number: u32,
-        verb: ScheduleVerb<'_>,
-    ) -> Result<Decided<T>> {
-        match verb {
-            ScheduleVerb::Set { key, request } => {
-                answer(self.schedule(number, key, request)?, Answer::Receipt)
-            }
-            ScheduleVerb::Change { key, request } => {
-                answer(self.reschedule(number, key, request)?, Answer::Receipt)
-            }
-            ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
-            ScheduleVerb::List { after, limit } => {
-                now(self.schedules(number, after, limit)?, Answer::Schedules)
-            }
-        }
-    }
-
-    fn carry_out_wait<T: FromAnswer>(&mut self, number: u32, wait: WaitVerb) -> Result<Decided<T>> {
-        match wait {
-            WaitVerb::Done { session, id, timeout } => {
-                now(self.wait_done(number, session, id, timeout)?, Answer::Watching)
-            }
-            WaitVerb::Drained { session, timeout } => {
-                now(self.wait_drained(number, session, timeout)?, Answer::Watching)
-            }
-            WaitVerb::Ready { session, until } => {
-                let timeout = until.map(|until| until.saturating_sub(self.now.running));
-                now(self.wait_ready(number, session, timeout)?, Answer::WaitReady)
-            }
-        }
-    }
-
-    fn carry_out_on_history<T: FromAnswer>(
-        &mut self,
-        number: u32,
-        verb: HistoryVerb<'_>,
-    ) -> Result<Decided<T>> {
-        match verb {
-            HistoryVerb::Read(id) => answer(self.history(number, id)?, Answer::History),
-            HistoryVerb::Log { id, text } => {
-                answer(self.log_entry(number, id, text)?, Answer::Receipt)
-            }
-        }
-    }
-
-    fn carry_out_edges<T: FromAnswer>(
-        &mut self,
-        number: u32,
-        verb: EdgeVerb<'_>,
-    ) -> Result<Decided<T>> {
-        match verb {
-            EdgeVerb::Add { id, of, parents } => {
-                self.tube(of.number, of.name)?;
-                answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
-            }
-            EdgeVerb::Remove { id, parents } => {
-                answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
-            }
-            EdgeVerb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
-            EdgeVerb::Children(id) => now(self.children(number, id)?, Answer::Ids),
-        }
-    }
-
-    fn carry_out_held<T: FromAnswer>(
-        &mut self,
-        key: ClaimKey,
-        verb: HolderVerb<'_>,
-    ) -> Result<Decided<T>> {
-        match verb {
-            HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
-            HolderVerb::Finish(finish) => answer(self.finish(key, finish)?, Answer::Receipt),
-            HolderVerb::Release { delay } => {
-                answer(self.end_held(key, End::Release { delay })?, Answer::Receipt)
-            }
-            HolderVerb::Touch { more } => answer(self.touch(key, more)?, Answer::Receipt),
-            HolderVerb::Checkpoint(body) => answer(self.checkpoint(key, body)?, Answer::Receipt),
-            HolderVerb::Bury(failure) => answer(self.bury_claimed(key, failure)?, Answer::Receipt),
-            HolderVerb::Fail { delay, failure } => {
-                answer(self.end_held(key, End::Fail { delay, failure })?, Answer::Receipt)
-            }
-            HolderVerb::Snooze { delay } => {
-                answer(self.end_held(key, End::Snooze { delay })?, Answer::Receipt)
-            }
-            HolderVerb::Log(text) => answer(self.log_held(key, text)?, Answer::Receipt),
-            HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
-            HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
-            HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
         }
     }
 
