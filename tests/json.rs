@@ -97,7 +97,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
-            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"#,
+            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"history":0,"#,
             r#""metrics":0,"paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
@@ -110,7 +110,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"block":0,"unblock":0,"#,
             r#""resolve":0,"forget":0,"#,
-            r#""advance":0,"moved":0,"arrive":0,"update":0}}"#
+            r#""advance":0,"moved":0,"arrive":0,"update":0,"log":0}}"#
         ),
     );
 }
@@ -175,7 +175,7 @@ fn policies_of_tubes_are_json_texts() {
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
         r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
-        r#""rate":"5/1s","metrics":30,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""rate":"5/1s","metrics":30,"history":0,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -201,6 +201,7 @@ fn texts_without_later_fields_are_read() {
         r#""sub_queue_rate":null,"#,
         r#""rate":null,"#,
         r#""metrics":0,"#,
+        r#""history":0,"#,
         r#""paused":false,"#,
         r#""resumes_in":null,"#,
     ] {
