@@ -6,7 +6,6 @@ mod index;
 mod subscription;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::thread::JoinHandle;
 
@@ -19,8 +18,8 @@ pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
 pub(crate) use filter::Facts;
 pub use filter::Filter;
-use subscription::Subscriptions;
 pub use subscription::{EventStream, Subscription};
+use subscription::{Subscriptions, Wanted};
 
 /// A function that is called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -28,9 +27,14 @@ pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 /// How many events may wait for callbacks. Further events are dropped.
 const CALLBACK_BUFFER: usize = 65_536;
 
+/// The tags of a task.
+pub(crate) type Tags = Arc<[Arc<str>]>;
+
 /// An event, and the callback of its tube.
 pub(crate) struct QueuedEvent {
     pub(crate) event: Event,
+    /// The tags of the task, if a filter asks for tags.
+    pub(crate) tags: Option<Tags>,
     pub(crate) callback: Option<Callback>,
 }
 
@@ -41,7 +45,7 @@ type Call = (Callback, Event);
 #[derive(Clone)]
 pub(crate) struct Readers {
     subscriptions: Arc<Mutex<Subscriptions>>,
-    wanted: Arc<AtomicU64>,
+    wanted: Arc<Wanted>,
 }
 
 impl Default for Readers {
@@ -56,7 +60,13 @@ impl Readers {
     /// The kinds that some subscription wants.
     #[inline]
     pub(crate) fn wanted(&self) -> KindSet {
-        KindSet::from_bits(self.wanted.load(Ordering::Relaxed))
+        self.wanted.kinds()
+    }
+
+    /// Whether some filter asks for tags.
+    #[inline]
+    pub(crate) fn ask_for_tags(&self) -> bool {
+        self.wanted.asks_for_tags()
     }
 
     /// Whether some subscription wants an event.
@@ -97,12 +107,12 @@ impl Subscribers {
         wakers: &mut Vec<Waker>,
     ) {
         let mut subscriptions = self.readers.subscriptions.lock();
-        for QueuedEvent { mut event, callback } in events.drain(..) {
+        for QueuedEvent { mut event, tags, callback } in events.drain(..) {
             subscriptions.number(&mut event);
             if let Some(callback) = callback {
                 unused.extend(self.calls.lock().call(callback, event.clone()));
             }
-            subscriptions.deliver(&event, wakers);
+            subscriptions.deliver(&event, tags.as_deref().unwrap_or_default(), wakers);
         }
     }
 

@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use tubewell_drivers::Header;
+
 use super::state::{ClaimState, Core};
 use super::verbs::key_of;
 use crate::commit::Change;
-use crate::events::{Facts, QueuedEvent};
+use crate::events::{Facts, QueuedEvent, Tags};
 use crate::task::Progress;
 use crate::{Event, EventKind, State};
 
@@ -23,8 +25,9 @@ impl Core {
     /// Notes the owner of a claim that has left memory, for the readers of events.
     pub(super) fn note_owner(&mut self, id: u64, claim: &ClaimState) {
         let (owner, key) = (self.label_of(claim), key_of(&claim.header).cloned());
+        let tags = self.asked_tags(&claim.header);
         let origin = self.origins.entry(id).or_default();
-        (origin.owner, origin.key) = (owner, key);
+        (origin.owner, origin.key, origin.tags) = (owner, key, tags);
     }
 
     /// Notes why a claim has ended, or that no more is to be said than the kind does.
@@ -34,12 +37,16 @@ impl Core {
         }
     }
 
-    /// Notes the key of a task whose change has no header.
-    pub(super) fn note_key(&mut self, number: u32, id: u64, key: Option<&Arc<str>>) {
-        if let Some(key) = key
-            && self.has_event_readers(number)
-        {
-            self.origins.entry(id).or_default().key = Some(key.clone());
+    /// Notes what a header says of a task whose change has none: its key, and its tags if they are
+    /// asked for.
+    pub(super) fn note_header(&mut self, number: u32, id: u64, header: &Header) {
+        if header.more.is_none() || !self.has_event_readers(number) {
+            return;
+        }
+        let (key, tags) = (key_of(header).cloned(), self.asked_tags(header));
+        if key.is_some() || tags.is_some() {
+            let origin = self.origins.entry(id).or_default();
+            (origin.key, origin.tags) = (key, tags);
         }
     }
 
@@ -58,7 +65,7 @@ impl Core {
             && let Some(header) = &change.header
         {
             // The change that follows may have no header.
-            self.note_key(change.tube, change.id, key_of(header));
+            self.note_header(change.tube, change.id, header);
         }
         if !change.is_intermediate {
             self.forget_origin(change.id);
@@ -86,9 +93,11 @@ impl Core {
             return;
         }
         let (key, owner) = (self.key_of_change(change), self.owner_of_change(change));
-        let name = &tube.definition.name;
-        let facts =
-            || Facts::new(change.kind, name, key.map(|key| &**key), owner.map(|owner| &**owner));
+        let (name, tags) = (&tube.definition.name, self.asked_tags_of_change(change));
+        let facts = || {
+            let (key, owner) = (key.map(|key| &**key), owner.map(|owner| &**owner));
+            Facts::new(change.kind, name, key, owner, tags.as_deref().unwrap_or_default())
+        };
         if !has_callback && !self.readers.want(&facts()) {
             return;
         }
@@ -105,7 +114,7 @@ impl Core {
             seq: 0,
         };
         let callback = tube.callback.clone();
-        self.effects.events.push(QueuedEvent { event, callback });
+        self.effects.events.push(QueuedEvent { event, tags, callback });
     }
 
     fn key_of_change<'a>(&'a self, change: &'a Change) -> Option<&'a Arc<str>> {
@@ -114,6 +123,21 @@ impl Core {
         match header.or_else(|| Some(&self.claims.get(&id)?.header)) {
             Some(header) => key_of(header),
             None => self.origins.get(&id)?.key.as_ref(),
+        }
+    }
+
+    /// The tags of a task with this header, if it has any and a filter asks for tags.
+    fn asked_tags(&self, header: &Header) -> Option<Tags> {
+        let more = header.more.as_ref().filter(|_| self.readers.ask_for_tags())?;
+        (!more.tags.is_empty()).then(|| more.tags.clone())
+    }
+
+    /// The tags of the task of a change, if it has any and a filter asks for tags.
+    fn asked_tags_of_change(&self, change: &Change) -> Option<Tags> {
+        let id = change.id;
+        match change.header.as_ref().or_else(|| Some(&self.claims.get(&id)?.header)) {
+            Some(header) => self.asked_tags(header),
+            None => self.origins.get(&id)?.tags.clone(),
         }
     }
 

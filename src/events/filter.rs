@@ -8,11 +8,11 @@ use super::event::{Event, EventKind, KindSet};
 ///
 /// A new filter lets all events pass. Each condition restricts it: an event passes if it meets all
 /// conditions. A condition that is set several times, with several values, is met by an event with
-/// any of them. A tube, key or label that does not exist is no error: it may exist later.
+/// any of them. A tube, key, label or tag that does not exist is no error: it may exist later.
 ///
 /// A filter is a value, so the store looks up the subscriptions that want an event and asks no
 /// others, however many there are. A subscription takes memory for
-/// each combination of its tubes, keys and owners.
+/// each combination of its tubes, keys, owners and tags.
 ///
 /// # Example
 /// ```
@@ -39,6 +39,7 @@ pub struct Filter {
     tubes: Vec<Arc<str>>,
     keys: Vec<Arc<str>>,
     owners: Vec<Arc<str>>,
+    tags: Vec<Arc<str>>,
     kinds: Option<KindSet>,
 }
 
@@ -74,16 +75,46 @@ impl Filter {
         self
     }
 
+    /// Only events of tasks with this [tag](crate::Put::tag). An event of a task that has several of
+    /// the tags asked for is received once.
+    ///
+    /// What counts are the tags after the change: an edit that adds the tag passes, one that removes
+    /// it does not. The tags of a taken task are those that it has when the event is made. A
+    /// subscription that begins while a change waits for its flush may miss that change.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{EventKind, FIFO, Filter, Put, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let events = store.events(Filter::new().tag("ann").tag("news"), 100);
+    ///
+    /// mails.put(Put::new("to: ann").tag("ann").tag("news"))?;
+    /// mails.put("to: bob")?;
+    /// while let Some(mail) = mails.try_take()? {
+    ///     mail.ack()?;
+    /// }
+    /// let kinds = std::iter::from_fn(|| events.try_recv()).map(|event| event.kind);
+    /// assert!(kinds.eq([EventKind::Put, EventKind::Take, EventKind::Ack]));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn tag(mut self, tag: impl Into<Arc<str>>) -> Filter {
+        add(&mut self.tags, tag.into());
+        self
+    }
+
     /// The kinds that pass.
     pub(super) fn passing_kinds(&self) -> KindSet {
         self.kinds.unwrap_or(KindSet::ALL)
     }
 
-    /// The places of the index at which an event that passes finds the subscription: it meets
-    /// exactly one of them.
+    /// The places of the index at which an event that passes finds the subscription: it meets one of
+    /// them for each of its tags that the filter asks for, or exactly one if it asks for none.
     pub(super) fn places(&self) -> Vec<Place> {
         let mut places = vec![Place::default()];
-        for (field, values) in [&self.tubes, &self.keys, &self.owners].into_iter().enumerate() {
+        let fields = [&self.tubes, &self.keys, &self.owners, &self.tags];
+        for (field, values) in fields.into_iter().enumerate() {
             if values.is_empty() {
                 continue;
             }
@@ -99,14 +130,18 @@ impl Filter {
     }
 }
 
-/// What filters ask about of an event, but for its kind: tube, key, owner.
+/// What filters ask about of an event, but for its kind and its tags: tube, key, owner.
 pub(super) const FIELDS: usize = 3;
+
+/// The field behind them, of which an event may have several values: its tags.
+pub(super) const TAG: usize = FIELDS;
 
 /// What filters ask about of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
     kind: EventKind,
     fields: [Option<&'a str>; FIELDS],
+    tags: &'a [Arc<str>],
 }
 
 impl<'a> Facts<'a> {
@@ -115,12 +150,13 @@ impl<'a> Facts<'a> {
         tube: &'a str,
         key: Option<&'a str>,
         owner: Option<&'a str>,
+        tags: &'a [Arc<str>],
     ) -> Facts<'a> {
-        Facts { kind, fields: [Some(tube), key, owner] }
+        Facts { kind, fields: [Some(tube), key, owner], tags }
     }
 
-    pub(super) fn of(event: &'a Event) -> Facts<'a> {
-        Facts::new(event.kind, &event.tube, event.key.as_deref(), event.owner.as_deref())
+    pub(super) fn of(event: &'a Event, tags: &'a [Arc<str>]) -> Facts<'a> {
+        Facts::new(event.kind, &event.tube, event.key.as_deref(), event.owner.as_deref(), tags)
     }
 
     pub(super) fn kind(&self) -> EventKind {
@@ -130,11 +166,15 @@ impl<'a> Facts<'a> {
     pub(super) fn field(&self, field: usize) -> Option<&'a str> {
         self.fields[field]
     }
+
+    pub(super) fn tags(&self) -> &'a [Arc<str>] {
+        self.tags
+    }
 }
 
 /// A value for each field that a filter asks about. `None`: any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place([Option<Arc<str>>; FIELDS]);
+pub(super) struct Place([Option<Arc<str>>; FIELDS + 1]);
 
 impl Place {
     /// The fields that it asks about, one bit for each.
@@ -147,9 +187,9 @@ impl Place {
         self.0[field].as_deref()
     }
 
-    /// Whether an event has the values that it asks for.
-    pub(super) fn is_met(&self, facts: &Facts<'_>) -> bool {
-        let mut fields = self.0.iter().zip(facts.fields);
+    /// Whether an event has the values that it asks for, with one of its tags or none.
+    pub(super) fn is_met(&self, facts: &Facts<'_>, tag: Option<&str>) -> bool {
+        let mut fields = self.0.iter().zip(facts.fields.into_iter().chain([tag]));
         fields.all(|(asked, value)| asked.is_none() || asked.as_deref() == value)
     }
 }

@@ -1,36 +1,51 @@
 //! The subscribers by what their filters ask for, so that an event finds those that want it without
 //! asking the others.
 //!
-//! A filter asks about some of the fields tube, key and owner: its shape. A subscriber is listed at
-//! each combination of the values that it asks for, and there by kind. An event makes one look-up
-//! for each shape in use, at most 8. Invariant: an event meets at most one place of a subscriber,
-//! since it has one value of each field. (A field with several values, such as tags, must not
-//! deliver twice.)
+//! A filter asks about some of the fields tube, key, owner and tag: its shape. A subscriber is listed
+//! at each combination of the values that it asks for, and there by kind. An event makes one look-up
+//! for each shape in use without a tag, at most 8, and one for each of its tags and each shape in use
+//! with one, at most 8 too. Invariant: an event is delivered at most once to a subscriber. It has one
+//! value of each field but its tags, so it meets at most one place of a subscriber that asks for no
+//! tag. It may meet several of one that does, which is noted with the subscriber.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use super::event::KindSet;
-use super::filter::{FIELDS, Facts, Filter, Place};
+use super::filter::{FIELDS, Facts, Filter, Place, TAG};
 use crate::id_map::IdMap;
 
 /// The number of a subscriber.
 pub(super) type SubscriberId = u64;
 
 /// The sets of fields that a filter may ask about.
-const SHAPES: usize = 1 << FIELDS;
+const SHAPES: usize = 1 << (FIELDS + 1);
+
+/// The first of the shapes that ask for a tag, which are the last ones.
+const WITH_TAG: usize = 1 << TAG;
 
 /// The subscribers `S` of a store, with their filters.
 #[derive(Debug)]
 pub(super) struct Index<S> {
-    subscribers: IdMap<SubscriberId, (Filter, S)>,
+    subscribers: IdMap<SubscriberId, Subscribed<S>>,
     next: SubscriberId,
+    /// How many events were delivered.
+    events: u64,
     places: Places,
     /// How many subscribers want each kind.
     wanted_by: [usize; KindSet::MOST],
     /// The kinds that some subscriber wants.
     wanted: KindSet,
+}
+
+#[derive(Debug)]
+struct Subscribed<S> {
+    filter: Filter,
+    subscriber: S,
+    /// The number of the last event that has met a place of it.
+    met: u64,
 }
 
 /// The places at which there are subscribers.
@@ -57,6 +72,7 @@ impl<S> Default for Index<S> {
         Index {
             subscribers: IdMap::default(),
             next: 0,
+            events: 0,
             places: Places::default(),
             wanted_by: [0; KindSet::MOST],
             wanted: KindSet::NONE,
@@ -68,6 +84,11 @@ impl<S> Index<S> {
     /// The kinds that some subscriber wants.
     pub(super) fn wanted(&self) -> KindSet {
         self.wanted
+    }
+
+    /// Whether some subscriber asks for tags.
+    pub(super) fn asks_for_tags(&self) -> bool {
+        self.places.shapes[WITH_TAG..].iter().any(|places| *places > 0)
     }
 
     /// Whether some subscriber wants an event.
@@ -101,12 +122,12 @@ impl<S> Index<S> {
                 listed.by_kind.entry(number).or_default().insert(id);
             }
         }
-        self.subscribers.insert(id, (filter, subscriber));
+        self.subscribers.insert(id, Subscribed { filter, subscriber, met: 0 });
         id
     }
 
     pub(super) fn remove(&mut self, id: SubscriberId) -> Option<S> {
-        let (filter, subscriber) = self.subscribers.remove(&id)?;
+        let Subscribed { filter, subscriber, .. } = self.subscribers.remove(&id)?;
         let kinds = filter.passing_kinds();
         for number in kinds.numbers() {
             self.wanted_by[number] -= 1;
@@ -132,17 +153,21 @@ impl<S> Index<S> {
     pub(super) fn clear(&mut self) -> Vec<S> {
         let index = std::mem::take(self);
         self.next = index.next;
-        index.subscribers.into_values().map(|(_, subscriber)| subscriber).collect()
+        index.subscribers.into_values().map(|subscribed| subscribed.subscriber).collect()
     }
 
     /// Calls `deliver` with each subscriber whose filter lets an event pass.
     pub(super) fn for_each(&mut self, facts: &Facts<'_>, mut deliver: impl FnMut(&mut S)) {
         let number = facts.kind() as usize;
+        self.events += 1;
         for listed in self.places.find(facts) {
             let of_kind = listed.by_kind.get(&number).into_iter().flatten();
             for id in listed.any.iter().chain(of_kind) {
-                if let Some((_, subscriber)) = self.subscribers.get_mut(id) {
-                    deliver(subscriber);
+                if let Some(subscribed) = self.subscribers.get_mut(id)
+                    && subscribed.met != self.events
+                {
+                    subscribed.met = self.events;
+                    deliver(&mut subscribed.subscriber);
                 }
             }
         }
@@ -152,17 +177,29 @@ impl<S> Index<S> {
 impl Places {
     /// What is listed at the places that an event meets.
     fn find<'a>(&'a self, facts: &'a Facts<'_>) -> impl Iterator<Item = &'a Listed> + 'a {
-        let in_use = |shape: &usize| self.shapes[*shape] > 0;
-        let asked = (0..SHAPES).filter(in_use).fold(0, |fields, shape| fields | shape);
+        let asked = self.in_use(0..SHAPES).fold(0, |fields, shape| fields | shape);
         let hashes: [Option<u64>; FIELDS] = std::array::from_fn(|field| {
             let value = facts.field(field).filter(|_| asked & 1 << field != 0)?;
             Some(self.hasher.hash_one(value))
         });
-        let found = (0..SHAPES).filter(in_use).filter_map(move |shape| {
-            let listed = self.by_hash.get(&hash_of(shape, |field| hashes[field])?)?;
-            listed.iter().find(|(place, _)| place.shape() == shape && place.is_met(facts))
+        let find = move |shape: usize, tag: Option<(&str, u64)>| {
+            let hash = |field| if field == TAG { Some(tag?.1) } else { hashes[field] };
+            let listed = self.by_hash.get(&hash_of(shape, hash)?)?;
+            let is_met = |place: &Place| place.is_met(facts, tag.map(|(tag, _)| tag));
+            let found = listed.iter().find(|(place, _)| place.shape() == shape && is_met(place));
+            found.map(|(_, listed)| listed)
+        };
+        let tags = if asked & WITH_TAG == 0 { &[][..] } else { facts.tags() };
+        let of_tags = tags.iter().flat_map(move |tag| {
+            let tag = Some((&**tag, self.hasher.hash_one(&**tag)));
+            self.in_use(WITH_TAG..SHAPES).filter_map(move |shape| find(shape, tag))
         });
-        found.map(|(_, listed)| listed)
+        self.in_use(0..WITH_TAG).filter_map(move |shape| find(shape, None)).chain(of_tags)
+    }
+
+    /// Those of these shapes that some place has.
+    fn in_use(&self, shapes: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        shapes.filter(|shape| self.shapes[*shape] > 0)
     }
 
     /// What is listed at a place, which is added if it is new.
@@ -197,7 +234,7 @@ impl Places {
 
 /// The hash of a place of this shape, from those of its values; `None` if one of them is missing.
 fn hash_of(shape: usize, hashes: impl Fn(usize) -> Option<u64>) -> Option<u64> {
-    let fields = (0..FIELDS).filter(|field| shape & 1 << field != 0);
+    let fields = (0..=TAG).filter(|field| shape & 1 << field != 0);
     fields.map(hashes).try_fold(shape as u64, |hash, value| {
         Some(hash.rotate_left(21).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value?)
     })
@@ -205,6 +242,8 @@ fn hash_of(shape: usize, hashes: impl Fn(usize) -> Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::State;
     use crate::events::event::Event;
@@ -230,6 +269,7 @@ mod tests {
         tubes: &'static [&'static str],
         keys: &'static [&'static str],
         owners: &'static [&'static str],
+        tags: &'static [&'static str],
         kinds: Option<&'static [EventKind]>,
     }
 
@@ -238,19 +278,21 @@ mod tests {
             let filter = self.tubes.iter().fold(Filter::new(), |it, tube| it.tube(*tube));
             let filter = self.keys.iter().fold(filter, |it, key| it.key(*key));
             let filter = self.owners.iter().fold(filter, |it, owner| it.owner(*owner));
+            let filter = self.tags.iter().fold(filter, |it, tag| it.tag(*tag));
             match self.kinds {
                 Some(kinds) => filter.kinds(kinds.iter().copied()),
                 None => filter,
             }
         }
 
-        fn pass(&self, event: &Event) -> bool {
+        fn pass(&self, event: &Event, tags: &[Arc<str>]) -> bool {
             let has = |names: &[&str], value: Option<&str>| {
                 names.is_empty() || value.is_some_and(|value| names.contains(&value))
             };
             has(self.tubes, Some(&event.tube))
                 && has(self.keys, event.key.as_deref())
                 && has(self.owners, event.owner.as_deref())
+                && (self.tags.is_empty() || tags.iter().any(|tag| self.tags.contains(&&**tag)))
                 && self.kinds.is_none_or(|kinds| kinds.contains(&event.kind))
         }
     }
@@ -261,8 +303,10 @@ mod tests {
         for tubes in [&[][..], &["a"], &["a", "b"], &["a", "a"]] {
             for keys in [&[][..], &["k"], &["k", "l"]] {
                 for owners in [&[][..], &["o", "p"]] {
-                    for kinds in [None, Some(&[Ack][..]), Some(&[Put, Bury]), Some(&[])] {
-                        filters.push(Conditions { tubes, keys, owners, kinds });
+                    for tags in [&[][..], &["s"], &["s", "t", "u"]] {
+                        for kinds in [None, Some(&[Ack][..]), Some(&[Put, Bury]), Some(&[])] {
+                            filters.push(Conditions { tubes, keys, owners, tags, kinds });
+                        }
                     }
                 }
             }
@@ -276,21 +320,26 @@ mod tests {
             for kind in [Put, Ack, Bury] {
                 for key in [None, Some("k"), Some("m")] {
                     for owner in [None, Some("o"), Some("q")] {
-                        events.push(event(tube, kind, key, owner));
+                        for tags in [&[][..], &["t"], &["t", "x", "s"]] {
+                            let tags: Vec<Arc<str>> =
+                                tags.iter().map(|tag| (*tag).into()).collect();
+                            events.push((event(tube, kind, key, owner), tags));
+                        }
                     }
                 }
             }
         }
-        let delivered = |index: &mut Index<usize>, event: &Event| {
-            let mut to = Vec::new();
-            index.for_each(&Facts::of(event), |number| to.push(*number));
+        let delivered = |index: &mut Index<usize>, (event, tags): &(Event, Vec<Arc<str>>)| {
+            let (mut to, facts) = (Vec::new(), Facts::of(event, tags));
+            index.for_each(&facts, |number| to.push(*number));
             to.sort_unstable();
-            assert_eq!(index.wants(&Facts::of(event)), !to.is_empty());
+            assert_eq!(index.wants(&facts), !to.is_empty());
             to
         };
-        let expected = |event: &Event, from: usize| -> Vec<usize> {
-            (from..filters.len()).filter(|n| filters[*n].pass(event)).collect()
+        let expected = |(event, tags): &(Event, Vec<Arc<str>>), from: usize| -> Vec<usize> {
+            (from..filters.len()).filter(|n| filters[*n].pass(event, tags)).collect()
         };
+        assert!(index.asks_for_tags());
         for event in &events {
             assert_eq!(delivered(&mut index, event), expected(event, 0), "{event:?}");
         }
@@ -306,5 +355,6 @@ mod tests {
         }
         assert!(index.places.by_hash.is_empty() && index.wanted().is_empty());
         assert_eq!(index.places.shapes, [0; SHAPES]);
+        assert!(!index.asks_for_tags());
     }
 }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use futures_core::Stream;
 
-use super::event::Event;
+use super::event::{Event, KindSet};
 use super::filter::{Facts, Filter};
 use super::index::{Index, SubscriberId};
 use crate::sync::Mutex;
@@ -88,12 +88,32 @@ impl Subscriber {
     }
 }
 
+/// What the subscriptions of a store want, to be read without their lock.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// The bits of the kinds that some subscription wants.
+    kinds: AtomicU64,
+    /// Whether some filter asks for tags.
+    tags: AtomicBool,
+}
+
+impl Wanted {
+    #[inline]
+    pub(super) fn kinds(&self) -> KindSet {
+        KindSet::from_bits(self.kinds.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn asks_for_tags(&self) -> bool {
+        self.tags.load(Ordering::Relaxed)
+    }
+}
+
 /// What the subscriptions of a store share.
 #[derive(Default)]
 pub(super) struct Subscriptions {
     index: Index<Subscriber>,
-    /// The kinds that some subscription wants.
-    wanted: Arc<AtomicU64>,
+    wanted: Arc<Wanted>,
     /// The number of the last event.
     seq: u64,
     is_closed: bool,
@@ -117,9 +137,7 @@ impl Subscriptions {
         Subscription { events, shared, id, subscriptions: this.clone() }
     }
 
-    /// The kinds that some subscription wants, as the bits of a [`KindSet`](super::event::KindSet),
-    /// to be read without the lock.
-    pub(super) fn wanted(&self) -> &Arc<AtomicU64> {
+    pub(super) fn wanted(&self) -> &Arc<Wanted> {
         &self.wanted
     }
 
@@ -134,9 +152,11 @@ impl Subscriptions {
         event.seq = self.seq;
     }
 
-    /// Delivers an event to the subscriptions whose filters it passes. Does not block.
-    pub(super) fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
-        self.index.for_each(&Facts::of(event), |subscriber| subscriber.deliver(event, wakers));
+    /// Delivers an event of a task with these tags to the subscriptions whose filters it passes.
+    /// Does not block.
+    pub(super) fn deliver(&mut self, event: &Event, tags: &[Arc<str>], wakers: &mut Vec<Waker>) {
+        let facts = Facts::of(event, tags);
+        self.index.for_each(&facts, |subscriber| subscriber.deliver(event, wakers));
     }
 
     /// No further subscription begins. Returns those that there are, which the caller ends.
@@ -155,7 +175,8 @@ impl Subscriptions {
 
     /// Changes of tasks read it under the lock of the store, under which subscriptions begin.
     fn update_wanted(&self) {
-        self.wanted.store(self.index.wanted().bits(), Ordering::Relaxed);
+        self.wanted.kinds.store(self.index.wanted().bits(), Ordering::Relaxed);
+        self.wanted.tags.store(self.index.asks_for_tags(), Ordering::Relaxed);
     }
 
     #[cfg(test)]

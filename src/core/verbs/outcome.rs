@@ -10,7 +10,6 @@ use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided};
-use crate::core::verbs::keys::key_of;
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, CursorOf, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
@@ -186,7 +185,7 @@ impl Core {
     ) -> Result<()> {
         self.remove_as_gone(number, id, found)?;
         self.note_freed(number, &found.record.header);
-        self.note_key(number, id, key_of(&found.record.header));
+        self.note_header(number, id, &found.record.header);
         let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
         let change = self.change(number, id, kind, Some(from), State::Done, None);
         let keeping = kept_until_now(found.shelf);
