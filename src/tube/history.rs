@@ -67,8 +67,9 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
-    /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history. Nothing
-    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there
+    /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history;
+    /// [`NotReady`](crate::Error::NotReady): it is a schedule. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there
     /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example

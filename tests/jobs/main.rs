@@ -118,6 +118,7 @@ mod schedules_cron;
 mod schedules_edits;
 #[cfg(unix)]
 mod schedules_killed;
+mod schedules_tags;
 mod selected;
 mod shared_limits;
 mod spent;
