@@ -64,12 +64,11 @@ fn tasks_and_pages_are_json_objects() {
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info =
-        r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"takes":0,"attempts":0,"#
-            .to_owned()
-            + r#""attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
-            + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-            + r#""not_before":null,"progress":null,"spawned_by":null}"#;
+    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
+        .to_owned()
+        + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
+        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
+        + r#""not_before":null,"progress":null,"spawned_by":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -129,7 +128,7 @@ fn schedules_and_their_runs_are_json_objects() {
         r#""next":{"secs_since_epoch":1767229200,"nanos_since_epoch":0},"#,
         r#""due_in":{"secs":3600,"nanos":0},"runs":1,"skipped":0,"last":1,"times":9,"missed":"1","#,
         r#""within":null,"overlap":"allow","pri":2,"ttl":null,"ttr":null,"#,
-        r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"size":2,"#,
+        r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"tags":[],"size":2,"#,
         r#""stopped":null}],"next":null,"damaged":0}"#,
     );
     assert_json::<SchedulePage>(&tube.schedules(None, 10).unwrap(), text);
@@ -201,7 +200,7 @@ fn policies_of_tubes_are_json_texts() {
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
         r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
-        r#""rate":"5/1s","metrics":30,"history":0,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""rate":"5/1s","history":0,"metrics":30,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
