@@ -2,7 +2,8 @@
 
 use crate::{HistoryEntry, LastFailure, Put, SpawnedBy};
 
-/// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
+/// A task to be put back as it was in another store; see
+/// [`Tube::restore_many`](crate::Tube::restore_many).
 ///
 /// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
 /// failure, and whether it is buried or done. An option that is left out is as in a put.

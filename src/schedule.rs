@@ -223,9 +223,9 @@ impl Schedule {
     /// to stay, and its counts of runs and of skipped runs. Default: it is a new one.
     ///
     /// Its [`starting`](Schedule::starting) is then the moment of its next run, also if that has
-    /// passed. A run is not put within a minute after the last restore of an id, unless a task was put
-    /// since: it would have an id that is still to be restored. It is refused if its key is in use. For ids, what
-    /// [`restore_many`](crate::Tube::restore_many) says holds.
+    /// passed. A run is not put within a minute after the last restore of an id, unless a task was
+    /// put since: it would have an id that is still to be restored. It is refused if its key is in
+    /// use. For ids, what [`restore_many`](crate::Tube::restore_many) says holds.
     ///
     /// # Example
     /// ```

@@ -42,8 +42,8 @@ impl Select {
         self
     }
 
-    /// Tasks with this [tag](crate::Put::tag), in the order of their ids; of a failure group, in the order
-    /// of their burials. Default: with any tags, and with none.
+    /// Tasks with this [tag](crate::Put::tag), in the order of their ids; of a failure group, in
+    /// the order of their burials. Default: with any tags, and with none.
     #[doc(alias = "label")]
     pub fn tag(mut self, tag: impl Into<String>) -> Select {
         self.tag = Some(tag.into());

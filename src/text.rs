@@ -96,7 +96,8 @@ const EVENT_KINDS: [EventKind; 28] = [
 impl EventKind {
     /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
     /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
-    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `schedule`, `spawn`, `advance`, `move`, `update` or `log`.
+    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `schedule`, `spawn`, `advance`, `move`,
+    /// `update` or `log`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -49,7 +49,8 @@ impl Update {
     }
 
     /// How long from now on until the task is ready, instead of its delay so far; zero makes it
-    /// ready, unless its [moment](Update::not_before) is ahead. Rounded up to microseconds. Timed drivers only.
+    /// ready, unless its [moment](Update::not_before) is ahead. Rounded up to microseconds. Timed
+    /// drivers only.
     ///
     /// A ttl begins when the delay elapses, as after a put: a task that becomes ready later expires
     /// later. A task whose delay had no end had no ttl either, and gets none.

@@ -437,8 +437,8 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-/// Checks that a record belongs at this order and id of a shelf. A record at another task's position could be
-/// taken, but its own rows would not be found there when it is removed.
+/// Checks that a record belongs at this order and id of a shelf. A record at another task's
+/// position could be taken, but its own rows would not be found there when it is removed.
 ///
 /// # Errors
 /// The record belongs at another position.

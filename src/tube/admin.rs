@@ -79,8 +79,9 @@ impl Tube {
     /// process and a power cut too. Blocks until the flush that holds the change.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task. [`NotBuried`](crate::Error::NotBuried): the
-    /// task is ready, taken or delayed. Nothing changed, and no crash makes this untrue.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task.
+    /// [`NotBuried`](crate::Error::NotBuried): the task is ready, taken or delayed. Nothing
+    /// changed, and no crash makes this untrue.
     ///
     /// # Example: retry one dead letter
     /// ```

@@ -58,8 +58,8 @@ impl Tube {
         self.call_once_visible(Verb::SetPriority { id, pri: priority })
     }
 
-    /// Changes the body, the priority, the delay or the tags of a task that waits: one that is ready, delayed
-    /// or buried. What the [`Update`] leaves out stays as it is.
+    /// Changes the body, the priority, the delay or the tags of a task that waits: one that is
+    /// ready, delayed or buried. What the [`Update`] leaves out stays as it is.
     ///
     /// A task with a new priority takes its new place, as after
     /// [`set_priority`](Tube::set_priority). A new delay counts from now on, and replaces the rest of
@@ -184,10 +184,11 @@ impl Tube {
     /// group or a tag; [`truncate`](Tube::truncate) removes all tasks.
     ///
     /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
-    /// order of their burials, and others with a tag in the order of their ids. Claims on taken tasks have ended. Deletes at most as many tasks as
-    /// there are in that state, or in the tube if any state will do, when the call begins. Of tasks that change their state during the
-    /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other are
-    /// deleted together, up to 10,000 with one commit.
+    /// order of their burials, and others with a tag in the order of their ids. Claims on taken
+    /// tasks have ended. Deletes at most as many tasks as there are in that state, or in the tube
+    /// if any state will do, when the call begins. Of tasks that change their state during the
+    /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other
+    /// are deleted together, up to 10,000 with one commit.
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
     /// blocks for a flush for each 512 tasks. [`delete_where_async`](Tube::delete_where_async)

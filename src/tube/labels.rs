@@ -71,9 +71,9 @@ impl Tube {
     /// or none, although there are more. The cursor is valid for the same conditions, and for others
     /// with the same tag, group or state.
     ///
-    /// A task that stays as it is is listed once, whichever others come and go between two pages. One that
-    /// changes its state may be in none or in both. The call does not block, and includes changes whose
-    /// flush is not done.
+    /// A task that stays as it is is listed once, whichever others come and go between two pages.
+    /// One that changes its state may be in none or in both. The call does not block, and includes
+    /// changes whose flush is not done.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, or no task can meet the
@@ -138,10 +138,10 @@ impl Tube {
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
     /// of them, at most 1,000.
     ///
-    /// There are none while the tube is [paused](Tube::pause), and no more than its limits of taken tasks and
-    /// of takes let through now. In a tube with sub-queues, there is one task at most of each sub-queue:
-    /// the next one. A task with a change that is still to be flushed is left out, as no take gets it.
-    /// The call does not block.
+    /// There are none while the tube is [paused](Tube::pause), and no more than its limits of taken
+    /// tasks and of takes let through now. In a tube with sub-queues, there is one task at most of
+    /// each sub-queue: the next one. A task with a change that is still to be flushed is left out,
+    /// as no take gets it. The call does not block.
     ///
     /// # Errors
     /// [`DriverUnknown`](crate::Error::DriverUnknown), and those of every call.

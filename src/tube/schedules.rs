@@ -28,11 +28,11 @@ impl Tube {
     /// [`Deferred::schedule`](crate::Deferred::schedule) does not.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 230 bytes; an interval below
-    /// a millisecond; an expression or a time zone that is not known; a task with a key, parents or a
-    /// moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule has the key.
-    /// [`Unsupported`](crate::Error::Unsupported) for an option of the task that the driver does not
-    /// have. [`DriverUnknown`](crate::Error::DriverUnknown);
+    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 230 bytes; an
+    /// interval below a millisecond; an expression or a time zone that is not known; a task with a
+    /// key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
+    /// has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the
+    /// driver does not have. [`DriverUnknown`](crate::Error::DriverUnknown);
     /// [`DiskFull`](crate::Error::DiskFull). Nothing changed. After
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the schedule may be there.
     ///

@@ -155,9 +155,8 @@ impl Core {
         }
     }
 
-    /// Before a take: offers the sub-queues that have got a token or whose pause has elapsed, first to the
-    /// takes that wait. Each costs
-    /// one unit of `budget`. Returns false if that is used up.
+    /// Before a take: offers the sub-queues that have got a token or whose pause has elapsed, first
+    /// to the takes that wait. Each costs one unit of `budget`. Returns false if that is used up.
     pub(in crate::core) fn open_sub_queues(
         &mut self,
         number: u32,

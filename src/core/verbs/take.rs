@@ -164,8 +164,8 @@ impl Core {
         }
     }
 
-    /// Opens the gates of a tube that open by themselves now, first for the takes that wait. Returns false
-    /// if one is shut, or if so many sub-queues have opened that the budget is spent.
+    /// Opens the gates of a tube that open by themselves now, first for the takes that wait.
+    /// Returns false if one is shut, or if so many sub-queues have opened that the budget is spent.
     #[inline]
     pub(super) fn open_gates(&mut self, number: u32, budget: &mut usize) -> Result<bool> {
         loop {

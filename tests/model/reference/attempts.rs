@@ -179,9 +179,9 @@ impl Model {
         self.attempts_left(task) == Some(0)
     }
 
-    /// Whether attempts matter to this task: they are limited, determine a delay, are counted, or were forgiven
-    /// or reported before, or the task has a key, tags, parents, a moment or a history. A forgiven take of another task
-    /// is not recorded.
+    /// Whether attempts matter to this task: they are limited, determine a delay, are counted, or
+    /// were forgiven or reported before, or the task has a key, tags, parents, a moment or a
+    /// history. A forgiven take of another task is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()

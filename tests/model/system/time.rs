@@ -24,9 +24,9 @@ impl System {
 
     /// Moves both clocks. While takes or puts wait, or tasks wait for others, the clocks stop at
     /// every due time. What becomes of the children of a task follows its end, and the time does
-    /// not move between the two. A take that is assigned a task and loses it before it is polled has no specified
-    /// answer, see [`System::poll_takes`]. And the task of a served put must be in the store before
-    /// the time moves on.
+    /// not move between the two. A take that is assigned a task and loses it before it is polled
+    /// has no specified answer, see [`System::poll_takes`]. And the task of a served put must be in
+    /// the store before the time moves on.
     pub(super) fn advance(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
         while !(self.waits.is_empty() && self.puts.is_empty() && !self.model.has_parents())
