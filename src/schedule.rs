@@ -346,7 +346,23 @@ impl Reschedule {
         self
     }
 
-    /// The tags of further runs, in place of those that runs have had. None of them are none.
+    /// The tags of further runs, in place of the tags so far: up to 32, as in
+    /// [`Put::tag`](crate::Put::tag). None removes all. Runs that were put keep theirs.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, Put, Reschedule, Schedule, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let hour = Duration::from_secs(3600);
+    /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
+    /// jobs.reschedule("report", Reschedule::new().tags(["checked", "ann"]))?;
+    /// assert_eq!(jobs.schedules(None, 9)?.schedules[0].tags, ["checked", "ann"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "label")]
     pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Reschedule {
         self.tags = Some(tags.into_iter().map(Into::into).collect());
         self

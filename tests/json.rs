@@ -11,8 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
     Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Keep,
-    LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, SessionId,
-    State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
+    LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, Schedule,
+    SchedulePage, SessionId, SpawnedBy, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
+    UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -68,7 +69,7 @@ fn tasks_and_pages_are_json_objects() {
             .to_owned()
             + r#""attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
             + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-            + r#""not_before":null,"progress":null}"#;
+            + r#""not_before":null,"progress":null,"spawned_by":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -97,7 +98,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
-            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"#,
+            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"history":0,"#,
             r#""metrics":0,"paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
@@ -105,14 +106,39 @@ fn tubes_and_statistics_are_json_objects() {
         &tube.statistics().unwrap(),
         concat!(
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"blocked":0,"buried":1,"total":2,"#,
-            r#""done":1,"kept":0},"#,
+            r#""done":1,"kept":0,"recurring":0},"#,
             r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
             r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"block":0,"unblock":0,"#,
-            r#""resolve":0,"forget":0,"#,
-            r#""advance":0,"moved":0,"arrive":0,"update":0}}"#
+            r#""resolve":0,"forget":0,"schedule":0,"spawn":0,"#,
+            r#""advance":0,"moved":0,"arrive":0,"update":0,"log":0}}"#
         ),
     );
+}
+
+#[test]
+fn schedules_and_their_runs_are_json_objects() {
+    let (store, clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let hourly =
+        Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new("hi").pri(2));
+    tube.schedule(hourly.times(9)).unwrap();
+    clock.advance(Duration::ZERO);
+    let text = concat!(
+        r#"{"schedules":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
+        r#""next":{"secs_since_epoch":1767229200,"nanos_since_epoch":0},"#,
+        r#""due_in":{"secs":3600,"nanos":0},"runs":1,"skipped":0,"last":1,"times":9,"missed":"1","#,
+        r#""within":null,"overlap":"allow","pri":2,"ttl":null,"ttr":null,"#,
+        r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"size":2,"#,
+        r#""stopped":null}],"next":null,"damaged":0}"#,
+    );
+    assert_json::<SchedulePage>(&tube.schedules(None, 10).unwrap(), text);
+    let run = tube.peek(1).unwrap().info.spawned_by.unwrap();
+    let text = concat!(
+        r#"{"schedule":0,"run":1,"#,
+        r#""moment":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#,
+    );
+    assert_json::<SpawnedBy>(&run, text);
 }
 
 #[test]
@@ -175,7 +201,7 @@ fn policies_of_tubes_are_json_texts() {
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
         r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
-        r#""rate":"5/1s","metrics":30,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""rate":"5/1s","metrics":30,"history":0,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -201,6 +227,7 @@ fn texts_without_later_fields_are_read() {
         r#""sub_queue_rate":null,"#,
         r#""rate":null,"#,
         r#""metrics":0,"#,
+        r#""history":0,"#,
         r#""paused":false,"#,
         r#""resumes_in":null,"#,
     ] {
@@ -285,6 +312,7 @@ fn task_without_later_fields_is_read() {
         r#""group":null,"#,
         r#","not_before":null"#,
         r#","progress":null"#,
+        r#","spawned_by":null"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);

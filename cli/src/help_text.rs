@@ -428,15 +428,17 @@ Examples:
   tubewell kick mail --tag 'customer 7'";
 
 pub const UPDATE: &str = "\
-A priority alone can be changed in every state. A delay, a moment and a body
-need a task that waits: a ready, delayed or blocked one, and for a body also a
-buried one.
+A priority alone can be changed in every state. A delay, a moment, a body and
+tags need a task that waits: a ready, delayed or blocked one, and for a body and
+tags also a buried one. The tags replace all that the task has; add-tags and
+remove-tags change some of them in every state.
 
 Examples:
   tubewell update mail 17 18 --pri 0
   tubewell update mail 17 --delay 10m
   tubewell update mail 17 --not-before none
   tubewell update mail 18 --body 'to: ann, bob'
+  tubewell update mail 18 --tag checked --tag ann
   echo 'to: ann' | tubewell update mail 18 --body-file -";
 
 pub const ADD_PARENTS: &str = "\

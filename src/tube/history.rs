@@ -2,6 +2,7 @@
 
 use super::Tube;
 use crate::core::{HistoryVerb, Verb};
+use crate::wait::{CallFuture, commit};
 use crate::{HistoryEntry, Receipt, Result};
 
 impl Tube {
@@ -14,6 +15,7 @@ impl Tube {
     ///
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
     /// so that it returns nothing that a crash could undo. Otherwise it does not block.
+    /// [`history_async`](Tube::history_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
@@ -42,6 +44,20 @@ impl Tube {
         self.call_once_visible(Verb::History(HistoryVerb::Read(id)))
     }
 
+    /// As [`history`](Tube::history), as a future that blocks no thread. Its first poll reads the
+    /// entries from the file.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`history`](Tube::history).
+    pub fn history_async(&self, id: u64) -> CallFuture<Vec<HistoryEntry>> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let verb = Verb::History(HistoryVerb::Read(id));
+            let found = tube.handle.defer_once_visible(tube.verb(verb))?;
+            commit(found).await?
+        })
+    }
+
     /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
     /// state and whichever session has taken it. The holder of a task uses
     /// [`Claim::log`](crate::Claim::log).
@@ -51,8 +67,9 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
-    /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history. Nothing
-    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there
+    /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history;
+    /// [`NotReady`](crate::Error::NotReady): it is a schedule. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there
     /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example

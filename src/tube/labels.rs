@@ -19,7 +19,8 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`Invalid`](crate::Error::Invalid): a tag is empty or too
-    /// long, or there would be more than 32. Nothing changed.
+    /// long, or there would be more than 32; [`NotReady`](crate::Error::NotReady): it is a schedule,
+    /// whose runs get tags by [`Reschedule::tags`](crate::Reschedule::tags). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
     ///
     /// # Example

@@ -4,7 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::deferred::TypedDeferred;
-use crate::{Codec, HistoryEntry, Receipt, Result, Ticket, TypedClaim, TypedTube, WhenFull};
+use crate::{
+    CallFuture, Codec, HistoryEntry, Receipt, Result, Ticket, TypedClaim, TypedTube, WhenFull,
+};
 
 impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Returns the history of a task. As [`Tube::history`](crate::Tube::history).
@@ -13,6 +15,15 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Those of [`Tube::history`](crate::Tube::history).
     pub fn history(&self, id: u64) -> Result<Vec<HistoryEntry>> {
         self.tube().history(id)
+    }
+
+    /// As [`history`](TypedTube::history), as a future. As
+    /// [`Tube::history_async`](crate::Tube::history_async).
+    ///
+    /// # Errors
+    /// The future resolves to those of [`history`](TypedTube::history).
+    pub fn history_async(&self, id: u64) -> CallFuture<Vec<HistoryEntry>> {
+        self.tube().history_async(id)
     }
 
     /// Adds an entry to the history of a task. As [`Tube::log`](crate::Tube::log).

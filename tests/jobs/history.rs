@@ -185,7 +185,9 @@ fn first_entry_and_the_newest_ones_are_kept() {
                 assert_eq!(last(&case.tube, 0).number, if limit == 1 { 0 } else { n });
             }
             assert_eq!(numbers(&case.tube, 0), expected);
-            assert!(kinds(&case.tube, 0).into_iter().all(|kind| kind == EventKind::Put));
+            let kinds = kinds(&case.tube, 0);
+            assert_eq!(kinds[0], EventKind::Put);
+            assert!(kinds[1..].iter().all(|kind| *kind == EventKind::Replace));
         });
     }
 }
@@ -212,7 +214,7 @@ fn history_has_puts_takes_and_entries_of_a_program_in_order() {
             said.collect::<Vec<_>>(),
             [
                 (EventKind::Put, ZERO),
-                (EventKind::Put, secs(2)),
+                (EventKind::Replace, secs(2)),
                 (EventKind::Take, secs(3)),
                 (EventKind::Log, secs(4)),
                 (EventKind::Ack, secs(5)),
@@ -266,7 +268,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
             RELEASE,
         ),
         (|_, claim| drop(claim), RELEASE),
-        (|case, claim| drop((case.tube.revoke(0).unwrap(), claim)), RELEASE),
+        (|case, claim| drop((case.tube.revoke(0).unwrap(), claim)), EventKind::Revoke),
         (|case, claim| drop((case.tube.release_all().unwrap(), claim)), RELEASE),
         (
             |_, claim| {

@@ -24,7 +24,7 @@ fn other(case: &Case, name: &str, options: TubeOptions) -> Tube {
     case.store.create_tube(name, case.driver, options).unwrap()
 }
 
-use EventKind::{Ack, Advance, Fail, Log, Lost, Move, Put as Placed, Release, Take};
+use EventKind::{Ack, Advance, Fail, Log, Lost, Move, Put as Placed, Release, Replace, Take};
 
 #[test]
 fn moved_task_has_the_entries_of_both_tubes() {
@@ -94,13 +94,13 @@ fn replaced_task_keeps_its_history() {
         case.add(put());
         let held = claim(&case.tube);
         case.add(put());
-        assert_eq!(kinds(&case.tube, 0), [Placed, Take, Placed]);
+        assert_eq!(kinds(&case.tube, 0), [Placed, Take, Replace]);
         assert_not_taken(held.ack(), 0);
         next.put(put()).unwrap();
         next.requeue("job", case.draft("y")).unwrap();
         assert_eq!(
             way(&next, 0),
-            said(&[(Placed, "case"), (Placed, "case"), (Placed, "next"), (Placed, "next"),])
+            said(&[(Placed, "case"), (Replace, "case"), (Replace, "next"), (Replace, "next")])
         );
         assert_eq!(numbers(&next, 0), [0, 2, 3, 4]);
         let silent = other(case, "silent", TubeOptions::new());

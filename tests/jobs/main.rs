@@ -11,8 +11,8 @@
 //! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
 //! larger priority of qless is a lower number here.
 //!
-//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), and a
-//! kick of a failure group into another tube (Q119).
+//! The times of creation and change (B001, B015, B027) are those of the entries of a history. Left out
+//! of their cases: a kick of a failure group into another tube (Q119).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
@@ -118,6 +118,7 @@ mod schedules_cron;
 mod schedules_edits;
 #[cfg(unix)]
 mod schedules_killed;
+mod schedules_tags;
 mod selected;
 mod shared_limits;
 mod spent;

@@ -79,6 +79,26 @@ fn moment_that_has_come_delays_nothing() {
     });
 }
 
+/// Q015
+/// Difference: a delay is not negative; a moment that has passed is the same.
+#[test]
+fn task_that_is_put_after_its_moment_is_given_to_waiting_taker_at_once() {
+    for_each_driver(TIMED, |case| {
+        case.advance(100_000);
+        let log = case.event_log();
+        let waiting = case.begin_take();
+        let receipt = case.tube.put(case.draft("x").not_before(at(secs(50)))).unwrap();
+        assert_eq!(waiting.id(), Some(receipt.id));
+        let info = case.info(receipt.id);
+        assert_eq!((info.not_before, info.state), (Some(at(secs(50))), State::Taken));
+        let no_delay = case.draft("x").delay(ZERO).not_before(at(secs(50)));
+        assert_eq!(case.tube.put(no_delay).unwrap().state, State::Ready);
+        assert_eq!(case.tasks(), counts([("taken", 1), ("ready", 1), ("total", 2)]));
+        let kinds: Vec<EventKind> = log.read().iter().map(|event| event.1).collect();
+        assert_eq!(kinds, [EventKind::Put, EventKind::Take, EventKind::Put]);
+    });
+}
+
 /// B015
 #[test]
 fn tasks_become_ready_in_the_order_of_their_moments() {

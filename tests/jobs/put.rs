@@ -87,7 +87,7 @@ fn put_task_is_read_back_with_default_options() {
 }
 
 /// B027
-/// Difference: a task has no time of creation or change.
+/// Difference: the times of creation and change are those of its history, if its tube keeps one.
 #[test]
 fn missing_attributes_are_none() {
     for_each_driver(&[LIMFIFOTTL, UTUBETTL], |case| {
@@ -106,8 +106,8 @@ fn missing_attributes_are_none() {
 }
 
 /// B001
-/// Difference: a task has no time of creation; its ttl shows that it counts from the put. Tubes are
-/// created, and a put adds none.
+/// Difference: the time of creation is in the history of a task; its ttl shows that it counts from
+/// the put. Tubes are created, and a put adds none.
 #[test]
 fn put_adds_ready_task_at_the_end_with_one_commit() {
     for driver in ALL {

@@ -32,7 +32,7 @@ fn delayed_task_is_given_to_waiting_taker_at_its_moment() {
 }
 
 /// B015
-/// Difference: a task has no time of change, so the moment of the call is not stored.
+/// Difference: the time of a change is in the history of a task, if its tube keeps one.
 #[test]
 fn catch_up_makes_all_due_tasks_ready_in_order_of_their_moments() {
     for driver in TIMED {

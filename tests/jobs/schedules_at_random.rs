@@ -16,6 +16,7 @@ use crate::support::{StoreFile, assert_sound};
 
 const SECOND: u64 = 1_000_000;
 const KEYS: [&str; 3] = ["a", "b", "c"];
+const TAGS: [&str; 3] = ["x", "y", "z"];
 const CALLS: usize = 80;
 const SEEDS: u64 = 8;
 
@@ -31,6 +32,7 @@ struct Expected {
     missed: Missed,
     within: Option<u64>,
     overlap: Overlap,
+    tags: Vec<String>,
     tube: usize,
 }
 
@@ -39,9 +41,12 @@ struct Model {
     now: u64,
     schedules: BTreeMap<&'static str, Expected>,
     /// The runs that are not over, by their keys, and those that are buried.
-    open: BTreeMap<String, usize>,
-    buried: BTreeMap<String, usize>,
+    open: BTreeMap<String, TaskOfRun>,
+    buried: BTreeMap<String, TaskOfRun>,
 }
+
+/// The number of its tube, and its tags.
+type TaskOfRun = (usize, Vec<String>);
 
 impl Model {
     /// Time passes while the store is open: each run is put at its moment.
@@ -93,7 +98,8 @@ impl Model {
             schedule.skipped += 1;
         } else {
             schedule.runs += 1;
-            self.open.insert(format!("{key}-{}", schedule.runs), schedule.tube);
+            let task = (schedule.tube, schedule.tags.clone());
+            self.open.insert(format!("{key}-{}", schedule.runs), task);
         }
         if schedule.times != Some(schedule.runs) {
             self.schedules.insert(key, schedule);
@@ -139,12 +145,13 @@ impl Run {
         let [mut open, mut buried] = [BTreeMap::new(), BTreeMap::new()];
         for (number, tube) in self.tubes().iter().enumerate() {
             for stored in tube.schedules(None, 10).unwrap().schedules {
-                let counts = (stored.next, stored.runs, stored.skipped, number);
-                schedules.insert(stored.key, counts);
+                let counts = (stored.runs, stored.skipped);
+                schedules.insert(stored.key, (stored.next, counts, stored.tags, number));
             }
             for (state, found) in [(State::Ready, &mut open), (State::Buried, &mut buried)] {
                 let tasks = tube.list(state, None, 10_000).unwrap().tasks;
-                found.extend(tasks.into_iter().map(|task| (task.key.unwrap(), number)));
+                found
+                    .extend(tasks.into_iter().map(|task| (task.key.unwrap(), (number, task.tags))));
             }
         }
         let expected: BTreeMap<String, _> = model
@@ -152,11 +159,19 @@ impl Run {
             .iter()
             .map(|(key, of)| {
                 let next = at(Duration::from_micros(of.next));
-                ((*key).to_owned(), (next, of.runs, of.skipped, of.tube))
+                ((*key).to_owned(), (next, (of.runs, of.skipped), of.tags.clone(), of.tube))
             })
             .collect();
         assert_eq!(schedules, expected, "{what}");
         assert_eq!((&open, &buried), (&model.open, &model.buried), "{what}");
+        for tag in TAGS {
+            let tagged = self.store.as_ref().unwrap().tagged(tag, None, 1000).unwrap().tasks;
+            let tagged: BTreeSet<String> =
+                tagged.into_iter().map(|task| task.info.key.unwrap()).collect();
+            let expected =
+                open.iter().chain(&buried).filter(|(_, (_, tags))| tags.contains(&tag.to_owned()));
+            assert_eq!(tagged, expected.map(|(key, _)| key.clone()).collect(), "{what}");
+        }
     }
 }
 
@@ -170,6 +185,10 @@ fn policy(rng: &mut Rng) -> (Missed, Option<u64>, Overlap, Option<u64>) {
     let overlap = if rng.below(2) == 0 { Overlap::Allow } else { Overlap::Skip };
     let times = (rng.below(4) == 0).then(|| 1 + rng.below(6));
     (missed, within, overlap, times)
+}
+
+fn tags(rng: &mut Rng) -> Vec<String> {
+    TAGS.iter().filter(|_| rng.below(2) == 0).map(ToString::to_string).collect()
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each call")]
@@ -186,7 +205,9 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             let known = model.schedules.get(key);
             let times = times.filter(|times| known.is_none_or(|known| *times > known.runs));
             let mut schedule = Schedule::every(micros(interval)).key(key).missed(missed);
-            schedule = schedule.overlap(overlap).put(Put::new("x"));
+            let tags = tags(rng);
+            let put = tags.iter().fold(Put::new("x"), |put, tag| put.tag(tag.as_str()));
+            schedule = schedule.overlap(overlap).put(put);
             schedule = within.map(micros).into_iter().fold(schedule, Schedule::within);
             schedule = times.into_iter().fold(schedule, Schedule::times);
             run.tubes()[tube].schedule(schedule).unwrap();
@@ -201,6 +222,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
                     missed,
                     within,
                     overlap,
+                    tags,
                     tube,
                 },
                 Some(known) => {
@@ -209,7 +231,8 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
                         _ => known.next,
                     };
                     let known = known.clone();
-                    Expected { interval, next, times, missed, within, overlap, tube, ..known }
+                    let known = Expected { interval, next, times, missed, within, ..known };
+                    Expected { overlap, tags, tube, ..known }
                 }
             };
             model.schedules.insert(key, expected);
@@ -218,8 +241,10 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             format!("schedule {key} every {interval} in {tube}")
         }
         2 => {
-            let answer =
-                run.tubes()[tube].reschedule(key, Reschedule::new().every(micros(interval)));
+            let tags = (rng.below(2) == 0).then(|| tags(rng));
+            let change = Reschedule::new().every(micros(interval));
+            let change = tags.iter().fold(change, Reschedule::tags);
+            let answer = run.tubes()[tube].reschedule(key, change);
             match model.schedules.get_mut(key) {
                 None => assert!(matches!(answer, Err(Error::KeyNotFound { .. }))),
                 Some(known) => {
@@ -228,6 +253,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
                         known.next = fired + interval;
                     }
                     (known.interval, known.tube) = (interval, tube);
+                    known.tags = tags.unwrap_or_else(|| known.tags.clone());
                 }
             }
             run.clock.advance(Duration::ZERO);
@@ -244,10 +270,10 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
                 return "no task".into();
             };
             let name = claim.key().unwrap().to_owned();
-            model.open.remove(&name).unwrap();
+            let task = model.open.remove(&name).unwrap();
             if rng.below(3) == 0 {
                 claim.bury().unwrap();
-                model.buried.insert(name.clone(), tube);
+                model.buried.insert(name.clone(), task);
             } else {
                 claim.ack().unwrap();
             }

@@ -9,7 +9,7 @@ use tubewell::{
 use crate::files::{after_a_kill, create, create_with};
 use crate::support::*;
 
-fn tagged_put(put: Put, tags: &[&str]) -> Put {
+pub fn tagged_put(put: Put, tags: &[&str]) -> Put {
     tags.iter().fold(put, |put, tag| put.tag(*tag))
 }
 
@@ -38,13 +38,13 @@ fn tagged_in_pages(store: &Store, tag: &str, limit: usize) -> Vec<u64> {
     }
 }
 
-fn tagged(store: &Store, tag: &str) -> Vec<u64> {
+pub fn tagged(store: &Store, tag: &str) -> Vec<u64> {
     let ids = tagged_in_pages(store, tag, 1000);
     assert_eq!(tagged_in_pages(store, tag, 1), ids);
     ids
 }
 
-fn used(store: &Store) -> Vec<(String, u64)> {
+pub fn used(store: &Store) -> Vec<(String, u64)> {
     let tags = store.tags(None, 100).unwrap();
     tags.into_iter().map(|tag| (tag.tag, tag.tasks)).collect()
 }

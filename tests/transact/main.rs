@@ -23,6 +23,7 @@ mod calls;
 mod files;
 mod inside;
 mod kills;
+mod metrics;
 mod outages;
 mod parents;
 mod support;

@@ -35,6 +35,9 @@ pub struct Update {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with = "body", allow_hyphen_values = true)]
     pub body_file: Option<PathBuf>,
+    /// A tag of the task, in place of its tags so far. May be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
 }
 
 #[derive(Debug, Args)]

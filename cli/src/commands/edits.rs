@@ -11,20 +11,22 @@ use crate::{bytes, store};
 
 /// Refuses an `update` that names nothing to change.
 pub fn check_update(args: &Update) -> CommandResult {
-    let Update { pri, delay, not_before, body, body_file, .. } = args;
+    let Update { pri, delay, not_before, body, body_file, tags, .. } = args;
     let has_time = delay.is_some() || not_before.is_some();
-    if pri.is_some() || has_time || body.is_some() || body_file.is_some() {
+    if pri.is_some() || has_time || body.is_some() || body_file.is_some() || !tags.is_empty() {
         return Ok(());
     }
     Err(Failure::usage("update does not say what to change")
-        .hint("give --pri, --delay, --not-before, --body or --body-file"))
+        .hint("give --pri, --delay, --not-before, --body, --body-file or --tag"))
 }
 
 /// Changes tasks. A priority alone is changed in every state.
 pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResult {
     let tasks = &args.tasks;
     let body = bytes::of_option("body", args.body.as_deref(), args.body_file.as_deref())?;
-    if let (Some(pri), None, None, None) = (args.pri, args.delay, args.not_before, &body) {
+    if let (Some(pri), None, None, None, []) =
+        (args.pri, args.delay, args.not_before, &body, &args.tags[..])
+    {
         let set_priority = |tube: &Tube, id| tube.set_priority(id, pri);
         return each(store, &tasks.tube, &tasks.ids, ("updated", set_priority), output);
     }
@@ -33,6 +35,9 @@ pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResul
     update = args.delay.into_iter().fold(update, tubewell::Update::delay);
     update = args.not_before.into_iter().fold(update, tubewell::Update::not_before);
     update = body.into_iter().fold(update, tubewell::Update::body);
+    if !args.tags.is_empty() {
+        update = update.tags(&args.tags);
+    }
     let update = |tube: &Tube, id| tube.update(id, update.clone());
     each(store, &tasks.tube, &tasks.ids, ("updated", update), output)
 }

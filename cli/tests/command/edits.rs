@@ -45,6 +45,31 @@ fn update_changes_bodies_and_delays_of_tasks_that_wait() {
 }
 
 #[test]
+fn update_replaces_the_tags_of_tasks_that_wait() {
+    let sandbox = Sandbox::with(&[]);
+    for body in ["a", "b", "c"] {
+        sandbox.ok(&format!("put mail {body} --tag old --tag both"));
+    }
+    let tags = |id| sandbox.json(&format!("peek mail {id}"))[0]["tags"].clone();
+    assert_eq!(sandbox.ok("update mail 0 --tag both --tag new --tag both"), "updated task 0\n");
+    assert_eq!((tags(0), tags(1)), (json!(["both", "new"]), json!(["old", "both"])));
+    sandbox.ok("update mail 0 --pri 7 --tag urgent");
+    assert_eq!(sandbox.json("peek mail 0")[0]["pri"], 7);
+    assert_eq!(tags(0), json!(["urgent"]));
+    sandbox.ok("update mail 0 --body new --pri 1");
+    assert_eq!(tags(0), json!(["urgent"]), "they stay");
+    sandbox.ok("bury mail 1");
+    sandbox.ok("update mail 1 --tag seen");
+    assert_eq!((sandbox.ids("tagged seen"), sandbox.ids("tagged old")), (vec![1], vec![2]));
+    sandbox.ok("claim mail 2");
+    assert!(sandbox.fails("update mail 2 --tag x", 6).contains("has taken it"));
+    sandbox.fails("update mail 2 --pri 3 --tag x", 6);
+    sandbox.fails("update mail 0 --tag=", 2);
+    assert_eq!((tags(0), tags(2)), (json!(["urgent"]), json!(["old", "both"])));
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+#[test]
 fn update_that_names_nothing_or_too_much_is_refused() {
     let sandbox = Sandbox::with(&["a"]);
     let message = sandbox.fails("update mail 0", 2);

@@ -69,6 +69,28 @@ fn schedule_is_changed_and_removed() {
 }
 
 #[test]
+fn tags_of_a_schedule_are_those_of_its_runs() {
+    let sandbox = Sandbox::with(&[]);
+    sandbox.ok("schedule mail report hello --every 1d --tag b --tag a --tag b");
+    assert_eq!(schedules(&sandbox)[0]["tags"], json!(["b", "a"]));
+    assert_eq!(sandbox.json("find report-1")[0]["tags"], json!(["b", "a"]));
+    assert_eq!(sandbox.ids("tagged a"), [1], "the schedule is not found by them");
+    sandbox.ok("reschedule mail report --body new");
+    assert_eq!(schedules(&sandbox)[0]["tags"], json!(["b", "a"]));
+    sandbox.ok("reschedule mail report --tag c --starting 2100-01-01T00:00:00Z");
+    assert_eq!(schedules(&sandbox)[0]["tags"], json!(["c"]));
+    assert_eq!(sandbox.json("find report-1")[0]["tags"], json!(["b", "a"]));
+    sandbox.fails("add-tags mail 0 d", 6);
+    sandbox.fails("reschedule mail report --tag=", 2);
+    sandbox.fails("schedule mail other x --every 1d --tag=", 2);
+    assert_eq!(schedules(&sandbox).len(), 1);
+    assert_eq!(schedules(&sandbox)[0]["tags"], json!(["c"]));
+    sandbox.ok("schedule mail report hello --every 1d");
+    assert!(schedules(&sandbox)[0].get("tags").is_none());
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+#[test]
 fn wrong_schedules_are_refused() {
     let sandbox = Sandbox::with(&[]);
     assert!(sandbox.fails("schedule mail k x", 2).contains("when its runs are"));
@@ -122,7 +144,8 @@ fn exported_schedules_are_imported() {
     let sandbox = Sandbox::with(&["first"]);
     sandbox.ok("create plain --driver fifo");
     let full = "schedule mail full body --every 1.5h --times 9 --missed 3 --within 2h \
-                --overlap skip --pri 4 --ttl 1h --ttr never --delay 1s --max-attempts 6";
+                --overlap skip --pri 4 --ttl 1h --ttr never --delay 1s --max-attempts 6 \
+                --tag b --tag a";
     sandbox.ok(full);
     sandbox.ok("schedule plain bare x --every 1d --starting 2100-01-01T00:00:00Z");
     ok(&sandbox, &["schedule", "plain", "cron", "\n", "--cron", "0 9 1 1 *"]);
@@ -138,7 +161,13 @@ fn exported_schedules_are_imported() {
         schedules(sandbox).iter().map(|schedule| schedule["id"].clone()).collect()
     };
     assert_eq!(ids(&copy), ids(&sandbox));
+    assert_eq!(without_ids(&copy)[0]["tags"], json!(["b", "a"]));
     let run = |sandbox: &Sandbox| sandbox.json("find full-1")[0]["spawned_by"].clone();
+    let tagged = |sandbox: &Sandbox| {
+        let found = sandbox.json("tagged a");
+        found.into_iter().map(|run| json!([run["key"], run["tags"]])).collect::<Vec<_>>()
+    };
+    assert_eq!((tagged(&copy), tagged(&sandbox).len()), (tagged(&sandbox), 1));
     assert_eq!(run(&copy), run(&sandbox));
     assert_eq!(copy.ok("find full-1 --body"), "body");
     assert!(copy.ok("verify").starts_with("sound"));
