@@ -25,6 +25,7 @@ mod filters;
 mod gates;
 mod idle;
 mod jobs;
+mod labels;
 mod latency;
 mod medium;
 mod metrics;
@@ -65,6 +66,7 @@ const SUBJECTS: &[Subject] = &[
     ("gates", gates::measure),
     ("filters", filters::measure),
     ("metrics", metrics::measure),
+    ("labels", labels::measure),
     ("idle", idle::measure),
 ];
 
