@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, State, Subscription,
-    TubeOptions,
+    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, State,
+    Subscription, TubeOptions,
 };
 
 use crate::support::*;
@@ -469,6 +469,73 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         for kind in ends {
             assert!(all.iter().any(|(_, it, _)| *it == kind), "{kind:?}");
         }
+        assert_sound(&case.store);
+    });
+}
+
+/// A task of a temporary tube has its changes in memory only: each is an event at once.
+#[test]
+fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
+    for_each_driver(ALL, |case| {
+        let options = || TubeOptions::new().temporary(true).keep_done(Keep::new());
+        let make = |name| case.store.create_tube(name, case.driver, options()).unwrap();
+        let (one, other) = (make("one"), make("another"));
+        let by_key = case.store.events(Filter::new().key("k"), 100);
+        let by_tag = case.store.events(Filter::new().tag("t"), 100);
+        let put = || case.draft("x").key("k").tag("t").on_key(OnKey::Replace);
+        let id = one.put(put()).unwrap().id;
+        let _claim = one.claim(id).unwrap();
+        other.put(put()).unwrap();
+        other.claim(id).unwrap().ack().unwrap();
+        other.forget(id).unwrap();
+        let told = |events: &Subscription| -> Vec<(String, EventKind)> {
+            received(events).into_iter().map(|it| (it.tube.to_string(), it.kind)).collect()
+        };
+        let one = [EventKind::Put, EventKind::Take, EventKind::Lost, EventKind::Move];
+        let another = [
+            EventKind::Move,
+            EventKind::Replace,
+            EventKind::Take,
+            EventKind::Ack,
+            EventKind::Forget,
+        ];
+        let one = one.map(|kind| ("one".to_owned(), kind));
+        let expected: Vec<_> =
+            one.into_iter().chain(another.map(|kind| ("another".to_owned(), kind))).collect();
+        assert_eq!(told(&by_key), expected);
+        assert_eq!(told(&by_tag), expected);
+        assert_sound(&case.store);
+    });
+}
+
+/// A schedule has the key, and its runs have the tags.
+#[test]
+fn every_event_of_a_schedule_has_its_key() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let by_key = case.store.events(Filter::new().key("daily"), 100);
+        let by_tag = case.store.events(Filter::new().tag("run"), 100);
+        let daily = |secs_between| {
+            let put = case.draft("x").tag("run");
+            Schedule::every(secs(secs_between)).key("daily").put(put)
+        };
+        let begin = secs(1_767_225_600) + case.clock.now();
+        let later = std::time::UNIX_EPOCH + begin + secs(60);
+        case.tube.schedule(daily(60).starting(later)).unwrap();
+        case.tube.schedule(daily(90)).unwrap();
+        other.schedule(daily(90)).unwrap();
+        other.unschedule("daily").unwrap();
+        case.tube.schedule(daily(60).starting(later).times(1)).unwrap();
+        case.advance(60_000);
+        case.store.flush().unwrap();
+        let kinds = |events: &Subscription| -> Vec<EventKind> {
+            received(events).iter().map(|event| event.kind).collect()
+        };
+        let (schedule, moved) = (EventKind::Schedule, EventKind::Move);
+        let (delete, forget) = (EventKind::Delete, EventKind::Forget);
+        let expected = [schedule, schedule, moved, moved, delete, schedule, forget];
+        assert_eq!(kinds(&by_key), expected);
+        assert_eq!(kinds(&by_tag), [EventKind::Spawn]);
         assert_sound(&case.store);
     });
 }
