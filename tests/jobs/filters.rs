@@ -9,7 +9,7 @@ use tubewell::{
 use crate::support::*;
 
 /// The events so far.
-fn received(events: &Subscription) -> Vec<Event> {
+pub fn received(events: &Subscription) -> Vec<Event> {
     std::iter::from_fn(|| events.try_recv()).collect()
 }
 
@@ -358,138 +358,6 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
             (EventKind::Fail, Some("b"), Some("timeout")),
         ];
         assert_eq!(seen, expected);
-        assert_sound(&store);
-    }
-}
-
-/// An event of a task with several of the tags is received once.
-#[test]
-fn subscription_receives_the_events_of_tasks_with_a_tag_once() {
-    for_each_driver(ALL, |case| {
-        let subscribe = |filter| case.store.events(filter, 100);
-        let of_one = subscribe(Filter::new().tag("red"));
-        let of_any = subscribe(Filter::new().tag("red").tag("blue").tag("red"));
-        let acks_of_any = Filter::new().tube("case").kinds([EventKind::Ack]);
-        let acks_of_any = subscribe(acks_of_any.tag("green").tag("blue"));
-        let of_tag_and_key = subscribe(Filter::new().tag("blue").key("k"));
-        let all = subscribe(Filter::new());
-
-        case.add(case.draft("a").tag("red").tag("green").tag("blue")); // 0
-        case.add(case.draft("b").tag("blue").key("k")); // 1
-        case.add(case.draft("c").tag("green")); // 2
-        case.put("d"); // 3
-        for claim in case.tube.take_many(4, ZERO).unwrap() {
-            claim.ack().unwrap();
-        }
-
-        let seen = |events: &Subscription| -> Vec<(u64, EventKind)> {
-            received(events).iter().map(|event| (event.id, event.kind)).collect()
-        };
-        let (put, take, ack) = (EventKind::Put, EventKind::Take, EventKind::Ack);
-        assert_eq!(seen(&of_one), [(0, put), (0, take), (0, ack)]);
-        let any = [(0, put), (1, put), (0, take), (1, take), (0, ack), (1, ack)];
-        assert_eq!(seen(&of_any), any);
-        assert_eq!(seen(&acks_of_any), [(0, ack), (1, ack), (2, ack)]);
-        assert_eq!(seen(&of_tag_and_key), [(1, put), (1, take), (1, ack)]);
-        assert_eq!(seen(&all).len(), 12);
-        assert_sound(&case.store);
-    });
-}
-
-/// A buffer has room for an event of a task with two of the tags, and the next one is missed once.
-#[test]
-fn event_of_a_task_with_several_tags_is_missed_once() {
-    for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new().tag("red").tag("blue"), 1);
-        for _ in 0..3 {
-            case.add(case.draft("x").tag("red").tag("blue"));
-        }
-        assert_eq!(events.try_recv().map(|event| (event.id, event.missed)), Some((0, 0)));
-        assert_eq!((events.try_recv(), events.dropped()), (None, 2));
-        case.add(case.draft("x").tag("blue").tag("red"));
-        assert_eq!(events.try_recv().map(|event| (event.id, event.missed)), Some((3, 2)));
-    });
-}
-
-/// The tags are those after the change.
-#[test]
-fn edit_of_tags_is_an_event_of_the_tags_that_it_leaves() {
-    for_each_driver(ALL, |case| {
-        let [red, blue] = ["red", "blue"].map(|tag| case.store.events(Filter::new().tag(tag), 100));
-        let kinds = |events: &Subscription| -> Vec<EventKind> {
-            received(events).iter().map(|event| event.kind).collect()
-        };
-        let (take, release, update) = (EventKind::Take, EventKind::Release, EventKind::Update);
-        let id = case.add(case.draft("x").tag("red"));
-        case.tube.add_tags(id, ["blue"]).unwrap();
-        case.tube.remove_tags(id, ["red"]).unwrap();
-        assert_eq!(kinds(&red), [EventKind::Put, update]);
-        assert_eq!(kinds(&blue), [update, update]);
-        let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.add_tags(id, ["red"]).unwrap();
-        case.tube.remove_tags(id, ["blue"]).unwrap();
-        claim.release(ZERO).unwrap();
-        assert_eq!(kinds(&red), [update, update, release]);
-        assert_eq!(kinds(&blue), [take, update]);
-        assert_sound(&case.store);
-    });
-}
-
-/// The events without a header of their own, as of a key.
-#[test]
-fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
-    let keep = TubeOptions::new().keep_done(Keep::new().count(1));
-    for_each_driver_with(TIMED, keep, |case| {
-        let of_tag = case.store.events(Filter::new().tag("other tag").tag("t"), 100);
-        let all = case.store.events(Filter::new(), 100);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
-        let draft = |data: &str| case.draft(data).tag("t");
-        let parent = case.add(draft("x").ttl(secs(10)));
-        let after = draft("y").after(&case.tube, [parent]).on_parent(OnParent::Release);
-        let child = case.add(after);
-        case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
-        case.tube.set_priority(parent, 7).unwrap();
-        case.advance(11_000);
-        case.tube.resolve(child, None).unwrap();
-        case.tube.forget(child).unwrap();
-        let put = || draft("z").key("k").on_key(OnKey::Replace);
-        let id = case.add(put());
-        other.put(put()).unwrap();
-        let claim = other.claim(id).unwrap();
-        claim.fail(Failure::new("timeout", "no answer")).unwrap();
-        other.claim(id).unwrap().advance(&case.tube, case.draft("w")).unwrap();
-        case.tube.delete(id).unwrap();
-        case.store.flush().unwrap();
-        let told = |events: &Subscription| -> Vec<(u64, EventKind, State)> {
-            received(events).into_iter().map(|it| (it.id, it.kind, it.state)).collect()
-        };
-        let all = told(&all);
-        assert_eq!(told(&of_tag), all);
-        let ends = [EventKind::Ttl, EventKind::Forget, EventKind::Move, EventKind::Delete];
-        for kind in ends {
-            assert!(all.iter().any(|(_, it, _)| *it == kind), "{kind:?}");
-        }
-        assert_sound(&case.store);
-    });
-}
-
-/// The task is gone when the event is delivered, which is after the flush.
-#[test]
-fn event_after_a_flush_passes_by_the_tags_of_the_task_that_is_gone() {
-    for driver in [FIFO, UTUBE] {
-        let file = StoreFile::new();
-        let store = file.open();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let events = store.events(Filter::new().tag("a").tag("b"), 100);
-        for tags in [["a", "b"], ["b", "c"]] {
-            tube.put(tags.into_iter().fold(Put::new("x"), Put::tag)).unwrap();
-        }
-        tube.try_take().unwrap().unwrap().ack().unwrap();
-        tube.delete(tube.try_take().unwrap().unwrap().detach().info.id).unwrap();
-        let (put, take) = (EventKind::Put, EventKind::Take);
-        let seen: Vec<_> = received(&events).iter().map(|it| (it.id, it.kind)).collect();
-        let (ack, delete) = (EventKind::Ack, EventKind::Delete);
-        assert_eq!(seen, [(0, put), (1, put), (0, take), (0, ack), (1, take), (1, delete)]);
         assert_sound(&store);
     }
 }

@@ -64,6 +64,7 @@ mod fail;
 mod failures;
 mod files;
 mod filters;
+mod filters_by_tags;
 mod finish;
 mod groups;
 mod history;
