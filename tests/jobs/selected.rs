@@ -147,6 +147,21 @@ fn delete_where_deletes_the_tasks_of_a_group() {
 }
 
 #[test]
+fn delete_where_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
+    for_each_driver(ALL, |case| {
+        let taken = case.put("x");
+        let _held = case.tube.claim(taken).unwrap();
+        let first = case.put("x");
+        let parent = case.put("x");
+        let child = case.draft("x").after(&case.tube, [parent]);
+        case.add(child);
+        let refused = case.tube.delete_where(select().state(State::Ready).limit(2));
+        assert!(matches!(refused, Err(Error::HasDependents { id, .. }) if id == parent));
+        assert_eq!(case.tube.peek(first).unwrap().info.state, State::Ready);
+    });
+}
+
+#[test]
 fn selections_that_make_no_sense_are_refused() {
     for_each_driver(ALL, |case| {
         bury_in(case, "g", 1);

@@ -227,20 +227,43 @@ impl Core {
             Some(state) => *tube.counts.on(state.shelf()),
             None => tube.counts.stored(),
         };
-        let selected = match (&select.group, &select.tag, select.wanted_state()) {
+        let mut selected = Selected { tasks: Vec::new(), next: after.cloned() };
+        let mut read = 0;
+        // Rows of other tasks take no place in the step, so that a short selection is one step.
+        loop {
+            let want = limit - selected.tasks.len();
+            let Selected { tasks, next } =
+                self.select_rows(number, select, selected.next.as_ref(), want)?;
+            selected.tasks.extend(tasks);
+            selected.next = next;
+            read += want as u64;
+            if selected.next.is_none() || selected.tasks.len() >= limit || read >= SELECT_STEP {
+                return Ok((bound, selected));
+            }
+        }
+    }
+
+    /// The selected ones of the next rows, of which it reads as many as `limit`.
+    fn select_rows(
+        &mut self,
+        number: u32,
+        select: &Select,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        match (&select.group, &select.tag, select.wanted_state()) {
             (Some(group), tag, _) => {
                 let mut selected = self.select_group(number, group, after, limit)?;
                 selected.tasks.retain(|(_, found)| has_tag(tag.as_deref(), found));
-                selected
+                Ok(selected)
             }
-            (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit)?,
-            (None, None, Some(State::Taken)) => self.select_taken(number, after, limit)?,
+            (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit),
+            (None, None, Some(State::Taken)) => self.select_taken(number, after, limit),
             (None, None, state) => {
                 let shelf = state.unwrap_or(State::Buried).shelf();
-                self.select_shelf(number, shelf, after, limit)?
+                self.select_shelf(number, shelf, after, limit)
             }
-        };
-        Ok((bound, selected))
+        }
     }
 
     /// Tasks of a failure group, those that were buried first first.

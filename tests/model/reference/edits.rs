@@ -53,7 +53,8 @@ impl Model {
         if update.data.is_some() || !same(task, &changed) {
             self.change(id, Cause::Verb(Verb::Update), changed.status.clone());
             let data = update.data.clone().unwrap_or_else(|| changed.data.clone());
-            *self.task(id) = Task { data, ..changed };
+            let history = self.task(id).history.clone();
+            *self.task(id) = Task { data, history, ..changed };
         }
         // A waiting taker may get it then.
         let state = self.tasks[&id].state();

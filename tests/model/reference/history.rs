@@ -97,13 +97,13 @@ impl Model {
         let verb = match cause {
             // Its claim ends, since the store is closed.
             Cause::Reopened => match (before, &self.tasks[&id].status) {
-                (Some(Status::Taken(_)), Status::Taken(_)) => return,
+                (Some(Status::Taken(_)), Status::Taken(_)) => return self.trim_history(id),
                 _ => Verb::Lost,
             },
             Cause::Parked => {
                 let limit = self.history_limit(id);
                 self.task(id).history.store_take(limit);
-                return self.task(id).history.trim(limit);
+                return self.trim_history(id);
             }
             Cause::Killed => return,
             _ => match cause.counted_as() {
@@ -122,6 +122,12 @@ impl Model {
             return;
         }
         self.add_entry(id, verb, owner);
+    }
+
+    /// Its record changes without an entry: it has no more entries than its tube keeps now.
+    pub(super) fn trim_history(&mut self, id: TaskNo) {
+        let limit = self.history_limit(id);
+        self.task(id).history.trim(limit);
     }
 
     /// Notes which session has a task that leaves its tube.

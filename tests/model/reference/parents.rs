@@ -240,7 +240,9 @@ impl Model {
         let is_buried_with_it = is_blocked && task.on_parent == OnParent::Bury;
         if stops_waiting || way == Way::Gone {
             task.parents.remove(&parent);
+            self.trim_history(child);
         }
+        let task = &self.tasks[&child];
         match way {
             _ if stops_waiting => {
                 let cause = if way == Way::Done { Cause::ParentDone } else { Cause::ParentLeft };

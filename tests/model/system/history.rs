@@ -1,19 +1,15 @@
 //! Comparisons of histories.
 
-use std::time::{Duration, SystemTime};
-
 use super::System;
-use super::convert::{micros, state_of, verb_of};
+use super::convert::{library_wall, micros, state_of, verb_of};
 use super::reference::{Entry, Verb};
-
-/// What a clock of a test shows at first, since 1970.
-const START: Duration = Duration::from_secs(1_767_225_600);
 
 impl System {
     /// Compares the histories of all tasks.
     #[track_caller]
     pub(super) fn check_histories(&self) {
-        let wall = SystemTime::UNIX_EPOCH + START + self.clock.now();
+        // An entry has a time of the timeline, which is shown as one of the wall clock as it is now.
+        let wall = std::time::UNIX_EPOCH + library_wall(self.model.wall());
         for (tube_no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
