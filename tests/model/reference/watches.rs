@@ -57,6 +57,13 @@ impl Model {
         self.watches.get(&watch).is_none_or(|watch| !self.tasks.contains_key(&watch.task))
     }
 
+    /// Whether the ttl of the task of a watch has elapsed now, so that it is removed with the next
+    /// advance.
+    pub fn is_expired(&self, watch: WaitNo) -> bool {
+        let task = self.watches.get(&watch).and_then(|watch| self.tasks.get(&watch.task));
+        task.is_some_and(|task| task.expires_at <= self.now)
+    }
+
     pub fn cancel_watch(&mut self, watch: WaitNo) {
         self.watches.remove(&watch);
     }

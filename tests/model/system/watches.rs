@@ -76,13 +76,17 @@ impl System {
     }
 
     /// What the model answers. If the time of a claim and the ttl of its task elapse at the same
-    /// moment, it is left open whether the task is buried before it is removed.
+    /// moment, it is left open whether the task is buried before it is removed. A task that expires
+    /// as it is moved may be removed by a waiting take.
     pub(super) fn expected_endings(&self) -> Vec<(WaitNo, Option<Answer<Ending>>)> {
         let expected = |(no, waiting): (&WaitNo, &WaitingForEnd)| {
             let want = self.model.watch_answer(*no);
-            let is_open = matches!(want, Some(Ok(Ending::Buried(_))))
-                && waiting.answer == Some(Ok(Ending::Expired))
-                && self.model.is_removed(*no);
+            let is_open = waiting.answer == Some(Ok(Ending::Expired))
+                && match want {
+                    None => self.model.is_expired(*no),
+                    Some(Ok(Ending::Buried(_))) => self.model.is_removed(*no),
+                    Some(_) => false,
+                };
             (*no, if is_open { waiting.answer.clone() } else { want })
         };
         self.watches.iter().map(expected).collect()
