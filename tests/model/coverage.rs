@@ -125,20 +125,13 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
 }
 
-/// Those of updates, and of new priorities.
+/// Those of updates, of new priorities, and of edits of tags.
 fn expected_transitions_of_edits(
     driver: Driver,
 ) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
-    use Stage::{Buried, Delayed, Kept, Parked, Ready, Taken};
-    let all = [(Ready, Ready), (Buried, Buried)];
-    let timed = [
-        (Ready, Delayed),
-        (Delayed, Delayed),
-        (Delayed, Ready),
-        (Taken, Taken),
-        (Parked, Parked),
-        (Kept, Kept),
-    ];
+    use Stage::{Blocked, Buried, Delayed, Kept, Parked, Ready, Taken};
+    let all = [Ready, Taken, Parked, Blocked, Buried, Kept].map(|stage| (stage, stage));
+    let timed = [(Ready, Delayed), (Delayed, Delayed), (Delayed, Ready)];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Verb(Verb::Update), to))
 }

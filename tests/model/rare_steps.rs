@@ -2,6 +2,7 @@
 //! task.
 
 mod keys;
+mod logs;
 mod moments;
 mod parents;
 
@@ -16,7 +17,9 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
         let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
-        let waits = parents::parents(driver).into_iter().chain([moments::moments(driver)]);
+        let waits = parents::parents(driver)
+            .into_iter()
+            .chain([moments::moments(driver), logs::logs(driver)]);
         plain.into_iter().chain(more).chain(waits)
     })
 }

@@ -283,13 +283,13 @@ fn template(parents: &[Pick], on_parent: OnParent, delay: Micros) -> TaskTemplat
     TaskTemplate { delay, after, ..TaskTemplate::default() }
 }
 
-fn child(tube: usize, parents: &[Pick], on_parent: OnParent, delay: Micros) -> Action {
+pub(super) fn child(tube: usize, parents: &[Pick], on_parent: OnParent, delay: Micros) -> Action {
     let template = template(parents, on_parent, delay);
     Action::Put { client: 0, tube, template, deferred: false }
 }
 
 /// A verb on the last task of a tube.
-fn by_last(tube: usize, verb: ById) -> Action {
+pub(super) fn by_last(tube: usize, verb: ById) -> Action {
     Action::ById { client: 0, pick: last(tube), verb, deferred: false }
 }
 
