@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell_drivers::{
-    Header, More, Position, Record, Recur, RecurRule, Shelf, Table, check_body, encode, keys,
+    Header, More, Position, Record, Recur, RecurRule, Shelf, StoredEntries, Table, check_body,
+    encode, keys,
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -158,6 +159,8 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         not_before: (number & 4 != 0).then_some(u64::from(number) << 20),
         ttl_from: (number & 8 != 0).then_some(u64::from(number)),
         tags: (0..number >> 4 & 3).map(|tag| format!("{tag}").into()).collect(),
+        history: (number & 128 != 0)
+            .then(|| StoredEntries { total: u64::from(number) + 5, count: 1 + number % 5 }),
         since: (number & 16 != 0).then_some(u64::from(number)),
         spawned_by: (number & 16 != 0).then_some((number.into(), 1, u64::from(number) << 20)),
         recur: (number & 32 != 0).then(|| Arc::new(recur(number))),
@@ -188,6 +191,7 @@ fn recur(number: u32) -> Recur {
         ttl: None,
         ttr: None,
         delay: 0,
+        tags: (0..number >> 8 & 3).map(|tag| format!("{tag}").into()).collect(),
     }
 }
 
