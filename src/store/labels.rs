@@ -21,8 +21,8 @@ impl Store {
     /// has, the page is empty. The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing. [`Closed`](Error::Closed);
-    /// [`Unavailable`](crate::Error::Unavailable).
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing.
+    /// [`Closed`](crate::Error::Closed); [`Unavailable`](crate::Error::Unavailable).
     ///
     /// # Example
     /// ```
@@ -53,7 +53,7 @@ impl Store {
     /// changes between two pages may put its tag into none of them or into both.
     ///
     /// # Errors
-    /// [`Closed`](crate::Error::Closed); [`Unavailable`](Error::Unavailable).
+    /// [`Closed`](crate::Error::Closed); [`Unavailable`](crate::Error::Unavailable).
     ///
     /// # Example
     /// ```
@@ -106,7 +106,7 @@ impl Store {
     /// blocks no thread.
     ///
     /// # Errors
-    /// [`Corrupt`](crate::Error::Corrupt) if the task is damaged. [`Closed`](Error::Closed);
+    /// [`Corrupt`](crate::Error::Corrupt) if the task is damaged. [`Closed`](crate::Error::Closed);
     /// [`Unavailable`](crate::Error::Unavailable).
     ///
     /// # Example
