@@ -101,10 +101,10 @@ pub enum Command {
     /// Put the task that has a key anew
     #[command(after_help = help::REQUEUE)]
     Requeue(Requeue),
-    /// Put a task again and again: every so often, or by a cron expression
+    /// Put a task repeatedly: at an interval, or by a cron expression
     #[command(after_help = help::SCHEDULE)]
     Schedule(Schedule),
-    /// Change a schedule; what is left out stays
+    /// Change a schedule; options that are not given keep their values
     #[command(after_help = help::RESCHEDULE)]
     Reschedule(RescheduleArgs),
     /// Remove a schedule; the tasks that it has put stay
