@@ -26,10 +26,7 @@ impl Core {
                 let (header, body) = self.new_schedule(number, key, request)?;
                 self.check_disk_space(number, body.len(), 1)?;
                 let own_id = request.restored.and_then(|restored| restored.id);
-                let id = match own_id {
-                    None => self.ids.next,
-                    Some(id) => self.check_restored_id(id)?,
-                };
+                let id = self.id_check().assign(&self.restored, own_id)?;
                 self.clear_key(number, key, left_over);
                 self.insert_schedule(number, id, own_id.is_some(), header, body)
             }
@@ -289,14 +286,6 @@ impl Core {
             return Err(Error::invalid("the schedule would have no further run; unschedule it"));
         }
         Ok(())
-    }
-
-    /// Checks the id of a task that is restored.
-    fn check_restored_id(&self, id: u64) -> Result<u64> {
-        if id < self.ids.restorable_from || self.restored.contains(&id) {
-            return Err(Error::IdUsed { id });
-        }
-        Ok(id)
     }
 }
 
