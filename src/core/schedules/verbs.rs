@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 
 use super::moments::set_due;
+use super::runs::request_of_run;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, FORMAT, PutRequest, ScheduleRequest};
 use crate::core::verbs::{KeyLookUp, Keyed};
@@ -235,15 +236,7 @@ impl Core {
         if let Some(tags) = &request.tags {
             recur.tags = tags.clone();
         }
-        let wanted = PutRequest {
-            pri: recur.pri,
-            ttl: recur.ttl,
-            ttr: recur.ttr,
-            delay: recur.delay,
-            sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-            ..PutRequest::of_body(Body::new(Vec::new()))
-        };
-        tube.check_put(&wanted)?;
+        tube.check_put(&request_of_run(&header, &recur, Body::new(Vec::new())))?;
         if recur.next != next || request.rule.is_some() {
             let due = if recur.next == next { due_of(old).max(next) } else { recur.next };
             set_due(&mut header, recur, due);
