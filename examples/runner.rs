@@ -1,16 +1,16 @@
-//! A runner of long child processes, which outlive it: work of hours in processes of their own, that
-//! goes on when the application is updated, killed, or crashes.
+//! A runner of long child processes in the manner of Blueque: the children work for hours, and outlive
+//! the runner if it exits, is killed, or crashes. The next run of it finishes their tasks.
 //!
 //! ```sh
 //! cargo run --example runner -- FOLDER FILM...   # puts a task for each film, and works
 //! cargo run --example runner -- FOLDER           # continues after a kill
 //! ```
 //!
-//! Without arguments it makes a film in a temporary folder. The claim of a task is parked before its
-//! child starts, so the task stays taken if the runner dies. A child has its output locked, and the
-//! operating system releases the lock when the child ends, also if it is killed. So a later runner can
-//! wait for it without polling, and without its process id, which a new process may have by then. For
-//! Unix: other systems do not pass a lock on to a child.
+//! Without arguments it makes a film in a temporary folder, and names one that is missing. The claim of
+//! a task is parked before its child starts, so the task stays taken if the runner dies. A child has its
+//! output locked, and the operating system releases the lock when the child ends, also if it is killed.
+//! So a later runner can wait for it without polling, and without its process id, which a new process
+//! may have by then. For Unix: other systems do not pass a lock on to a child.
 
 use std::error::Error as StdError;
 use std::fs::{self, File};

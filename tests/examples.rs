@@ -248,7 +248,7 @@ mod runner {
         }
     }
 
-    /// Lets a child that still waits for the film end, if the test has failed.
+    /// Ends a child that still waits for the film, if the test has failed.
     impl Drop for Film {
         fn drop(&mut self) {
             let _ = OpenOptions::new().read(true).write(true).open(&self.0);
@@ -313,6 +313,15 @@ mod runner {
             let (_sender, never) = channel::<()>();
             let _ = never.recv_timeout(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn runner_without_arguments_works_on_films_of_its_own() {
+        let folder = TempDir::new().unwrap();
+        let run = run("runner", folder.path(), &[]).succeeded("runner");
+        assert!(run.stdout.contains("film: 17 bytes, sum 1631\n"), "{}", run.stdout);
+        assert!(run.stdout.contains("missing: failed 3 times: "), "{}", run.stdout);
+        assert!(names_in(folder.path()).is_empty());
     }
 
     #[test]
