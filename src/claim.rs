@@ -4,6 +4,7 @@ mod attempts;
 mod history;
 mod outcomes;
 mod progress;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -347,10 +348,9 @@ impl Claim {
     /// ```
     #[doc(alias = "lease")]
     pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
-        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
-        let epoch: Result<u64> = self.handle.call(self.grant.buffer, park);
-        self.release_on_drop = epoch.is_err();
-        Ok(self.token(epoch?))
+        let parked = self.park_shared(hold);
+        self.release_on_drop = parked.is_err();
+        parked
     }
 
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,

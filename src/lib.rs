@@ -295,6 +295,7 @@ mod on_key;
 mod on_parent;
 mod options;
 mod owner;
+mod park;
 mod pipeline;
 mod policy;
 mod random;
@@ -305,6 +306,7 @@ mod schedule;
 mod selection;
 mod session;
 mod session_id;
+mod signal;
 mod spawned_by;
 mod statistics;
 mod storage;
@@ -320,6 +322,7 @@ mod typed;
 mod update;
 mod user_code;
 mod wait;
+pub mod worker;
 
 /// What a driver of your own needs; see [`Store::register_driver`].
 pub mod driver {

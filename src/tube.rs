@@ -182,6 +182,16 @@ impl Tube {
         (self.head.number, self.head.name.clone())
     }
 
+    pub(crate) fn head(&self) -> &TubeHead {
+        &self.head
+    }
+
+    /// Whether its driver has delays, and claims that expire.
+    pub(crate) fn is_timed(&self) -> Result<bool> {
+        let head = &self.head;
+        self.inner().run(|core| Ok(core.tube(head.number, &head.name)?.definition.timed))
+    }
+
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }
