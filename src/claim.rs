@@ -6,6 +6,7 @@ mod outcomes;
 mod progress;
 mod shared;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tubewell_drivers::{Body, Shelf, Value};
 use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::sync::Mutex;
 use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
 
 /// A taken task, and the claim (lease) on it.
@@ -47,6 +49,8 @@ pub struct Claim {
     row: Value,
     /// Whether dropping the handle releases the task.
     pub(crate) release_on_drop: bool,
+    /// The names of the steps of this claim, so that none is named twice.
+    pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
 }
 
 impl std::fmt::Debug for Claim {
@@ -65,7 +69,8 @@ impl Claim {
         grant: Grant,
         row: Value,
     ) -> Claim {
-        Claim { handle, guard, grant, row, release_on_drop: true }
+        let step_names = Mutex::new(BTreeSet::new());
+        Claim { handle, guard, grant, row, release_on_drop: true, step_names }
     }
 
     /// The id of the task.

@@ -16,6 +16,7 @@ mod outcomes;
 mod parents;
 mod put;
 mod schedules;
+mod steps;
 mod take;
 mod watch;
 
@@ -202,7 +203,12 @@ impl Tube {
 
     /// A verb on this tube, as a call.
     pub(crate) fn verb<'a>(&'a self, verb: Verb<'a>) -> Call<'a> {
-        Call::Tube(TubeRef { number: self.head.number, name: &self.head.name }, verb)
+        Call::Tube(self.as_target(), verb)
+    }
+
+    /// The tube as a call names it.
+    pub(crate) fn as_target(&self) -> TubeRef<'_> {
+        TubeRef { number: self.head.number, name: &self.head.name }
     }
 
     fn call<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
