@@ -2,7 +2,7 @@
 //! choose a job, claim it, and consume it, abandon it, or throw it into the trash.
 //!
 //! `cargo run --example jobboard`. The board is a tube, a job is a task, and a conductor is a session
-//! with a name. A conductor that takes the next job needs no board: it calls `take`.
+//! with a name. A conductor that does not choose needs no board: it is a `tubewell::worker::Worker`.
 
 use std::thread;
 use std::time::Duration;
