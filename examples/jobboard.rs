@@ -154,7 +154,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         post(&board, Priority::Normal, "ping", &format!("server {number}"))?;
     }
     let consumed = thread::scope(|scope| {
-        let conductors = [&ann, &bob].map(|board| scope.spawn(|| conduct(board)));
+        // A conductor that fails closes the store, which ends all waits.
+        let run = |board| conduct(board).inspect_err(|_| drop(store.close()));
+        let conductors = [&ann, &bob].map(|board| scope.spawn(move || run(board)));
         let booted = board.wait_done(boot, None);
         let mended = mend(&board, broken);
         let drained = board.wait_drained(None);
