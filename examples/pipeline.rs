@@ -1,86 +1,168 @@
-//! A pipeline: letters go through three tubes, with a worker each. A worker passes its letter on to
-//! the next tube and orders mails, with one commit: `finish`. If it dies before that, the letter is
-//! still in its tube, and no mail has been ordered.
+//! A pipeline in the manner of qless: letters go through three stages, whose attempts are limited, with
+//! a backoff between them. Letters that have failed are grouped by the cause, some letters are tracked,
+//! and a report is made every hour.
 //!
-//! `cargo run --example pipeline`.
+//! `cargo run --example pipeline`. A stage is a tube and a function, which returns what becomes of a
+//! letter. The next stage and all that follows from a letter are one commit: if the process dies before
+//! it, the letter is still in its stage, and no mail has been ordered. The clock is a manual one, so that
+//! the hours take no time. With the system clock, a program calls `Worker::start` once.
 
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tubewell::{Claim, Ending, Error, FIFO, Finish, Result, Store, Tube, TubeOptions};
+use tubewell::worker::{IntoOutcome, Job, Outcome, Worker};
+use tubewell::{
+    Backoff, FIFOTTL, Failure, Finish, Keep, ManualClock, Overlap, Put, Result, Schedule, Select,
+    State, Store, Tube, TubeOptions,
+};
 
-/// Works on a tube until the store is closed. `step` returns what follows from a letter, or nothing
-/// if the worker has died meanwhile.
-fn work(tube: &Tube, step: impl Fn(&Claim, &str) -> Option<Finish>) -> Result<()> {
-    loop {
-        let letter = match tube.take(None) {
-            Ok(Some(letter)) => letter,
-            Ok(None) | Err(Error::Closed) => return Ok(()),
-            Err(error) => return Err(error),
+const MINUTE: Duration = Duration::from_secs(60);
+/// The tag of the letters that are tracked. `Filter::tag` selects their events.
+const TRACKED: &str = "tracked";
+
+struct Office {
+    store: Store,
+    scan: Tube,
+    sort: Tube,
+    archive: Tube,
+    mails: Tube,
+    reports: Tube,
+    /// The disk of the archive.
+    is_full: AtomicBool,
+}
+
+impl Office {
+    fn open(store: Store) -> Result<Arc<Office>> {
+        let stage = |name, first| {
+            let backoff = Backoff::exponential(first).cap(MINUTE * 60);
+            let options = TubeOptions::new().max_attempts(3).backoff(backoff);
+            // The history of a letter goes along from stage to stage.
+            store.create_tube(name, FIFOTTL, options.history(20).keep_done(Keep::new().count(1000)))
         };
-        let text = String::from_utf8_lossy(letter.data()).into_owned();
-        match step(&letter, &text) {
-            Some(finish) => drop(letter.finish(finish)?.id),
-            // Its claim ends, so that the letter is ready again.
-            None => drop(letter),
+        let office = Office {
+            scan: stage("scan", MINUTE)?,
+            sort: stage("sort", MINUTE)?,
+            archive: stage("archive", MINUTE * 5)?,
+            mails: store.create_tube("mails", FIFOTTL, TubeOptions::new())?,
+            reports: store.create_tube("reports", FIFOTTL, TubeOptions::new())?,
+            is_full: AtomicBool::new(true),
+            store,
+        };
+        let hourly = Schedule::every(MINUTE * 60).key("report").overlap(Overlap::Skip);
+        office.reports.schedule(hourly.put("report"))?;
+        Ok(Arc::new(office))
+    }
+
+    /// One thread works on all stages, on the later ones first. `concurrency` gives the worker more.
+    fn worker(self: &Arc<Self>) -> Worker {
+        Worker::new(&self.store)
+            .on(&self.reports, self.handler(Office::report))
+            .on(&self.archive, self.handler(Office::archive))
+            .on(&self.sort, self.handler(Office::sort))
+            .on(&self.scan, self.handler(Office::scan))
+    }
+
+    /// A handler for a worker. Workers may outlive this call, so it has a handle of the office.
+    fn handler<R: IntoOutcome>(
+        self: &Arc<Self>,
+        run: fn(&Office, &Job) -> R,
+    ) -> impl Fn(&Job) -> R + Send + Sync + use<R> {
+        let office = self.clone();
+        move |job| run(&office, job)
+    }
+
+    fn scan(&self, letter: &Job) -> Result<Outcome, Failure> {
+        let text = text(letter);
+        if text.is_empty() {
+            // No further attempt can succeed.
+            return Ok(Outcome::bury(Failure::new("illegible", "the letter is blank")));
         }
+        if text == "invoice 7" && letter.attempt() == 1 {
+            // An error fails the attempt. The next one follows after the backoff.
+            return Err(Failure::new("scanner", "paper jam"));
+        }
+        Ok(Outcome::advance(&self.sort, format!("{text}, read")))
+    }
+
+    fn sort(&self, letter: &Job) -> Outcome {
+        let text = text(letter);
+        // The mails are ordered if the letter goes on, and only then.
+        let mut finish = Finish::new().put(&self.mails, format!("to the sender: we have {text}"));
+        if text.starts_with("complaint") {
+            finish = finish.put(&self.mails, format!("to the manager: {text}"));
+        }
+        Outcome::Finish(finish.advance(&self.archive, format!("{text}, sorted")))
+    }
+
+    fn archive(&self, letter: &Job) -> Result<Outcome, Failure> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(Failure::new("disk full", "no space for the letter"));
+        }
+        Ok(Outcome::result(format!("filed: {}", text(letter))))
+    }
+
+    fn report(&self, _: &Job) -> Result<()> {
+        println!("hourly report: {} letters are filed", self.archive.statistics()?.tasks.kept);
+        Ok(())
+    }
+
+    /// Prints in which stage the tracked letters are, and what has happened to them so far.
+    fn print_tracked(&self) -> Result<()> {
+        for letter in self.store.tagged(TRACKED, None, 100)?.tasks {
+            println!("letter {} is {} in {}:", letter.info.id, letter.info.state, letter.tube);
+            let history = self.store.tube(&letter.tube)?.history(letter.info.id)?;
+            let put = history.first().map(|entry| entry.at);
+            for entry in history {
+                let age = put.and_then(|put| entry.at.duration_since(put).ok()).unwrap_or_default();
+                let (minutes, text) = (age.as_secs() / 60, entry.text.unwrap_or_default());
+                println!("{minutes:>4} min {}: {:?} {text}", entry.tube, entry.what);
+            }
+        }
+        Ok(())
     }
 }
 
+fn text(letter: &Job) -> String {
+    String::from_utf8_lossy(letter.data()).into_owned()
+}
+
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let store = Store::in_memory()?;
-    let tube = |name| store.create_tube(name, FIFO, TubeOptions::new());
-    let (scan, sort, archive, mail) =
-        (tube("scan")?, tube("sort")?, tube("archive")?, tube("mail")?);
-
-    let read = |_: &Claim, text: &str| Some(Finish::new().advance(&sort, format!("{text}, read")));
-    let judge = |letter: &Claim, text: &str| {
-        let mut finish = Finish::new().put(&mail, format!("to the sender: we have {text}"));
-        if text.contains("complaint") {
-            finish = finish.put(&mail, format!("to the manager: {text}"));
-            if letter.takes() == 1 {
-                return None; // the worker dies
-            }
+    let clock = ManualClock::new();
+    let office = Office::open(Store::options().clock(&clock).open_in_memory()?)?;
+    office.scan.put_many([
+        Put::new("invoice 7"),
+        Put::new("complaint 8").tag(TRACKED),
+        Put::new("invoice 9"),
+        Put::new(""),
+    ])?;
+    let work_for = |minutes| {
+        for _ in 0..minutes {
+            office.worker().run_until_idle()?;
+            clock.advance(MINUTE);
         }
-        Some(finish.advance(&archive, format!("{text}, judged")))
+        Ok::<_, tubewell::Error>(())
     };
-    let file = |_: &Claim, text: &str| Some(Finish::new().result(format!("filed: {text}")));
 
-    let letters = ["invoice 7", "complaint 8", "invoice 9"];
-    let filed = thread::scope(|scope| {
-        let workers = [
-            scope.spawn(|| work(&scan, read)),
-            scope.spawn(|| work(&sort, judge)),
-            scope.spawn(|| work(&archive, file)),
-        ];
-        // The producer of a letter waits for its end, in any tube.
-        let waits = letters.map(|letter| {
-            scope.spawn({
-                let scan = &scan;
-                move || scan.put_and_wait(letter, None)
-            })
-        });
-        let endings = waits.map(|wait| wait.join().map_err(|_| "a thread has panicked"));
-        let mails = mail.statistics().map(|numbers| numbers.tasks.ready);
-        let closed = store.close();
-        for worker in workers {
-            worker.join().map_err(|_| "a worker has panicked")??;
+    // The archive attempts each letter three times within a quarter of an hour. Then it is buried.
+    work_for(90)?;
+    office.print_tracked()?;
+    for stage in [&office.scan, &office.archive] {
+        for group in stage.groups()? {
+            println!("failed in {}: {}, {} letters", stage.name(), group.name, group.count);
         }
-        closed?;
-        let mut filed = Vec::new();
-        for ending in endings {
-            match ending??.1 {
-                Some(Ending::Done { result: Some(result) }) => {
-                    filed.push(String::from_utf8_lossy(&result).into_owned());
-                }
-                other => return Err(format!("a letter has ended otherwise: {other:?}").into()),
-            }
-        }
-        Ok::<_, Box<dyn std::error::Error>>((filed, mails?))
-    });
-    let (filed, mails) = filed?;
-    println!("{}", filed.join("\n"));
-    println!("{} letters, {mails} mails", filed.len());
-    if filed != letters.map(|letter| format!("filed: {letter}, read, judged")) || mails != 4 {
+    }
+
+    // An operator makes space, and kicks the letters that failed for lack of it.
+    office.is_full.store(false, Ordering::SeqCst);
+    let kicked = office.archive.kick_where(Select::new().group("disk full"))?;
+    println!("{kicked} letters are attempted again");
+    work_for(90)?;
+
+    let mails = office.mails.statistics()?.tasks.ready;
+    let filed = office.archive.list(State::Done, None, 100)?.tasks.len();
+    println!("{filed} letters, {mails} mails");
+    if (filed, mails) != (3, 4) {
         return Err("a letter or a mail is missing or double".into());
     }
     Ok(())

@@ -24,6 +24,7 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
     #[cfg(feature = "redb")]
     ("exactly_once", "100 payments, 5050 in all, each booked once although 12 workers died"),
     ("hello", "sending to: ann"),
+    ("jobboard", "24 jobs consumed"),
     #[cfg(feature = "cron")]
     ("nightly_report", "7 reports in 7 nights, 1 after a month without the application"),
     ("pipeline", "3 letters, 4 mails"),
@@ -33,7 +34,7 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
 ];
 
 /// Examples that take arguments or whose output differs between runs. They have tests below.
-const TESTED_SEPARATELY: &[&str] = &["desktop", "worker_pool"];
+const TESTED_SEPARATELY: &[&str] = &["desktop", "runner", "worker_pool"];
 
 /// Examples with a test file of their own.
 const TESTED_IN_OTHER_FILES: &[&str] = &["checksum"];
@@ -211,4 +212,200 @@ fn desktop_completes_after_kills_at_any_time() {
     let run = run("desktop", folder.path(), &arguments).succeeded("desktop");
     assert!(run.stdout.contains("\nall 40 thumbnails are there"), "{}", run.stdout);
     assert_eq!(made(), 40);
+}
+
+/// The runner of long child processes. The films are named pipes: a child does its work when the test
+/// writes one, and not before.
+#[cfg(unix)]
+mod runner {
+    use std::fs::{self, OpenOptions};
+    use std::io::{BufRead, BufReader};
+    use std::path::{Path, PathBuf};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::process::{Pid, Signal, kill_process};
+    use tempfile::TempDir;
+    use tubewell::Store;
+
+    use super::{ChildGuard, DEADLINE, names_in, run, start};
+
+    struct Film(PathBuf);
+
+    impl Film {
+        fn new(folder: &Path, name: &str) -> Film {
+            let path = folder.join(name);
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            Film(path)
+        }
+
+        /// Writes the film. Returns once the child reads it.
+        fn write(&self, text: &'static str) {
+            let (path, (sender, written)) = (self.0.clone(), channel());
+            std::thread::spawn(move || sender.send(fs::write(path, text).is_ok()));
+            assert_eq!(written.recv_timeout(DEADLINE), Ok(true), "no child reads the film");
+        }
+    }
+
+    /// Ends a child that still waits for the film, if the test has failed.
+    impl Drop for Film {
+        fn drop(&mut self) {
+            let _ = OpenOptions::new().read(true).write(true).open(&self.0);
+        }
+    }
+
+    struct Runner {
+        process: ChildGuard,
+        lines: Receiver<String>,
+        printed: Vec<String>,
+    }
+
+    impl Runner {
+        fn start(folder: &Path, films: &[&str]) -> Runner {
+            let arguments: Vec<&str> = ["queue"].iter().chain(films).copied().collect();
+            let mut process = start("runner", folder, &arguments);
+            let (sender, lines) = channel();
+            let stdout = BufReader::new(process.0.stdout.take().unwrap());
+            std::thread::spawn(move || {
+                stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            });
+            Runner { process, lines, printed: Vec::new() }
+        }
+
+        /// Waits for a line with this text.
+        fn line(&mut self, text: &str) -> String {
+            loop {
+                if let Some(line) = self.printed.iter().find(|line| line.contains(text)) {
+                    return line.clone();
+                }
+                let line = self.lines.recv_timeout(DEADLINE);
+                self.printed.push(line.unwrap_or_else(|_| panic!("it does not print {text:?}")));
+            }
+        }
+
+        /// Waits until the attempt has a child. Returns the id of its process.
+        fn child(&mut self, attempt: &str) -> Pid {
+            let line = self.line(attempt);
+            let id = line.rsplit(' ').next().unwrap().parse().unwrap();
+            Pid::from_raw(id).unwrap()
+        }
+
+        fn kill(mut self) {
+            self.process.0.kill().unwrap();
+            self.process.0.wait().unwrap();
+        }
+
+        /// Waits until the runner ends. Returns what it has printed.
+        fn end(mut self) -> Vec<String> {
+            let next = || self.lines.recv_timeout(DEADLINE);
+            self.printed.extend(std::iter::from_fn(|| next().ok()));
+            assert!(self.process.0.wait().unwrap().success());
+            self.printed
+        }
+    }
+
+    fn wait_until(done: impl Fn() -> bool) {
+        let mut turns = DEADLINE.as_millis();
+        while !done() {
+            turns -= 1;
+            assert!(turns > 0, "it does not happen");
+            let (_sender, never) = channel::<()>();
+            let _ = never.recv_timeout(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn runner_without_arguments_works_on_films_of_its_own() {
+        let folder = TempDir::new().unwrap();
+        let run = run("runner", folder.path(), &[]).succeeded("runner");
+        assert!(run.stdout.contains("film: 17 bytes, sum 1631\n"), "{}", run.stdout);
+        assert!(run.stdout.contains("missing: failed 3 times: "), "{}", run.stdout);
+        assert!(names_in(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn runner_finds_children_that_outlived_it() {
+        let folder = TempDir::new().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| Film::new(folder.path(), name));
+        let mut first = Runner::start(folder.path(), &["a", "b", "c"]);
+        first.child("attempt 1 at a");
+        first.child("attempt 1 at b");
+        first.kill();
+
+        // One child ends while there is no runner, the other one while the second runner waits.
+        a.write("one");
+        wait_until(|| names_in(&folder.path().join("queue/results")).len() == 1);
+        let mut second = Runner::start(folder.path(), &[]);
+        second.line("task 0: its child is done");
+        second.child("attempt 1 at c");
+        b.write("four");
+        second.line("task 1: its child is done");
+        c.write("seven");
+        let report = second.end();
+        for line in ["a: 3 bytes, sum 322", "b: 4 bytes, sum 444", "c: 5 bytes, sum 545"] {
+            assert!(report.iter().any(|printed| printed == line), "no {line:?} in {report:?}");
+        }
+        assert!(names_in(&folder.path().join("queue/logs")).is_empty());
+        assert!(names_in(&folder.path().join("queue/results")).is_empty());
+    }
+
+    #[test]
+    fn runner_attempts_again_when_a_child_is_killed() {
+        let folder = TempDir::new().unwrap();
+        let film = Film::new(folder.path(), "a");
+        let mut first = Runner::start(folder.path(), &["a"]);
+        // Once the child of this runner, and once a child that another runner has started.
+        kill_process(first.child("attempt 1 at a"), Signal::KILL).unwrap();
+        first.line("task 0: the child was killed");
+        let child = first.child("attempt 2 at a");
+        first.kill();
+        kill_process(child, Signal::KILL).unwrap();
+
+        let mut second = Runner::start(folder.path(), &[]);
+        second.line("task 0: the child was killed");
+        second.child("attempt 3 at a");
+        film.write("film");
+        second.line("a: 4 bytes");
+        second.end();
+    }
+
+    #[test]
+    fn runner_takes_back_a_task_that_was_parked_without_a_child() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("a"), "film").unwrap();
+        run("runner", folder.path(), &["queue"]).succeeded("runner"); // creates the tube
+        {
+            let store = Store::open(folder.path().join("queue/queue.tubewell")).unwrap();
+            let films = store.session_named("runner").unwrap().tube("films").unwrap();
+            films.put("a").unwrap();
+            films.try_take().unwrap().unwrap().park(Duration::MAX).unwrap();
+        }
+        let run = run("runner", folder.path(), &["queue"]).succeeded("runner");
+        assert!(run.printed("a: 4 bytes, sum 424"), "{}", run.stdout);
+    }
+
+    #[test]
+    fn runner_completes_after_kills_at_any_time() {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        for kills in [[1, 0], [1, 2], [2, 1], [3, 3], [5, 0], [8, 2]] {
+            let folder = TempDir::new().unwrap();
+            for name in names {
+                fs::write(folder.path().join(name), name).unwrap();
+            }
+            let mut films = &names[..];
+            for lines in kills {
+                let runner = Runner::start(folder.path(), films);
+                films = &[];
+                (0..lines).for_each(|_| drop(runner.lines.recv_timeout(DEADLINE).unwrap()));
+                runner.kill();
+            }
+            let run = run("runner", folder.path(), &["queue"]).succeeded("runner");
+            for name in names {
+                let line = format!("{name}: 1 bytes, sum {}", name.as_bytes()[0]);
+                assert!(run.printed(&line), "{kills:?}: no {line:?}:\n{}", run.stdout);
+            }
+            assert!(names_in(&folder.path().join("queue/logs")).is_empty(), "{}", run.stdout);
+        }
+    }
 }
