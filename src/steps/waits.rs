@@ -53,6 +53,7 @@ fn time_left(micros: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Core;
     use crate::{
         Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, State, StepKind, Store, TubeOptions,
         UTUBETTL,
@@ -196,7 +197,7 @@ mod tests {
                         parts.truncate().unwrap();
                     }
                     store.flush().unwrap();
-                    while store.inner().run(|core| core.tell_children()).unwrap() {}
+                    while store.inner().run(Core::tell_children).unwrap() {}
                     let state = jobs.peek(id).unwrap().info.state;
                     let expected =
                         if is_gone && rule != OnParent::Wait { buried } else { expected };
