@@ -4,7 +4,9 @@ mod attempts;
 mod history;
 mod outcomes;
 mod progress;
+mod shared;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tubewell_drivers::{Body, Shelf, Value};
 use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::sync::Mutex;
 use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
 
 /// A taken task, and the claim (lease) on it.
@@ -46,6 +49,8 @@ pub struct Claim {
     row: Value,
     /// Whether dropping the handle releases the task.
     pub(crate) release_on_drop: bool,
+    /// The names of the steps of this claim, so that none is named twice.
+    pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
 }
 
 impl std::fmt::Debug for Claim {
@@ -64,7 +69,8 @@ impl Claim {
         grant: Grant,
         row: Value,
     ) -> Claim {
-        Claim { handle, guard, grant, row, release_on_drop: true }
+        let step_names = Mutex::new(BTreeSet::new());
+        Claim { handle, guard, grant, row, release_on_drop: true, step_names }
     }
 
     /// The id of the task.
@@ -347,10 +353,9 @@ impl Claim {
     /// ```
     #[doc(alias = "lease")]
     pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
-        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
-        let epoch: Result<u64> = self.handle.call(self.grant.buffer, park);
-        self.release_on_drop = epoch.is_err();
-        Ok(self.token(epoch?))
+        let parked = self.park_shared(hold);
+        self.release_on_drop = parked.is_err();
+        parked
     }
 
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,

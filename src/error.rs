@@ -317,6 +317,16 @@ pub enum Error {
         /// The error of redb.
         what: String,
     },
+    /// A job of a [worker](crate::worker) is to return now: its claim has ended, or the worker stops.
+    /// Returned by [`Job::check`](crate::worker::Job::check). If its handler returns an error then,
+    /// the attempt does not fail.
+    #[error("the job of task {id} is to return now: {why}")]
+    Interrupted {
+        /// The id of the task.
+        id: u64,
+        /// Why it is to return.
+        why: String,
+    },
     /// A body could not be encoded from its type, or decoded to it. A taken task whose body cannot
     /// be decoded was buried.
     #[error("the body does not match its type: {what}; use the type and codec that wrote it")]
@@ -400,6 +410,7 @@ impl Error {
             | Error::InTransaction
             | Error::TableReserved { .. }
             | Error::Table { .. }
+            | Error::Interrupted { .. }
             | Error::Codec { .. } => false,
         }
     }
@@ -474,6 +485,7 @@ mod tests {
             (Error::InTransaction, false),
             (Error::TableReserved { name: text() }, false),
             (Error::Table { what: text() }, false),
+            (Error::Interrupted { id: 7, why: text() }, false),
             (Error::HasDependents { id: 7, count: 3 }, false),
             (Error::Cycle { id: 7 }, false),
         ];
@@ -523,6 +535,7 @@ mod tests {
             Error::Table { .. } => 36,
             Error::HasDependents { .. } => 37,
             Error::Cycle { .. } => 38,
+            Error::Interrupted { .. } => 39,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 use tubewell_drivers::FAILURE_GROUP_MAX;
@@ -55,16 +56,17 @@ impl Failure {
     /// of its sources, joined by `: `.
     #[must_use]
     pub fn of<E: StdError + ?Sized>(error: &E) -> Failure {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source.filter(|_| message.len() < MESSAGE_MAX) {
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        let path = type_name::<E>();
-        let path = path.split(['<', '+']).next().unwrap_or(path).trim_end();
-        Failure::new(path.rsplit("::").next().unwrap_or(path), message)
+        Failure::new(group_of(type_name::<E>()), message_of(error.to_string(), error.source()))
+    }
+
+    /// As [`of`](Failure::of), for an error whose type had this name.
+    pub(crate) fn of_type(name: &str, error: &(dyn StdError + 'static)) -> Failure {
+        let group = match group_of(name) {
+            // The box of an error whose type is not known.
+            "Box" | "" => "Error",
+            group => group,
+        };
+        Failure::new(group, message_of(error.to_string(), error.source()))
     }
 
     /// The group.
@@ -95,6 +97,32 @@ impl Failure {
             self.group.len()
         )))
     }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// So that a handler of a [worker](crate::worker) can return it with `?`.
+impl StdError for Failure {}
+
+/// The name of a type without its path and its parameters.
+fn group_of(path: &str) -> &str {
+    let path = path.trim_start_matches('&');
+    let path = path.split(['<', '+']).next().unwrap_or(path).trim_end();
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// The message of an error with those of its sources.
+fn message_of(mut message: String, mut source: Option<&(dyn StdError + 'static)>) -> String {
+    while let Some(cause) = source.filter(|_| message.len() < MESSAGE_MAX) {
+        message.push_str(": ");
+        message.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    message
 }
 
 #[cfg(test)]

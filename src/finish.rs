@@ -64,6 +64,11 @@ impl Finish {
         self
     }
 
+    /// Whether the task goes on in another tube.
+    pub(crate) fn advances(&self) -> bool {
+        !self.advances.is_empty()
+    }
+
     /// As a call on a task of this store.
     pub(crate) fn into_request(mut self, handle: &StoreHandle) -> Result<FinishRequest> {
         if let Some(result) = &self.result {

@@ -296,6 +296,7 @@ mod on_key;
 mod on_parent;
 mod options;
 mod owner;
+mod park;
 mod pipeline;
 mod policy;
 mod random;
@@ -306,8 +307,11 @@ mod schedule;
 mod selection;
 mod session;
 mod session_id;
+mod signal;
 mod spawned_by;
 mod statistics;
+mod step;
+mod steps;
 mod storage;
 mod store;
 mod sync;
@@ -321,6 +325,7 @@ mod typed;
 mod update;
 mod user_code;
 mod wait;
+pub mod worker;
 
 /// What a driver of your own needs; see [`Store::register_driver`].
 pub mod driver {
@@ -364,6 +369,7 @@ pub use session::Session;
 pub use session_id::SessionId;
 pub use spawned_by::SpawnedBy;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
+pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
 pub use task::{Cursor, Page, Progress, Put, Receipt, State, Task, TaskInfo, TubeTask};

@@ -1,6 +1,6 @@
 //! Tasks of another store, to be put back as they were.
 
-use crate::{HistoryEntry, LastFailure, Put, SpawnedBy};
+use crate::{HistoryEntry, LastFailure, Put, SpawnedBy, Step};
 
 /// A task to be put back as it was in another store; see
 /// [`Tube::restore_many`](crate::Tube::restore_many).
@@ -45,6 +45,7 @@ pub struct Restore {
     /// For a task that is done.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) history: Vec<HistoryEntry>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The outcome of a task that is restored as done: its result, if it has one.
@@ -67,6 +68,7 @@ impl Restore {
             spawned_by: None,
             outcome: None,
             history: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -113,6 +115,15 @@ impl Restore {
     #[must_use]
     pub fn history(mut self, entries: Vec<HistoryEntry>) -> Restore {
         self.history = entries;
+        self
+    }
+
+    /// Its stored [steps](crate::Claim::step), as [`Tube::steps`](crate::Tube::steps) returns them.
+    /// Default none. A done task has none. A step of kind
+    /// [`Spawned`](crate::StepKind::Spawned) names a task by the id that it has in this store.
+    #[must_use]
+    pub fn steps(mut self, steps: Vec<Step>) -> Restore {
+        self.steps = steps;
         self
     }
 

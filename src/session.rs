@@ -43,6 +43,10 @@ impl Session {
         Session(Arc::new(guard))
     }
 
+    pub(crate) fn guard(&self) -> &Arc<SessionGuard> {
+        &self.0
+    }
+
     /// Its id, with which it can be resumed.
     #[must_use]
     pub fn id(&self) -> SessionId {

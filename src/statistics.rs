@@ -121,6 +121,9 @@ pub struct CallCounts {
     /// [`Claim::log`](crate::Claim::log).
     #[cfg_attr(feature = "serde", serde(default))]
     pub log: u64,
+    /// Steps that holders have stored; see [`Claim::step`](crate::Claim::step).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub step: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.

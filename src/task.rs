@@ -441,6 +441,9 @@ pub struct TaskInfo {
     /// Of a run of a schedule: the schedule, and which run it is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub spawned_by: Option<SpawnedBy>,
+    /// How many [steps](crate::Claim::step) of the work are stored.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub steps: u32,
 }
 
 /// How far the work on a taken task is, as its holder reported; from

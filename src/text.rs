@@ -16,7 +16,7 @@ mod testing;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, State};
+use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, State, StepKind};
 use durations::{durability_time, durability_time_text};
 
 /// The longest part of a rejected text that an error repeats, in characters.
@@ -62,7 +62,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 28] = [
+const EVENT_KINDS: [EventKind; 29] = [
     EventKind::Put,
     EventKind::Replace,
     EventKind::Take,
@@ -91,13 +91,14 @@ const EVENT_KINDS: [EventKind; 28] = [
     EventKind::Move,
     EventKind::Update,
     EventKind::Log,
+    EventKind::Step,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
     /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
     /// `delay`, `block`, `unblock`, `resolve`, `forget`, `schedule`, `spawn`, `advance`, `move`,
-    /// `update` or `log`.
+    /// `update`, `log` or `step`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,6 +130,7 @@ impl EventKind {
             EventKind::Move => "move",
             EventKind::Update => "update",
             EventKind::Log => "log",
+            EventKind::Step => "step",
         }
     }
 }
@@ -144,6 +146,20 @@ impl FromStr for EventKind {
 
     fn from_str(text: &str) -> Result<EventKind> {
         named(text, "an event kind", &EVENT_KINDS, EventKind::as_str)
+    }
+}
+
+impl Display for StepKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for StepKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<StepKind> {
+        named(text, "a kind of step", &StepKind::ALL, StepKind::as_str)
     }
 }
 

@@ -16,6 +16,7 @@ mod outcomes;
 mod parents;
 mod put;
 mod schedules;
+mod steps;
 mod take;
 mod watch;
 
@@ -182,6 +183,16 @@ impl Tube {
         (self.head.number, self.head.name.clone())
     }
 
+    pub(crate) fn head(&self) -> &TubeHead {
+        &self.head
+    }
+
+    /// Whether its driver has delays, and claims that expire.
+    pub(crate) fn is_timed(&self) -> Result<bool> {
+        let head = &self.head;
+        self.inner().run(|core| Ok(core.tube(head.number, &head.name)?.definition.timed))
+    }
+
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }
@@ -192,7 +203,12 @@ impl Tube {
 
     /// A verb on this tube, as a call.
     pub(crate) fn verb<'a>(&'a self, verb: Verb<'a>) -> Call<'a> {
-        Call::Tube(TubeRef { number: self.head.number, name: &self.head.name }, verb)
+        Call::Tube(self.as_target(), verb)
+    }
+
+    /// The tube as a call names it.
+    pub(crate) fn as_target(&self) -> TubeRef<'_> {
+        TubeRef { number: self.head.number, name: &self.head.name }
     }
 
     fn call<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {

@@ -16,6 +16,7 @@ mod movement;
 mod outcomes;
 mod parents;
 mod schedules;
+mod steps;
 mod tube;
 mod watch;
 

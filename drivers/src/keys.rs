@@ -18,6 +18,7 @@
 //! | index | `n`, tag | the number of the rows of the tag |
 //! | notes | space, id, kind | a note |
 //! | notes | space, id, `h`, number | an entry of the history |
+//! | notes | space, id, `s`, name | a step |
 //! | days | space, day | the numbers of a tube |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
@@ -45,7 +46,7 @@ pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };
 pub use moments::{MOMENT, moment, split_moment};
-pub use notes::{HISTORY, NoteRow, history, history_entry, note, split_note};
+pub use notes::{HISTORY, NoteRow, STEP, history, history_entry, note, split_note, step, steps};
 pub use tags::{
     TAG, TAG_COUNT, split_tag_count, split_tagged, tag_count, tag_prefix, tagged, tagged_space,
 };

@@ -94,6 +94,7 @@ impl<R: Rows> Ledger<'_, R> {
         let groups = self.read_group_change(id, group_name(shelf, header), None)?;
         let tags = self.read_tag_change(id, Some(header), None)?;
         let parents = self.read_parents(id, header, None)?;
+        let steps = self.keys_of_removed_steps(id, header, None)?;
         if self.has_heads(shelf) {
             self.remove_from_heads(&header.sub, (header.order, id))?;
         }
@@ -104,6 +105,7 @@ impl<R: Rows> Ledger<'_, R> {
         self.count_removed(shelf);
         self.remove_edges(id, &parents);
         self.remove_notes(id, header, None);
+        self.remove_steps(steps);
         if header.body_checksum.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
         }
@@ -112,7 +114,7 @@ impl<R: Rows> Ledger<'_, R> {
 
     /// Moves a task to another position, and gives it a new header. The body does not change. Notes
     /// that the new header does not name are removed, and so are the edges from its parents if the new
-    /// header has none that are open.
+    /// header has none that are open, and the steps if the new header has none.
     ///
     /// # Errors
     /// A row could not be read.
@@ -303,6 +305,7 @@ impl<R: Rows> Ledger<'_, R> {
         let (shelf, old) = (from.shelf, &from.record.header);
         debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
         debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
+        debug_assert!(old.steps() <= header.steps(), "steps are removed with the task only");
         let value = match body {
             None => record::encode(id, header, from.record.inline()),
             Some(body) => record::encode(id, header, body),
@@ -329,6 +332,7 @@ impl<R: Rows> Ledger<'_, R> {
         let groups = self.read_group_change(id, before, after)?;
         let tags = self.read_tag_change(id, Some(old), Some(header))?;
         let parents = self.read_parents(id, old, Some(header))?;
+        let steps = self.keys_of_removed_steps(id, old, Some(header))?;
         if self.has_heads(from.shelf) && self.has_heads(to) {
             // Reads what `add_to_heads` needs, before the first edit.
             self.head_cache.reserve(2);
@@ -350,6 +354,7 @@ impl<R: Rows> Ledger<'_, R> {
         self.write_tag_change(tags);
         self.remove_edges(id, &parents);
         self.remove_notes(id, old, Some(header));
+        self.remove_steps(steps);
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;
         Ok(())

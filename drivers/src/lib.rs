@@ -28,6 +28,7 @@ mod purge;
 mod record;
 mod record_error;
 mod recur;
+mod steps;
 mod stored_entries;
 mod sub_queue_heads;
 mod tables;
@@ -41,6 +42,7 @@ mod verify_keys;
 mod verify_notes;
 mod verify_rows;
 mod verify_schedules;
+mod verify_steps;
 mod verify_tags;
 
 pub use counts::Counts;
@@ -57,8 +59,8 @@ pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, HISTORY_MAX, HISTORY_TEXT_MAX, INLINE_MAX, KEY_MAX, NEVER,
-    PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX,
-    TUBE_NAME_MAX,
+    PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, STEP_NAME_MAX, STEPS_MAX, SUB_QUEUE_MAX,
+    TAG_MAX, TAGS_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;
@@ -67,6 +69,7 @@ pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
 pub use recur::{Recur, RecurRule};
+pub use steps::{StepRows, check_step, encode_step};
 pub use stored_entries::StoredEntries;
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use tags::{TaggedId, tag_counts, tagged};

@@ -29,6 +29,13 @@ pub const HISTORY_MAX: u32 = 1000;
 /// Maximum length of the text of an entry in a history, in bytes.
 pub const HISTORY_TEXT_MAX: usize = 1024;
 
+/// Maximum number of steps of a task that are stored. All of them are removed with the task, in one
+/// commit.
+pub const STEPS_MAX: u32 = 1000;
+
+/// Maximum length of the name of a step, in bytes. It is part of a key.
+pub const STEP_NAME_MAX: usize = 255;
+
 /// Maximum length of a body, in bytes. A body is in memory while it is put and while it is taken.
 pub const BODY_MAX: usize = 64 << 20;
 

@@ -11,7 +11,7 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
-use crate::limits::{TAG_MAX, TAGS_MAX};
+use crate::limits::{STEPS_MAX, TAG_MAX, TAGS_MAX};
 use crate::recur::{Recur, RecurRule};
 use crate::stored_entries::StoredEntries;
 
@@ -31,6 +31,7 @@ const HISTORY: u32 = 1 << 12;
 const SINCE: u32 = 1 << 13;
 const SPAWNED_BY: u32 = 1 << 14;
 const RECUR: u32 = 1 << 15;
+const STEPS: u32 = 1 << 16;
 /// The bits of all fields that this release knows.
 const FIELDS: u32 = MAX_ATTEMPTS
     | FORGIVEN
@@ -47,7 +48,8 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | HISTORY
     | SINCE
     | SPAWNED_BY
-    | RECUR;
+    | RECUR
+    | STEPS;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -98,6 +100,9 @@ pub struct More {
     pub spawned_by: Option<(u64, u64, u64)>,
     /// The schedule of a recurring task. No other task has one.
     pub recur: Option<Arc<Recur>>,
+    /// How many steps of the task are stored. At most [`STEPS_MAX`](crate::STEPS_MAX): a record with
+    /// more does not decode.
+    pub steps: u32,
 }
 
 /// A kind of note.
@@ -180,6 +185,7 @@ impl More {
             | bit(SINCE, self.since.is_some())
             | bit(SPAWNED_BY, self.spawned_by.is_some())
             | bit(RECUR, self.recur.is_some())
+            | bit(STEPS, self.steps != 0)
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -204,7 +210,11 @@ impl More {
             since: reader.field(SINCE)?,
             spawned_by: reader.field(SPAWNED_BY)?,
             recur: reader.field(RECUR)?,
+            steps: reader.field(STEPS)?.unwrap_or_default(),
         };
+        if more.steps > STEPS_MAX {
+            return Err(MoreError::Damaged);
+        }
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
         }
@@ -275,6 +285,9 @@ impl Encode for More {
         }
         if let Some(recur) = &self.recur {
             recur.encode(encoder)?;
+        }
+        if present & STEPS != 0 {
+            self.steps.encode(encoder)?;
         }
         Ok(())
     }

@@ -10,28 +10,32 @@ use crate::ledger::{Found, Ledger};
 use crate::more::Note;
 use crate::notes::check_note;
 use crate::record::{Body, Header};
+use crate::steps::StepRows;
 use crate::tables::{Rows, Table, Value};
 
-/// The body, the notes and the history of a task, as rows. From [`Ledger::contents`].
+/// The body, the notes, the history and the steps of a task, as rows. From [`Ledger::contents`].
 #[derive(Debug)]
 pub struct Contents {
     /// The body.
     pub body: Body,
     notes: Vec<(Note, Value)>,
     history: NewEntries,
+    steps: StepRows,
 }
 
 impl Contents {
     /// Returns the number of bytes of the rows beside the record.
     #[must_use]
     pub fn bytes(&self) -> usize {
+        let notes = self.notes.iter().map(|(_, row)| row.len()).sum::<usize>();
         let history = self.history.iter().map(|(_, row)| row.len()).sum::<usize>();
-        self.body.len() + self.notes.iter().map(|(_, row)| row.len()).sum::<usize>() + history
+        let steps = self.steps.iter().map(|(name, row)| name.len() + row.len()).sum::<usize>();
+        self.body.len() + notes + history + steps
     }
 }
 
 impl<R: Rows> Ledger<'_, R> {
-    /// Reads the body, the notes and the history of a task.
+    /// Reads the body, the notes, the history and the steps of a task.
     ///
     /// # Errors
     /// A row could not be read, is missing or is damaged.
@@ -47,11 +51,12 @@ impl<R: Rows> Ledger<'_, R> {
             check_note(id, note, row.as_ref())?;
             notes.extend(row.map(|row| (note, row)));
         }
-        Ok(Contents { body, notes, history: self.stored_entries(id, header)? })
+        let (history, steps) = (self.stored_entries(id, header)?, self.stored_steps(id, header)?);
+        Ok(Contents { body, notes, history, steps })
     }
 
     /// Stores a task that another ledger has removed, with its contents. The header names the notes
-    /// that it had there, and some of the entries of its history. Returns the row that ends with its
+    /// and the steps that it had there, and some of the entries of its history. Returns the row that ends with its
     /// body.
     ///
     /// # Errors
@@ -68,6 +73,9 @@ impl<R: Rows> Ledger<'_, R> {
             self.rows.insert(Table::Notes, keys::note(self.space, id, *note), value.clone());
         }
         self.write_entries(id, header, &contents.history);
+        for (name, row) in &contents.steps {
+            self.write_step(id, name, row.clone());
+        }
         Ok(row)
     }
 }

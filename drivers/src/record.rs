@@ -168,6 +168,13 @@ impl Header {
         self.more.as_ref()?.history
     }
 
+    /// Returns how many steps of the task are stored.
+    #[must_use]
+    #[inline]
+    pub fn steps(&self) -> u32 {
+        self.more.as_ref().map_or(0, |more| more.steps)
+    }
+
     /// Returns what a recurring task says of its runs; `None` for any other task.
     #[must_use]
     pub fn recur(&self) -> Option<&Recur> {

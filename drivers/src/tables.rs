@@ -111,6 +111,19 @@ pub trait Reads {
     ) -> Result<Vec<Row>, Self::Error>;
 }
 
+/// The number of rows of the first page, and of the page after one of `PAGE_BYTES` or more: rows may be
+/// large.
+pub(crate) const FIRST_PAGE: usize = 4;
+/// Maximum number of rows that are read at a time.
+const PAGE: usize = 1024;
+const PAGE_BYTES: usize = 4 << 20;
+
+/// How many rows the page after this one has, which was read with `limit`.
+pub(crate) fn next_limit(page: &[Row], limit: usize) -> usize {
+    let bytes: usize = page.iter().map(|(_, value)| value.len()).sum();
+    if bytes < PAGE_BYTES { (limit * 2).min(PAGE) } else { FIRST_PAGE }
+}
+
 /// Rows that can be edited. Later reads see the edits.
 pub trait Rows: Reads {
     /// Writes a row. There must be none at `key`.

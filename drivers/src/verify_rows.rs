@@ -8,14 +8,8 @@ use crate::index_rows::position_of;
 use crate::keys::{self, Position, Shelf};
 use crate::record::{Record, check_body};
 use crate::record_error::RecordError;
-use crate::tables::{Reads, Row, Table, Value};
+use crate::tables::{FIRST_PAGE, Reads, Row, Table, Value, next_limit};
 
-/// Maximum number of rows that are read at a time.
-const PAGE: usize = 1024;
-/// The number of rows of the first page, and of the page after one of `PAGE_BYTES` or more: bodies
-/// may be large.
-const FIRST_PAGE: usize = 4;
-const PAGE_BYTES: usize = 4 << 20;
 /// The check of a table stops after this many findings.
 pub(crate) const MAX_FINDINGS: usize = 100;
 
@@ -104,8 +98,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             let page: Vec<Row> = self.rows.scan(table, &from, &end, limit)?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             from = keys::after(last);
-            let bytes: usize = page.iter().map(|(_, value)| value.len()).sum();
-            limit = if bytes < PAGE_BYTES { (limit * 2).min(PAGE) } else { FIRST_PAGE };
+            limit = next_limit(&page, limit);
             for (key, value) in page {
                 if self.found.len() >= MAX_FINDINGS {
                     return Ok(());

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tubewell_drivers::{
     Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, More, NEVER, Note, Rows, Shelf, Table,
-    TubeTotals, keys, verify_rows,
+    TubeTotals, encode_step, keys, verify_rows,
 };
 
 /// The spaces of two tubes.
@@ -41,7 +41,8 @@ impl Tube {
     }
 }
 
-/// A task: its shelf, header, body, and the bytes of its last failure.
+/// A task: its shelf, header, body, and the bytes of its last failure. The header says how many steps
+/// it has.
 type Task = (Shelf, Header, Vec<u8>, Option<Vec<u8>>);
 
 fn task() -> impl Strategy<Value = Task> {
@@ -51,9 +52,9 @@ fn task() -> impl Strategy<Value = Task> {
         select(vec!["", "a", "b"]),
         option::of(1..9_u64),
         select(vec![0, 9, INLINE_MAX, INLINE_MAX + 1]),
-        (option::of(vec(any::<u8>(), 0..9)), any::<bool>()),
+        (option::of(vec(any::<u8>(), 0..9)), any::<bool>(), 0..7_u32),
     )
-        .prop_map(|(shelf, order, sub, expires_at, size, (failure, is_in_group))| {
+        .prop_map(|(shelf, order, sub, expires_at, size, (failure, is_in_group, steps))| {
             let body = vec![7; size];
             let mut header = Header {
                 order,
@@ -73,6 +74,7 @@ fn task() -> impl Strategy<Value = Task> {
                     }
                 });
             }
+            header.edit_more(|more| more.steps = steps);
             (shelf, header, body, failure)
         })
 }
@@ -81,6 +83,10 @@ fn put(ledger: &mut Ledger<'_, Memory>, id: u64, (shelf, header, body, failure):
     ledger.insert(id, *shelf, header, &Body::new(body.clone())).unwrap();
     if let Some(failure) = failure {
         ledger.set_note(id, false, Note::Failure, failure);
+    }
+    for n in 0..header.steps() {
+        let name = format!("step {n}");
+        ledger.write_step(id, &name, encode_step(id, &name, 0, &vec![7; n as usize]));
     }
 }
 

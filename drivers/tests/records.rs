@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
     Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, Recur, RecurRule,
-    SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
+    STEPS_MAX, SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -199,6 +199,7 @@ fn header_with_more_is_encoded_as_version_2() {
             More { recur: Some(cron().into()), ..More::default() },
             "fb0080010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c",
         ),
+        (More { steps: 300, ..More::default() }, "fc00000100fb2c01"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -228,6 +229,13 @@ fn tags_beyond_their_limits_and_repeated_ones_are_refused() {
     }
 }
 
+#[test]
+fn more_steps_than_a_task_can_have_are_refused() {
+    let header = with_more(plain(b""), More { steps: STEPS_MAX + 1, ..More::default() });
+    let refused = refusal(encode(9, &header, b"").to_vec());
+    assert_eq!(refused, "task 9: the header of its record cannot be read");
+}
+
 /// No release writes such a record, but its content is clear.
 #[test]
 fn version_2_without_a_field_decodes_to_a_plain_header() {
@@ -249,8 +257,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfc, 0, 0, 1, 0, 0])), newer("field 16"));
-    assert_eq!(refusal(fields(&[0xfc, 1, 8, 1, 0, 5, 0])), newer("field 16"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 2, 0, 0])), newer("field 17"));
+    assert_eq!(refusal(fields(&[0xfc, 1, 8, 2, 0, 5, 0])), newer("field 17"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -319,6 +327,7 @@ fn largest_header_decodes() {
             },
             ..cron()
         })),
+        steps: STEPS_MAX,
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
     Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Rows, Shelf, StoredEntries,
-    Table, TubeTotals, Value, encode_entry, keys, verify_rows,
+    Table, TubeTotals, Value, encode_entry, encode_step, keys, verify_rows,
 };
 
 const PLAIN: u32 = 7;
@@ -78,6 +78,7 @@ impl Store {
                             // Entries 0, 5 and 6.
                             more.history =
                                 (order == 4).then_some(StoredEntries { total: 7, count: 3 });
+                            more.steps = if shelf == Shelf::Done { 0 } else { order as u32 / 2 };
                         });
                     }
                     ledger.insert(id, shelf, &header, &body).unwrap();
@@ -89,6 +90,9 @@ impl Store {
                     }
                     let entries = (0..7).map(|n| (n, encode_entry(id, n, b"entry"))).collect();
                     ledger.write_entries(id, &header, &entries);
+                    for (kind, name) in (0..header.steps() as u8).zip(["fetch", "parse"]) {
+                        ledger.write_step(id, name, encode_step(id, name, kind, b"value"));
+                    }
                 }
             }
             counts.edges = ledger.edge_changes.len() as u64;
@@ -279,6 +283,12 @@ fn findings_name_the_tube_the_task_and_the_damage() {
             false,
             "tube \"plain\": task : entry  of its history (missing) cannot be read",
         ),
+        (Table::Notes, false, "tube \"queued\": task  has  steps, its record says "),
+        (
+            Table::Notes,
+            true,
+            "tube \"plain\": task : its step \"parse\" (wrong checksum) cannot be read",
+        ),
         (Table::Index, false, "tube \"plain\": task  has no matching row in \"index\""),
         (Table::Index, false, "tube \"queued\": failure group \"timeout\" has no count"),
         (
@@ -359,6 +369,81 @@ fn damaged_entry_of_a_history_is_not_returned() {
     assert_eq!(read(&mut store).unwrap_err().to_string(), error("wrong checksum"));
     store.rows.remove(Table::Notes, key);
     assert_eq!(read(&mut store).unwrap_err().to_string(), error("missing"));
+}
+
+#[test]
+fn damaged_step_is_not_returned() {
+    let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
+    let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
+    let (mut header, plain) = (plain_header(), plain_header());
+    header.edit_more(|more| more.steps = 2);
+    let row = |name: &str| encode_step(5, name, 3, name.as_bytes());
+    let mut read = |store: &mut Store| {
+        let mut ledger = ledger(&mut store.rows, (PLAIN, false), &mut counts, &mut head_cache);
+        if ledger.find(5).unwrap().is_none() {
+            ledger.insert(5, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
+            ["b", "a"].into_iter().for_each(|name| ledger.write_step(5, name, row(name)));
+        }
+        assert_eq!(ledger.step(5, &header, "c"), Ok(None));
+        assert_eq!(ledger.step(5, &plain, "a"), Ok(None));
+        assert_eq!(ledger.stored_steps(5, &plain), Ok(Vec::new()));
+        (ledger.step(5, &header, "a"), ledger.stored_steps(5, &header))
+    };
+    let both = ["a", "b"].map(|name| (name.to_owned(), row(name)));
+    assert_eq!(read(&mut store), (Ok(Some(row("a"))), Ok(both.to_vec())));
+    let error = |how: &str| format!("task 5: its step \"a\" ({how}) cannot be read");
+    let key = keys::step(PLAIN, 5, "a");
+    let mut damaged: Vec<Value> =
+        vec![row("b"), encode_step(4, "a", 3, b"a"), row("a")[..8].into()];
+    let sound = row("a");
+    damaged.extend((0..sound.len()).map(|at| {
+        let mut bytes = sound.to_vec();
+        bytes[at] ^= 1;
+        Value::from(bytes)
+    }));
+    for damaged in damaged {
+        store.rows.replace(Table::Notes, key.clone(), damaged);
+        let (one, all) = read(&mut store);
+        assert_eq!(one.unwrap_err().to_string(), error("wrong checksum"));
+        assert_eq!(all.unwrap_err().to_string(), error("wrong checksum"));
+    }
+    store.rows.replace(Table::Notes, key.clone(), encode_step(5, "a", 4, b"a"));
+    let newer = error("of a kind that this release does not know");
+    assert_eq!(read(&mut store).0.unwrap_err().to_string(), newer);
+    store.rows.remove(Table::Notes, key);
+    let (one, all) = read(&mut store);
+    let missing = "task 5: its steps (another number) cannot be read";
+    assert_eq!((one, all.unwrap_err().to_string().as_str()), (Ok(None), missing));
+}
+
+/// Neither more nor fewer rows than it has, and none that is longer than a page of rows.
+#[test]
+fn steps_are_removed_with_their_task_or_by_a_header_without_steps() {
+    for count in [1, 3, 4, 5, 12, 13, 1000] {
+        let (mut rows, mut counts) = (Memory::default(), Counts::default());
+        let mut head_cache = HeadCache::default();
+        let mut ledger = ledger(&mut rows, (PLAIN, false), &mut counts, &mut head_cache);
+        let mut header = plain_header();
+        header.edit_more(|more| more.steps = count);
+        for id in 4..=6 {
+            ledger.insert(id, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
+            for n in 0..count {
+                let name = format!("part {n}");
+                ledger.write_step(id, &name, encode_step(id, &name, 0, &vec![7; n as usize * 100]));
+            }
+        }
+        let found = ledger.find(4).unwrap().unwrap();
+        ledger.move_to_shelf(4, &found, Shelf::Delayed, &header).unwrap();
+        assert_eq!(ledger.stored_steps(4, &header).unwrap().len(), count as usize);
+        ledger.remove(5, Shelf::Ready, &header).unwrap();
+        let found = ledger.find(6).unwrap().unwrap();
+        ledger.move_to_shelf(6, &found, Shelf::Done, &plain_header()).unwrap();
+        let left = rows.0.keys().filter(|(table, _)| *table == Table::Notes);
+        assert!(left.map(|(_, key)| keys::id_of(key)).all(|id| id == Some(4)));
+        let tubes =
+            [TubeTotals { name: Arc::from("plain"), space: PLAIN, sub_queued: false, counts }];
+        assert_eq!(verify_rows(&mut rows, &tubes, &[], &mut |_| {}).unwrap(), [""; 0]);
+    }
 }
 
 #[test]

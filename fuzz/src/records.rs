@@ -62,6 +62,7 @@ fn any_key(key: &[u8]) {
         let again = match row {
             keys::NoteRow::Note(note) => keys::note(space, id, note),
             keys::NoteRow::Entry(number) => keys::history_entry(space, id, number),
+            keys::NoteRow::Step(name) => keys::step(space, id, name),
         };
         assert_eq!(again, key);
     }
@@ -144,7 +145,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
     let (max_attempts, forgiven) = (Option::arbitrary(u)?, u32::arbitrary(u)?);
     let group = Option::<&str>::arbitrary(u)?.map(Arc::from);
     let (ended, until) = (Option::arbitrary(u)?, Option::arbitrary(u)?);
-    // One number has six fields, so that older inputs keep their meaning.
+    // One number has seven fields, so that older inputs keep their meaning.
     let number = u32::arbitrary(u)?;
     Ok(More {
         max_attempts,
@@ -164,6 +165,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         since: (number & 16 != 0).then_some(u64::from(number)),
         spawned_by: (number & 16 != 0).then_some((number.into(), 1, u64::from(number) << 20)),
         recur: (number & 32 != 0).then(|| Arc::new(recur(number))),
+        steps: number % 251 % 9,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::statistics::Statistics;
 use crate::task::{Page, Task, TaskInfo, TubeTask};
 use crate::{
     Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result,
-    SchedulePage, TubeInfo,
+    SchedulePage, Step, TubeInfo,
 };
 
 /// The answer to a call.
@@ -50,6 +50,10 @@ pub(crate) enum Answer {
     TaggedPage(TaggedPage),
     TagCounts(Vec<TagCount>),
     History(Vec<HistoryEntry>),
+    /// The value of a step.
+    Step(Option<Vec<u8>>),
+    Steps(Vec<Step>),
+    IsOver(bool),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
     Schedules(SchedulePage),
@@ -143,6 +147,9 @@ from_answer! {
     Answer::TaggedPage(page) => page, TaggedPage;
     Answer::TagCounts(counts) => counts, Vec<TagCount>;
     Answer::History(entries) => entries, Vec<HistoryEntry>;
+    Answer::Step(value) => value, Option<Vec<u8>>;
+    Answer::Steps(steps) => steps, Vec<Step>;
+    Answer::IsOver(is_over) => is_over, bool;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Schedules(page) => page, SchedulePage;

@@ -8,6 +8,7 @@ mod held;
 mod history;
 mod list;
 mod schedules;
+mod steps;
 mod waits;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use list::ListVerb;
 pub(crate) use schedules::ScheduleVerb;
+pub(crate) use steps::StepVerb;
 pub(crate) use waits::WaitVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
@@ -186,6 +188,7 @@ pub(crate) enum Verb<'a> {
         limit: u64,
     },
     History(HistoryVerb<'a>),
+    Steps(u64),
     Peek(u64),
     List(ListVerb<'a>),
     ReleaseAll {
@@ -360,6 +363,7 @@ impl Core {
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::History(verb) => self.carry_out_on_history(number, verb),
+            Verb::Steps(id) => answer(self.steps(number, id)?, Answer::Steps),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)

@@ -26,7 +26,8 @@ mod waits;
 
 pub(crate) use answer::FromAnswer;
 pub(crate) use call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, TubeRef, Verb, WaitVerb,
+    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
+    WaitVerb,
 };
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,

@@ -283,6 +283,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         // No change of the task.
         EventKind::Progress => return,
         EventKind::Log => &mut calls.log,
+        EventKind::Step => &mut calls.step,
     };
     *call += 1;
     // A task that is restored as done has no state before.

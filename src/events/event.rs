@@ -70,6 +70,8 @@ pub enum EventKind {
     Update,
     /// A program added an entry to its history.
     Log,
+    /// Its holder stored a [step](crate::Claim::step) of the work.
+    Step,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

@@ -125,7 +125,7 @@ impl Tube {
     /// Another tube as the target of a call on this one.
     pub(crate) fn target<'a>(&self, to: &'a Tube) -> Result<TubeRef<'a>> {
         to.check_store(&self.handle)?;
-        Ok(TubeRef { number: to.head.number, name: &to.head.name })
+        Ok(to.as_target())
     }
 
     /// Refuses a tube of another store.

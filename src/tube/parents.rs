@@ -1,7 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
-use crate::core::{EdgeVerb, TubeRef, Verb};
+use crate::core::{EdgeVerb, Verb};
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {
@@ -144,7 +144,6 @@ impl Tube {
         if !self.handle.is_same_store(&of.handle) {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
-        let of = TubeRef { number: of.head.number, name: &of.head.name };
-        Ok(Verb::Edges(EdgeVerb::Add { id, of, parents }))
+        Ok(Verb::Edges(EdgeVerb::Add { id, of: of.as_target(), parents }))
     }
 }

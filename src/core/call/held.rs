@@ -2,6 +2,7 @@
 
 use tubewell_drivers::Body;
 
+use super::steps::StepVerb;
 use crate::core::answer::{Answer, FromAnswer, answer, done};
 use crate::core::claims::{End, ProgressReport};
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest};
@@ -41,6 +42,7 @@ pub(crate) enum HolderVerb<'a> {
     Log(&'a str),
     /// The end of the task or its passing on, and puts.
     Finish(&'a FinishRequest),
+    Step(StepVerb<'a>),
 }
 
 impl Core {
@@ -65,6 +67,7 @@ impl Core {
                 answer(self.end_held(key, End::Snooze { delay })?, Answer::Receipt)
             }
             HolderVerb::Log(text) => answer(self.log_held(key, text)?, Answer::Receipt),
+            HolderVerb::Step(verb) => self.carry_out_step(key, verb),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),

@@ -21,6 +21,10 @@ pub(in crate::core) enum End<'a> {
     Snooze {
         delay: u64,
     },
+    /// Its holder waits for this many tasks, which are its parents then. The attempt does not count.
+    Join {
+        parents: u32,
+    },
     /// Its holder reports a failure. Without a delay, the backoff of the tube applies.
     Fail {
         delay: Option<u64>,
@@ -76,6 +80,7 @@ impl End<'_> {
             End::Release { .. } | End::NotHandedOut | End::SessionEnded => EventKind::Release,
             End::Revoke => EventKind::Revoke,
             End::Snooze { .. } => EventKind::Snooze,
+            End::Join { .. } => EventKind::Block,
             End::Fail { .. } => EventKind::Fail,
             End::Expired => EventKind::Ttr,
             End::ProcessEnded | End::Unrecorded | End::Closed => EventKind::Lost,
@@ -128,15 +133,20 @@ impl Rules<'_> {
         let mut header = header;
         if matches!(end, End::Revoke | End::NotHandedOut) {
             header = self.forgive(header);
-        } else if matches!(end, End::Snooze { .. }) {
+        } else if matches!(end, End::Snooze { .. } | End::Join { .. }) {
             forgive_one(&mut header);
+        }
+        if let End::Join { parents } = end {
+            header.edit_more(|more| more.open_parents = parents);
+            self.note_ready(Shelf::Blocked, &mut header, self.now);
+            return Fate::new(Shelf::Blocked, header, None);
         }
         let backoff = |header: &Header| self.backoff(id, header);
         let delay = match end {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
             End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
-            End::Revoke | End::NotHandedOut | End::Unrecorded | End::Closed => 0,
+            End::Revoke | End::Join { .. } | End::NotHandedOut | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
@@ -226,7 +236,7 @@ impl Rules<'_> {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
             (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
-            (more.not_before, more.ttl_from, more.since) = (None, None, None);
+            (more.not_before, more.ttl_from, more.since, more.steps) = (None, None, None, 0);
             if has_result {
                 more.notes |= Note::Result.bit();
             }

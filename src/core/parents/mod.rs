@@ -12,3 +12,4 @@ mod ends;
 mod in_doubt;
 
 pub(crate) use chores::read_ended_parents;
+pub(in crate::core) use edges::count_of;

@@ -6,7 +6,7 @@ use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 
 use super::moments::set_due;
 use crate::commit::Change;
-use crate::core::state::{Core, Decided, FORMAT, PutRequest, ScheduleRequest};
+use crate::core::state::{Core, Decided, FORMAT_WITH_LABELS, PutRequest, ScheduleRequest};
 use crate::core::verbs::{KeyLookUp, Keyed};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -123,7 +123,7 @@ impl Core {
         header: Header,
         body: &Body,
     ) -> Result<Decided<Receipt>> {
-        self.need_format(FORMAT);
+        self.need_format(FORMAT_WITH_LABELS);
         let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
         self.note_id(id, is_restored);

@@ -2,9 +2,10 @@
 
 use tubewell_drivers::{Header, More};
 
-/// The newest format that this release reads, and the one of a store that has or had tags, history,
-/// schedules or metrics.
-pub(crate) const FORMAT: u32 = 6;
+/// The newest format that this release reads, and the one of a store that has or had tasks with steps.
+pub(crate) const FORMAT: u32 = 7;
+/// The format of a store that has or had tags, history, schedules or metrics.
+pub(crate) const FORMAT_WITH_LABELS: u32 = 6;
 /// The format of a store that has or had keys of tasks, parents, moments, gates or limits.
 pub(crate) const FORMAT_WITH_GATES: u32 = 5;
 /// The format of a store that has or had limits of attempts, failures or kept outcomes.
@@ -27,7 +28,8 @@ pub(super) fn format_of(header: &Header) -> u32 {
         || more.spawned_by.is_some()
         || more.recur.is_some();
     match more {
-        _ if is_new => FORMAT,
+        _ if more.steps > 0 => FORMAT,
+        _ if is_new => FORMAT_WITH_LABELS,
         More { key: None, open_parents: 0, not_before: None, .. } => FORMAT_WITH_OUTCOMES,
         _ => FORMAT_WITH_GATES,
     }

@@ -47,7 +47,8 @@ pub(crate) use effects::{AfterUnlock, Effects};
 pub(crate) use finish::{FinishRequest, PutInto};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{
-    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES,
+    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_LABELS,
+    FORMAT_WITH_OUTCOMES,
 };
 pub(crate) use gates::Gates;
 pub(super) use gates::{Alarm, Alarms, TakeRate};

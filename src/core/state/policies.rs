@@ -11,7 +11,7 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{HISTORY_MAX, NEVER};
 
 use super::format::{
-    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES,
+    FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_LABELS, FORMAT_WITH_OUTCOMES,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
@@ -175,7 +175,7 @@ impl Policies {
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
         if self.history > 0 || self.metrics.is_some() {
-            return FORMAT;
+            return FORMAT_WITH_LABELS;
         }
         if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT_WITH_GATES;
@@ -407,9 +407,9 @@ mod tests {
             (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT_WITH_GATES),
             (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT_WITH_GATES),
             (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
-            (options().history(1).max_taken(2), FORMAT),
-            (options().history(1000), FORMAT),
-            (options().metrics(30), FORMAT),
+            (options().history(1).max_taken(2), FORMAT_WITH_LABELS),
+            (options().history(1000), FORMAT_WITH_LABELS),
+            (options().metrics(30), FORMAT_WITH_LABELS),
             (options().metrics(0), FIRST_FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();

@@ -13,7 +13,7 @@ use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
 use crate::{
-    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State,
+    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State, Step,
 };
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
@@ -114,7 +114,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) history: Option<Box<History>>,
 }
 
-/// The attempts of a restored task, its result, and the entries of its history.
+/// The attempts of a restored task, its result, the entries of its history, and its steps.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// How many takes do not count. At most all of them.
@@ -127,6 +127,7 @@ pub(crate) struct History {
     /// For a task that is done.
     pub(in crate::core) result: Option<Vec<u8>>,
     pub(in crate::core) entries: Vec<HistoryEntry>,
+    pub(in crate::core) steps: Vec<Step>,
 }
 
 impl PutRequest {
@@ -204,6 +205,11 @@ impl PutRequest {
         self.body.len() + self.history.as_ref().map_or(0, |history| history.bytes())
     }
 
+    /// The steps of a restored task.
+    pub(in crate::core) fn steps(&self) -> &[Step] {
+        self.history.as_ref().map_or(&[], |history| &history.steps)
+    }
+
     /// The history of a restored task.
     pub(in crate::core) fn entries(&self) -> &[HistoryEntry] {
         self.history.as_ref().map_or(&[], |history| &history.entries)
@@ -229,6 +235,9 @@ impl PutRequest {
         let history = History::of(&mut task)?;
         let result = history.as_ref().and_then(|history| history.result.as_ref());
         result.map_or(Ok(()), |result| check_size("result", result, max_body))?;
+        for step in history.iter().flat_map(|history| &history.steps) {
+            check_size("value of a step", &step.value, max_body)?;
+        }
         let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
         id.map_or(Ok(()), check_restored_id)?;
@@ -320,21 +329,31 @@ impl History {
         let buried_with = task.group.as_ref().map(|group| Failure::new(group.as_str(), ""));
         let failure = task.failure.as_deref().map(checked).transpose()?;
         buried_with.as_ref().map_or(Ok(()), Failure::check)?;
+        let is_done = task.outcome.is_some();
         let result = task.outcome.take().and_then(|outcome| outcome.result);
         let entries = std::mem::take(&mut task.history);
         HistoryEntry::check_all(&entries)?;
+        let steps = std::mem::take(&mut task.steps);
+        Step::check_all(&steps)?;
+        if is_done && !steps.is_empty() {
+            return Err(Error::invalid("a done task has no steps; leave them out"));
+        }
         let spawned_by = task.spawned_by;
         let has_ended = buried_with.is_some() || failure.is_some() || result.is_some();
-        if forgiven == 0 && !has_ended && entries.is_empty() && spawned_by.is_none() {
+        let is_new = entries.is_empty() && steps.is_empty() && spawned_by.is_none();
+        if forgiven == 0 && !has_ended && is_new {
             return Ok(None);
         }
-        Ok(Some(Box::new(History { forgiven, buried_with, failure, spawned_by, result, entries })))
+        let history =
+            History { forgiven, buried_with, failure, spawned_by, result, entries, steps };
+        Ok(Some(Box::new(history)))
     }
 
     fn bytes(&self) -> usize {
         let message = self.failure.as_ref().map_or(0, |failure| failure.message.len());
         let entries: usize = self.entries.iter().map(HistoryEntry::bytes).sum();
-        message + self.result.as_ref().map_or(0, Vec::len) + entries
+        let steps: usize = self.steps.iter().map(|step| step.name.len() + step.value.len()).sum();
+        message + self.result.as_ref().map_or(0, Vec::len) + entries + steps
     }
 }
 

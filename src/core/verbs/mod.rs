@@ -18,6 +18,7 @@ mod put;
 mod put_keyed;
 mod replace;
 mod restore;
+mod steps;
 mod take;
 #[cfg(feature = "redb")]
 mod transaction;

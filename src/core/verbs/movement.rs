@@ -15,7 +15,7 @@ use crate::{Error, EventKind, Receipt, Result, State};
 
 /// The maximum number of tasks that one call looks at while it holds the lock.
 const MOVE_STEP: usize = 256;
-/// The maximum bytes of bodies that one call moves. One task may have more.
+/// The maximum bytes of bodies, notes and steps that one call moves. One task may have more.
 const MOVE_BYTES: u64 = 1 << 20;
 /// The shelves whose tasks move. Done tasks are kept by the tube in which they have ended.
 const SHELVES: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked];
@@ -155,7 +155,11 @@ impl Core {
                     if id < below && !header.is_expired(shelf, self.now.timeline) {
                         match self.plan_one_of_step((number, to), id, found, tasks.len() as u64) {
                             Ok(task) => {
-                                bytes = bytes.saturating_add(size);
+                                let moved = task.contents.bytes() as u64;
+                                if !tasks.is_empty() && bytes.saturating_add(moved) > MOVE_BYTES {
+                                    return Ok(after);
+                                }
+                                bytes = bytes.saturating_add(moved);
                                 tasks.push(task);
                             }
                             Err(Unmoved::Damaged) => {}

@@ -383,6 +383,7 @@ impl Core {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let notes = self.restored_notes(request);
+        let steps = self.restored_steps(id, request);
         let state = State::on_shelf(shelf);
         let entry = Entry::new(kind, state);
         let entries = match (past, request.entries()) {
@@ -395,6 +396,9 @@ impl Core {
             ledger.write_entries(id, &header, &entries);
             for (note, bytes) in &notes {
                 ledger.set_note(id, false, *note, bytes);
+            }
+            for (name, row) in steps {
+                ledger.write_step(id, &name, row);
             }
             ledger.add_edges(id, &parents);
             Ok(row)

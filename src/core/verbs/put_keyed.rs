@@ -19,6 +19,17 @@ pub(super) enum Step {
     Replaced(Replacement),
 }
 
+impl Step {
+    /// The id of the task that is put, kept or replaced.
+    pub(super) fn id(&self) -> u64 {
+        match self {
+            Step::New(change) => change.id,
+            Step::Kept(kept) => kept.answer.id,
+            Step::Replaced(replacement) => replacement.id(),
+        }
+    }
+}
+
 /// A call that puts several tasks, as far as it has got.
 struct Steps<'a> {
     ids: IdCheck,
@@ -122,6 +133,21 @@ impl Core {
         Ok(Step::New(self.insert_task(number, id, request, header)?))
     }
 
+    /// Makes the edits of the one put of a call that does something else, too.
+    pub(super) fn put_besides(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        look_up: Option<KeyLookUp>,
+    ) -> Result<Step> {
+        let mut so_far = Steps { ids: self.id_check(), places: 0, keys: HashSet::new() };
+        let step = self.put_step(number, request, look_up, &mut so_far)?;
+        if so_far.places > 0 {
+            self.check_no_waiting_put(number)?;
+        }
+        Ok(step)
+    }
+
     /// Makes the edits of a task if another one has its key. `None`: the caller inserts the task.
     /// `places`: those of the capacity that the call has taken up; `None` if there is capacity.
     pub(super) fn put_over_key(
@@ -163,7 +189,7 @@ impl Core {
     }
 
     /// Makes all changes of a call visible, in order.
-    fn finish_steps(
+    pub(super) fn finish_steps(
         &mut self,
         number: u32,
         requests: &[PutRequest],

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use tubewell_drivers::{Header, NEVER, Note};
+use tubewell_drivers::{Header, NEVER, Note, StepRows};
 
+use super::steps::encode_restored;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::micros::micros_ceil;
@@ -19,9 +20,10 @@ impl Core {
         mut header: Header,
     ) -> Result<Header> {
         let history = request.history.as_deref();
-        if let Some(History { forgiven, failure, spawned_by, .. }) = history {
+        if let Some(History { forgiven, failure, spawned_by, steps, .. }) = history {
             header.edit_more(|more| {
                 more.forgiven = *forgiven;
+                more.steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
                 more.spawned_by = spawned_by.map(SpawnedBy::as_numbers);
                 if failure.is_some() {
                     more.notes |= Note::Failure.bit();
@@ -54,6 +56,17 @@ impl Core {
         let result = history.result.as_deref().map(Cow::Borrowed);
         let notes = [(Note::Failure, failure.map(Cow::Owned)), (Note::Result, result)];
         notes.into_iter().filter_map(|(note, bytes)| Some((note, bytes?))).collect()
+    }
+
+    /// The rows of the steps of a task that is restored.
+    pub(in crate::core) fn restored_steps(&self, id: u64, request: &PutRequest) -> StepRows {
+        if request.steps().is_empty() {
+            return StepRows::new();
+        }
+        let now = self.now.timeline;
+        let wall = self.wall.at(now);
+        let steps = request.steps().iter();
+        steps.map(|step| (step.name.clone(), encode_restored(id, step, now, wall))).collect()
     }
 
     /// The header of a task that is restored as done. Refuses it if its tube keeps nothing.

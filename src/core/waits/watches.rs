@@ -361,7 +361,7 @@ fn ending_by(change: &Change) -> Option<Ending> {
         (EventKind::Ttl, _) => Some(Ending::Expired),
         (EventKind::Forget, _) => Some(Ending::Gone),
         // It was buried before.
-        (EventKind::Update | EventKind::Log, _) => None,
+        (EventKind::Update | EventKind::Log | EventKind::Step, _) => None,
         (_, State::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }

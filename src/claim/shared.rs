@@ -1,0 +1,38 @@
+//! The calls of a worker on a claim that the code which works on the task can use too.
+//!
+//! None of them consumes the claim. The claim is checked by its epoch, as everywhere, so that the
+//! calls after its end are refused.
+
+use std::time::Duration;
+
+use super::Claim;
+use crate::core::{Call, HolderVerb};
+use crate::micros::micros_ceil;
+use crate::{ClaimToken, Receipt, Result};
+
+impl Claim {
+    /// Makes a call that ends the claim.
+    pub(crate) fn end_shared(&self, verb: HolderVerb<'_>) -> Result<Receipt> {
+        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb))
+    }
+
+    /// As [`park`](Claim::park). After an error the claim is as it was.
+    pub(crate) fn park_shared(&self, hold: Duration) -> Result<ClaimToken> {
+        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
+        let epoch = self.handle.call(self.grant.buffer, park)?;
+        Ok(self.token(epoch))
+    }
+
+    /// As [`checkpoint`](Claim::checkpoint). The body that this handle shows stays the old one.
+    pub(crate) fn checkpoint_shared(&self, body: Vec<u8>) -> Result<Receipt> {
+        let body = self.new_body(body)?;
+        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
+        self.handle.call(self.grant.buffer, checkpoint)
+    }
+
+    /// As [`snooze`](Claim::snooze) without a delay: only memory changes, and nothing blocks.
+    pub(crate) fn snooze_shared(&self) -> Result<()> {
+        let snooze = Call::Claim(self.claim_key(), HolderVerb::Snooze { delay: 0 });
+        self.handle.ask::<Receipt>(snooze).map(drop)
+    }
+}

@@ -1,0 +1,293 @@
+//! Durable steps: what the work on a task has finished, stored through the claim.
+//!
+//! Each call checks the claim first, so a worker whose claim has ended stores nothing and begins
+//! nothing. A step is stored once, with the record that counts it. What a step causes besides, a put
+//! or the wait for tasks, is in the same commit.
+
+use std::slice;
+
+use tubewell_drivers::{Found, Header, NEVER, STEPS_MAX, Value, check_step, encode_step};
+
+use super::keys::KeyLookUp;
+use super::put_keyed::replaced_tubes;
+use crate::core::claims::End;
+use crate::core::history::Entry;
+use crate::core::parents::count_of;
+use crate::core::state::{ClaimKey, Core, Decided, PutInto, Wait, check_parents};
+use crate::step::{check_step_name, named_twice, number, too_many_steps};
+use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
+
+impl Core {
+    /// The value of a step; `None` if it is not stored.
+    pub(in crate::core) fn read_step(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+    ) -> Result<Decided<Option<Vec<u8>>>> {
+        self.check_claim(key)?;
+        Ok(match self.stored_step(key, name, StepKind::Value)? {
+            None => Decided { answer: None, wait: None },
+            value => self.stored_before(key, value),
+        })
+    }
+
+    /// Stores the value of a step that is not stored.
+    pub(in crate::core) fn write_step(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        value: &[u8],
+    ) -> Result<Decided<Receipt>> {
+        self.check_claim(key)?;
+        if self.stored_step(key, name, StepKind::Value)?.is_some() {
+            return Err(named_twice(name));
+        }
+        self.check_disk_space(key.tube, value.len(), 1)?;
+        self.add_step(key, name, StepKind::Value, value)
+    }
+
+    /// Puts a task, unless an earlier attempt has put it. Returns its id. The put and the step are one
+    /// commit.
+    pub(in crate::core) fn spawn(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        PutInto { tube: to, name: tube_name, request }: &PutInto,
+    ) -> Result<Decided<u64>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        if let Some(value) = self.stored_step(key, name, StepKind::Spawned)? {
+            let child = read_number(id, name, &value)?;
+            return Ok(self.stored_before(key, child));
+        }
+        self.tube(*to, tube_name)?.check_put(request)?;
+        self.check_one_buffer(number, *to)?;
+        let mut look_ups = self.look_up_keys(slice::from_ref(request).iter())?;
+        if let (Some(Some(KeyLookUp::Task(keyed))), Some(own)) = (look_ups.first(), &request.key)
+            && keyed.id == id
+            && request.on_key == OnKey::Replace
+        {
+            // It would begin anew, without its steps, while it is worked on.
+            return Err(self.key_in_use(own, keyed));
+        }
+        self.check_disk_space(number, request.bytes(), 2)?;
+        let found = self.find(number, id)?;
+        let mut numbers = vec![number, *to];
+        numbers.extend(replaced_tubes(slice::from_ref(request).iter(), &look_ups));
+        numbers.sort_unstable();
+        numbers.dedup();
+        let next_id = self.ids.next.saturating_add(1);
+        let visibility = self.visibility_with_ids(self.common_visibility(&numbers), next_id);
+        let (put, header) = self.atomically_in(&numbers, |core| {
+            let put = core.put_besides(*to, request, look_ups.pop().flatten())?;
+            let child = put.id().to_be_bytes();
+            let header = core.store_step(key, &found, name, StepKind::Spawned, &child)?;
+            Ok((put, header))
+        })?;
+        let child = put.id();
+        let change = self.updated((number, id), EventKind::Step, &found, found.shelf, header);
+        self.make_visible(change, visibility);
+        let puts = self.finish_steps(*to, slice::from_ref(request), vec![put], visibility);
+        let own = self.decided(number, visibility, |_| child);
+        Ok(Decided { answer: child, wait: Wait::later(own.wait, puts.wait) })
+    }
+
+    /// How long a sleep still lasts, in microseconds. It begins with the first call.
+    pub(in crate::core) fn sleep(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        time: u64,
+    ) -> Result<Decided<u64>> {
+        self.check_claim(key)?;
+        if let Some(value) = self.stored_step(key, name, StepKind::Sleep)? {
+            let until = read_number(key.id, name, &value)?;
+            let left = until.saturating_sub(self.now.timeline);
+            return Ok(self.stored_before(key, if until == NEVER { NEVER } else { left }));
+        }
+        let until = self.now.timeline.saturating_add(time);
+        let added = self.add_step(key, name, StepKind::Sleep, &until.to_be_bytes())?;
+        Ok(added.map(|_| time))
+    }
+
+    /// Whether the wait for these tasks is over. If it is not, the claim ends, and the task is blocked
+    /// until they are: the step, the edges and the end of the claim are one commit.
+    pub(in crate::core) fn join(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        of: u32,
+        ids: &[u64],
+    ) -> Result<Decided<bool>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        if self.stored_step(key, name, StepKind::Join)?.is_some() {
+            return Ok(self.stored_before(key, true));
+        }
+        check_parents(ids.len())?;
+        let mut open = Vec::new();
+        self.find_open(number, of, ids, &mut open)?;
+        open.sort_unstable();
+        open.dedup_by_key(|(id, _)| *id);
+        if open.is_empty() {
+            return Ok(self.add_step(key, name, StepKind::Join, &[])?.map(|_| true));
+        }
+        self.check_no_cycle(number, id, &open)?;
+        let found = self.find(number, id)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let (header, owner) = (claim.header.clone(), self.label_of(claim));
+        let end = End::Join { parents: count_of(&open) };
+        let mut fate = self.rules(number)?.fate(id, header, end);
+        count_step(&mut fate.header)?;
+        self.atomically(number, |core| {
+            core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)?;
+            core.edit(number, |ledger| {
+                ledger.write_step(id, name, encode_step(id, name, StepKind::Join.byte(), &[]));
+                ledger.add_edges(id, &open);
+                Ok(())
+            })
+        })?;
+        self.remove_claim(id);
+        let visibility = self.visibility(number);
+        self.make_fate_visible((number, id), end.kind(), State::Taken, fate, visibility);
+        Ok(self.decided(number, visibility, |_| false))
+    }
+
+    /// The steps of a task, by name, for its holder.
+    pub(in crate::core) fn steps_held(&mut self, key: ClaimKey) -> Result<Decided<Vec<Step>>> {
+        self.check_claim(key)?;
+        self.steps(key.tube, key.id)
+    }
+
+    /// The steps of a task, by name. If its last change is not yet visible, the answer waits for the
+    /// flush.
+    pub(in crate::core) fn steps(&mut self, number: u32, id: u64) -> Result<Decided<Vec<Step>>> {
+        let found = self.find(number, id)?;
+        let rows = self.edit(number, |ledger| ledger.stored_steps(id, &found.record.header))?;
+        let now = self.now.timeline;
+        let wall = self.wall.at(now);
+        let steps = rows.into_iter().map(|(name, row)| decode_step(id, name, &row, now, wall));
+        let steps = steps.collect::<Result<Vec<Step>>>()?;
+        Ok(Decided { answer: steps, wait: self.wait_of_last_change(number, id) })
+    }
+
+    /// What a step has stored; `None` if it is not stored. Refuses one of another kind.
+    fn stored_step(
+        &mut self,
+        ClaimKey { tube: number, id, .. }: ClaimKey,
+        name: &str,
+        kind: StepKind,
+    ) -> Result<Option<Vec<u8>>> {
+        check_step_name(name)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        if claim.header.steps() == 0 {
+            return Ok(None);
+        }
+        let header = claim.header.clone();
+        let row = self.edit(number, |ledger| ledger.step(id, &header, name))?;
+        let Some(row) = row else { return Ok(None) };
+        let (stored, value) = check_step(id, name, Some(&row))?;
+        if stored == kind.byte() {
+            return Ok(Some(value.to_vec()));
+        }
+        let stored = StepKind::from_byte(stored).map_or("?", StepKind::as_str);
+        Err(Error::invalid(format!(
+            "the step {name:?} is stored as one of kind {stored}, and cannot be one of kind {}; name \
+             a new step if the work has changed",
+            kind.as_str()
+        )))
+    }
+
+    /// The answer about a step that is stored: after its flush.
+    fn stored_before<T>(&self, ClaimKey { tube, id, .. }: ClaimKey, answer: T) -> Decided<T> {
+        Decided { answer, wait: self.wait_of_last_change(tube, id) }
+    }
+
+    /// Stores a further step, and nothing else.
+    fn add_step(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        kind: StepKind,
+        value: &[u8],
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        let found = self.find(number, id)?;
+        let header = self.store_step(key, &found, name, kind, value)?;
+        let change = self.updated((number, id), EventKind::Step, &found, found.shelf, header);
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Writes the rows of a further step. Returns the header that counts it, for the claim.
+    fn store_step(
+        &mut self,
+        ClaimKey { tube: number, id, .. }: ClaimKey,
+        found: &Found,
+        name: &str,
+        kind: StepKind,
+        value: &[u8],
+    ) -> Result<Header> {
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let mut header = claim.header.clone();
+        count_step(&mut header)?;
+        self.need_format_of_header(&header);
+        let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
+        let before = Some(&found.record.header);
+        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
+        self.edit(number, |ledger| {
+            ledger.rewrite(id, found, &header);
+            ledger.write_step(id, name, encode_step(id, name, kind.byte(), value));
+            ledger.write_entries(id, &header, &entries);
+            Ok(())
+        })?;
+        Ok(header)
+    }
+}
+
+/// Decodes a row of the steps of a task. `now` and `wall` are this moment, on the timeline and on the
+/// wall clock.
+fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
+    let (kind, value) = check_step(id, &name, Some(row))?;
+    let kind = StepKind::from_byte(kind).ok_or_else(|| unreadable(id, &name))?;
+    let value = match kind {
+        StepKind::Sleep => match read_number(id, &name, value)? {
+            NEVER => NEVER,
+            until if until < now => wall.saturating_sub(now - until),
+            until => wall.saturating_add(until - now),
+        }
+        .to_be_bytes()
+        .to_vec(),
+        _ => value.to_vec(),
+    };
+    Ok(Step { name, kind, value })
+}
+
+/// The row of a step of a task that is restored. `now` and `wall` as in `decode_step`.
+pub(super) fn encode_restored(id: u64, step: &Step, now: u64, wall: u64) -> Value {
+    let until = number(&step.value).filter(|_| step.kind == StepKind::Sleep);
+    let until = until.map(|until| match until {
+        NEVER => NEVER,
+        until if until < wall => now.saturating_sub(wall - until),
+        until => now.saturating_add(until - wall),
+    });
+    let until = until.map(u64::to_be_bytes);
+    let value = until.as_ref().map_or(step.value.as_slice(), |until| until);
+    encode_step(id, &step.name, step.kind.byte(), value)
+}
+
+/// Counts a further step. Refuses more than a task can have.
+fn count_step(header: &mut Header) -> Result<()> {
+    if header.steps() >= STEPS_MAX {
+        return Err(too_many_steps());
+    }
+    header.edit_more(|more| more.steps += 1);
+    Ok(())
+}
+
+fn read_number(id: u64, name: &str, value: &[u8]) -> Result<u64> {
+    number(value).ok_or_else(|| unreadable(id, name))
+}
+
+fn unreadable(id: u64, name: &str) -> Error {
+    Error::corrupt(format!("task {id}: its step {name:?} cannot be read"))
+}

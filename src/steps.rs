@@ -1,0 +1,295 @@
+//! Durable steps: parts of the work on a task, each of which is stored when it has finished.
+
+mod waits;
+
+use std::future::Future;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::core::{Call, FromAnswer, HolderVerb, StepVerb, check_size};
+use crate::finish::put_into;
+use crate::step::named_twice;
+use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube, wait};
+
+impl Claim {
+    /// Runs a step of the work, unless an attempt before this one has finished it: then the value that
+    /// it has returned is returned again, and `run` is not called.
+    ///
+    /// So a job of several steps goes on where it was: after an error, a release, an expired claim, a
+    /// killed process or a power cut, the next worker that takes the task calls the same steps, and
+    /// those that have finished return immediately. The steps of a task have different names, of 1 to
+    /// 255 bytes. A task has at most 1000.
+    ///
+    /// Once this returns, the value survives what a put survives. The call blocks for a flush, in a
+    /// written tube for a write, unless the step is stored already. The value is encoded with bincode;
+    /// [`step_with`](Claim::step_with) uses another codec, [`step_async`](Claim::step_async) blocks no
+    /// thread.
+    ///
+    /// A step runs at least once: if the process dies after the effect of `run` and before the flush,
+    /// it runs again, so its effect must be idempotent. A step that has stored its value never runs
+    /// again. An error of `run` is returned and not stored, and so is a panic not: the next attempt runs
+    /// the step, and so may this one.
+    ///
+    /// Steps stay with the task while it is released, failed, snoozed, buried, kicked, updated or moved.
+    /// They go when it ends, when it is put anew by its key, and when it
+    /// [advances](Claim::advance). [`steps`](Claim::steps) lists them.
+    ///
+    /// # Errors
+    /// Those of `run`. As the error type of `run`:
+    /// [`NotTaken`](Error::NotTaken): the claim had ended; nothing is stored. If that was so at the
+    /// begin, `run` was not called: a worker that has lost its task stops here. [`Invalid`](Error::Invalid):
+    /// the name is used twice in this claim, is too long, or is that of a step of another kind; the value
+    /// is larger than a body may be ([`max_body`](crate::StoreOptions::max_body)); or the task has 1000
+    /// steps. [`Codec`](Error::Codec): the value cannot be encoded, or the stored one not be decoded as
+    /// this type. [`DiskFull`](Error::DiskFull). After [`OutcomeUnknown`](Error::OutcomeUnknown) the step
+    /// is stored when the storage works again.
+    ///
+    /// # Example: a film that is split and rendered, and is not split again after a crash
+    /// ```
+    /// use tubewell::{Claim, Error, FIFO, Result, Store, TubeOptions};
+    ///
+    /// fn cut(film: &Claim, rendered: &mut Vec<u32>, dies_at: u32) -> Result<()> {
+    ///     let parts = film.step("split", || Ok::<u32, Error>(3))?;
+    ///     for part in 0..parts {
+    ///         film.step(&format!("part {part}"), || {
+    ///             if part == dies_at {
+    ///                 return Err(Error::Io { what: "no space".into() });
+    ///             }
+    ///             rendered.push(part);
+    ///             Ok(())
+    ///         })?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// films.put("cat.mp4")?;
+    /// let mut rendered = Vec::new();
+    /// assert!(cut(&films.try_take()?.unwrap(), &mut rendered, 1).is_err()); // released
+    /// let film = films.try_take()?.unwrap();
+    /// cut(&film, &mut rendered, 9)?;
+    /// film.ack()?;
+    /// assert_eq!(rendered, [0, 1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "checkpoint")]
+    #[doc(alias = "durable execution")]
+    #[doc(alias = "workflow")]
+    #[doc(alias = "memoize")]
+    pub fn step<V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
+    where
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        self.step_with::<Bincode, V, E>(name, run)
+    }
+
+    /// As [`step`](Claim::step), with a codec for the value: `Json` (feature `json`), or one that you
+    /// write.
+    ///
+    /// # Errors
+    /// Those of [`step`](Claim::step).
+    pub fn step_with<C, V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
+    where
+        C: Codec,
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let named = self.name_step(name)?;
+        if let Some(stored) = self.make(StepVerb::Read { name })? {
+            return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
+        }
+        let value = run()?;
+        let bytes = self.encode::<C, V>(&value)?;
+        let _: Receipt = self.make(StepVerb::Write { name, value: &bytes })?;
+        named.keep(Ok(value))
+    }
+
+    /// As [`step`](Claim::step), for a step that is a future. It runs on the caller's executor, and no
+    /// thread is blocked.
+    ///
+    /// Dropping the future before the value is being stored drops that of the step: nothing is stored,
+    /// and the step runs again.
+    ///
+    /// # Errors
+    /// Those of [`step`](Claim::step).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Claim, Result};
+    ///
+    /// async fn count(page: &Claim) -> Result<usize> {
+    ///     let text: String = page.step_async("fetch", async || fetch(page.data()).await).await?;
+    ///     page.step_async("count", async || Ok(text.split_whitespace().count())).await
+    /// }
+    /// # async fn fetch(_: &[u8]) -> Result<String> { Ok(String::new()) }
+    /// ```
+    pub async fn step_async<V, E, F>(&self, name: &str, run: impl FnOnce() -> F) -> Result<V, E>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        self.step_with_async::<Bincode, V, E, F>(name, run).await
+    }
+
+    /// As [`step_async`](Claim::step_async), with a codec for the value.
+    ///
+    /// # Errors
+    /// Those of [`step`](Claim::step).
+    pub async fn step_with_async<C, V, E, F>(
+        &self,
+        name: &str,
+        run: impl FnOnce() -> F,
+    ) -> Result<V, E>
+    where
+        C: Codec,
+        F: Future<Output = Result<V, E>>,
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let named = self.name_step(name)?;
+        if let Some(stored) = self.make_async(StepVerb::Read { name }).await? {
+            return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
+        }
+        let value = run().await?;
+        let bytes = self.encode::<C, V>(&value)?;
+        let _: Receipt = self.make_async(StepVerb::Write { name, value: &bytes }).await?;
+        named.keep(Ok(value))
+    }
+
+    /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put it,
+    /// nothing is put. Returns the id of the task in both cases.
+    ///
+    /// The put and the step are one commit. So the task is there exactly once, whatever dies. It may have
+    /// been worked on, or have ended, when a later attempt calls this again. If its
+    /// [key](Put::key) is in use, [`Put::on_key`] decides, and with
+    /// [`OnKey::Keep`](crate::OnKey::Keep) the id is that of the task that has the key.
+    ///
+    /// Once this returns, both survive what a put survives. The call blocks until they are flushed, or
+    /// written, as the stronger [durability](crate::Durability) of the two tubes says.
+    /// [`spawn_async`](Claim::spawn_async) blocks no thread.
+    ///
+    /// # Errors
+    /// Nothing was put, and nothing stored: [`NotTaken`](Error::NotTaken), [`DiskFull`](Error::DiskFull),
+    /// and [`Invalid`](Error::Invalid) as in [`step`](Claim::step), or since the tubes have no common
+    /// commit: they belong to two stores, or one of them is temporary; [`Full`](Error::Full),
+    /// [`Unsupported`](Error::Unsupported), [`KeyInUse`](Error::KeyInUse),
+    /// [`TubeDropped`](Error::TubeDropped) and the other errors of [`Tube::put`], also
+    /// [`KeyInUse`](Error::KeyInUse) for a put that would replace the task itself. After
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown) both are there when the storage works again.
+    ///
+    /// # Example: a mail that is put once
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// orders.put("7 pencils")?;
+    /// let first = orders.try_take()?.unwrap().spawn("confirm", &mails, "to: ann")?; // released
+    /// let order = orders.try_take()?.unwrap();
+    /// assert_eq!(order.spawn("confirm", &mails, "to: ann")?, first);
+    /// assert_eq!(mails.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "exactly once")]
+    #[doc(alias = "child")]
+    pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+        let named = self.name_step(name)?;
+        let into = put_into(&self.handle, tube, task.into())?;
+        named.keep(self.make(StepVerb::Spawn { name, into: &into }))
+    }
+
+    /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`spawn`](Claim::spawn).
+    pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+        let named = self.name_step(name)?;
+        let into = put_into(&self.handle, tube, task.into())?;
+        named.keep(self.make_async(StepVerb::Spawn { name, into: &into }).await)
+    }
+
+    /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken): the claim had ended; [`Corrupt`](Error::Corrupt) if the task or a
+    /// step is damaged.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, StepKind, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("sum")?;
+    /// let job = jobs.try_take()?.unwrap();
+    /// job.step("one", || Ok::<u8, Error>(1))?;
+    /// let step = job.steps()?.pop().unwrap();
+    /// assert_eq!((step.name.as_str(), step.kind, &step.value[..]), ("one", StepKind::Value, &[1][..]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn steps(&self) -> Result<Vec<Step>> {
+        self.make(StepVerb::List)
+    }
+
+    /// Notes that this claim has a step of this name. Refuses a second one.
+    fn name_step<'a>(&'a self, name: &'a str) -> Result<Named<'a>> {
+        if self.step_names.lock().insert(name.into()) {
+            return Ok(Named { claim: self, name, is_kept: false });
+        }
+        Err(named_twice(name))
+    }
+
+    fn make<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
+        let call = Call::Claim(self.claim_key(), HolderVerb::Step(verb));
+        self.handle.call(self.grant.buffer, call)
+    }
+
+    async fn make_async<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
+        let call = Call::Claim(self.claim_key(), HolderVerb::Step(verb));
+        wait::call(&self.handle, self.grant.buffer, call).await
+    }
+
+    fn encode<C: Codec, V: Serialize>(&self, value: &V) -> Result<Vec<u8>> {
+        let bytes = C::encode(value)?;
+        check_size("value of the step", &bytes, self.handle.max_body())?;
+        Ok(bytes)
+    }
+}
+
+/// The name of a step that has begun. If the step does not finish, its name may be used again.
+struct Named<'a> {
+    claim: &'a Claim,
+    name: &'a str,
+    is_kept: bool,
+}
+
+impl Named<'_> {
+    /// The step has finished, unless this is an error.
+    fn keep<T, E>(mut self, outcome: Result<T, E>) -> Result<T, E> {
+        self.is_kept = outcome.is_ok();
+        outcome
+    }
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.claim.step_names.lock().remove(self.name);
+        }
+    }
+}
+
+fn decode<C: Codec, V: DeserializeOwned>(claim: &Claim, name: &str, bytes: Vec<u8>) -> Result<V> {
+    C::decode(&bytes).map_err(|error| match error {
+        Error::Codec { what } => {
+            let id = claim.id();
+            Error::Codec { what: format!("task {id}: the value of its step {name:?}: {what}") }
+        }
+        other => other,
+    })
+}

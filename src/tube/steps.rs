@@ -1,0 +1,48 @@
+//! The steps of a task, for any caller.
+
+use super::Tube;
+use crate::core::Verb;
+use crate::wait::{CallFuture, commit};
+use crate::{Result, Step};
+
+impl Tube {
+    /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state
+    /// and whichever session has taken it. They go when the task ends.
+    ///
+    /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
+    /// so that it returns nothing that a crash could undo. Otherwise it does not block.
+    /// [`steps_async`](Tube::steps_async) blocks no thread.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`Corrupt`](crate::Error::Corrupt) if the task or a step is damaged.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let id = films.put("cut")?.id;
+    /// films.try_take()?.unwrap().step("scenes", || Ok::<u32, Error>(12))?;
+    /// let names = films.steps(id)?.into_iter().map(|step| step.name);
+    /// assert_eq!(names.collect::<Vec<_>>(), ["scenes"]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn steps(&self, id: u64) -> Result<Vec<Step>> {
+        self.call_once_visible(Verb::Steps(id))
+    }
+
+    /// As [`steps`](Tube::steps), as a future that blocks no thread. Its first poll reads the steps
+    /// from the file.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`steps`](Tube::steps).
+    pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let found = tube.handle.defer_once_visible(tube.verb(Verb::Steps(id)))?;
+            commit(found).await?
+        })
+    }
+}

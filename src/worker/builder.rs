@@ -1,0 +1,299 @@
+//! Building a worker.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::future::WorkerFuture;
+use super::handle::WorkerHandle;
+use super::job::Job;
+use super::order::Order;
+use super::outcome::IntoOutcome;
+use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
+use super::report::{Report, Tally};
+use super::source::{Handler, Registered, Source};
+use super::stopper::Stopper;
+use crate::{Error, Result, Store};
+
+/// The most jobs that a worker runs at a time.
+const MAX_CONCURRENCY: usize = 1024;
+
+/// A worker: it takes the tasks of tubes, calls the handlers of these tubes with them, and ends the
+/// tasks as the handlers say. See [the module](super).
+///
+/// Nothing happens before [`start`](Worker::start), [`run_until_idle`](Worker::run_until_idle) or
+/// [`run_async`](Worker::run_async).
+#[must_use = "a worker does nothing until it is started"]
+pub struct Worker {
+    store: Store,
+    name: Arc<str>,
+    tubes: Vec<Registered>,
+    concurrency: usize,
+    order: Order,
+    max_runtime: Option<Duration>,
+    limit: Option<u64>,
+    watch: Option<Watch>,
+    spawn: Option<Spawn>,
+    stopper: Stopper,
+}
+
+impl Worker {
+    /// A worker for tubes of this store.
+    pub fn new(store: &Store) -> Worker {
+        Worker {
+            store: store.clone(),
+            name: "worker".into(),
+            tubes: Vec::new(),
+            concurrency: 1,
+            order: Order::Listed,
+            max_runtime: None,
+            limit: None,
+            watch: None,
+            spawn: None,
+            stopper: Stopper::default(),
+        }
+    }
+
+    /// The label of its session, which [`Store::owners`] and
+    /// [`Tube::owner_of`](crate::Tube::owner_of) show. Default: `worker`.
+    pub fn name(mut self, label: impl Into<Arc<str>>) -> Worker {
+        self.name = label.into();
+        self
+    }
+
+    /// Adds a tube, and the function that is called for each of its tasks. `tube` is a
+    /// [`Tube`](crate::Tube) or a [`TypedTube`](crate::TypedTube).
+    ///
+    /// The value that the handler returns decides what becomes of the task; see
+    /// [`IntoOutcome`]. A panic fails the attempt, in the group `panic`. A task whose body is not a
+    /// value of the type of the tube is buried, in the group `undecodable`. The handler may block.
+    /// It may be called on several threads at a time.
+    pub fn on<S: Source, R: IntoOutcome>(
+        mut self,
+        tube: &S,
+        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+    ) -> Worker {
+        self.tubes.push(Registered::blocking(tube, handler));
+        self
+    }
+
+    /// As [`on`](Worker::on), with a function that returns a future, such as an `async fn`.
+    ///
+    /// [`run_async`](Worker::run_async) needs such handlers. With [`start`](Worker::start) and
+    /// [`run_until_idle`](Worker::run_until_idle) the future is polled on a thread of the worker, so
+    /// that it must not need a runtime.
+    pub fn on_async<S: Source, F>(
+        mut self,
+        tube: &S,
+        handler: impl Fn(Job<S::Value, S::Codec>) -> F + Send + Sync + 'static,
+    ) -> Worker
+    where
+        F: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.tubes.push(Registered::future(tube, handler));
+        self
+    }
+
+    /// How many jobs run at a time: as many threads with [`start`](Worker::start), and as many
+    /// futures with [`run_async`](Worker::run_async). 1 to 1024. Default: 1.
+    pub fn concurrency(mut self, jobs: usize) -> Worker {
+        self.concurrency = jobs;
+        self
+    }
+
+    /// The order in which the tubes are asked for the next task. Default: [`Order::Listed`].
+    pub fn order(mut self, order: Order) -> Worker {
+        self.order = order;
+        self
+    }
+
+    /// How long a job may run. Default: without a limit, also if the tube has a ttr: the worker
+    /// holds the task until the handler has returned. No heartbeat is needed.
+    ///
+    /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another
+    /// worker may get the task. The job [is lost](Job::is_lost), and its thread works on until the
+    /// handler returns. The tubes need a driver with a ttr; those with
+    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured on
+    /// the running time of the store's clock.
+    pub fn max_runtime(mut self, most: Duration) -> Worker {
+        self.max_runtime = Some(most);
+        self
+    }
+
+    /// The worker ends after exactly this many jobs. 0 ends it immediately. Default: without a
+    /// limit.
+    pub fn limit(mut self, jobs: u64) -> Worker {
+        self.limit = Some(jobs);
+        self
+    }
+
+    /// The function that is called after each end of a job and each error of a take. Default: none.
+    ///
+    /// It is called on the threads of the worker, and while futures are polled; a slow one delays
+    /// the next job. A panic in it is ignored.
+    pub fn watch(mut self, watch: impl Fn(&Report) + Send + Sync + 'static) -> Worker {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// The function that runs the futures of handlers for [`run_async`](Worker::run_async), such as
+    /// `|future| drop(tokio::spawn(future))`. Default: the worker's future polls them itself, one at
+    /// a time.
+    ///
+    /// A handler whose future the function drops releases its task.
+    pub fn spawn_with(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Worker {
+        self.spawn = Some(Box::new(spawn));
+        self
+    }
+
+    /// What stops the worker from elsewhere, once it runs.
+    ///
+    /// # Example: a worker that one of its jobs stops
+    /// ```
+    /// use tubewell::worker::Worker;
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put_many(["one", "two", "last", "four"])?;
+    /// let worker = Worker::new(&store);
+    /// let stopper = worker.stopper();
+    /// let stop = move |job: &tubewell::worker::Job| {
+    ///     if job.data() == b"last" {
+    ///         stopper.stop();
+    ///     }
+    /// };
+    /// assert_eq!(worker.on(&jobs, stop).run_until_idle()?.done, 3);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Starts the worker: it begins a session, and as many threads as it runs jobs. They wait for
+    /// tasks without polling, and cost nothing while there are none.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube of another store, a
+    /// concurrency that is not 1 to 1024, or too long a name.
+    /// [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube whose
+    /// claims do not expire. [`Io`](Error::Io): a thread could not be started. The errors of every
+    /// call. Nothing was started.
+    pub fn start(self) -> Result<WorkerHandle> {
+        WorkerHandle::start(self.into_pool(true, false)?, 0)
+    }
+
+    /// Works until no task is ready and no job runs, and returns how the jobs have ended. For tests,
+    /// and for programs that work off what there is and exit.
+    ///
+    /// Tasks that are delayed, or that wait for other tasks, are not waited for. The first handler
+    /// runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of them do. The
+    /// call blocks until then, until the [limit](Worker::limit), or until a
+    /// [stop](Worker::stopper).
+    ///
+    /// # Errors
+    /// Those of [`start`](Worker::start) and of [`WorkerHandle::wait`].
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let numbers = store.create_tube("numbers", FIFO, TubeOptions::new())?.typed::<u64>();
+    /// numbers.put_many(&[1, 2, 3])?;
+    /// let halve = {
+    ///     let numbers = numbers.clone();
+    ///     move |job: &Job<u64>| match job.value() / 2 {
+    ///         0 => Ok(()),
+    ///         half => numbers.put(&half).map(drop),
+    ///     }
+    /// };
+    /// assert_eq!(Worker::new(&store).on(&numbers, halve).run_until_idle()?.done, 5);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn run_until_idle(self) -> Result<Tally> {
+        let worker = WorkerHandle::start(self.into_pool(true, true)?, 1)?;
+        worker.run_lane_here(0);
+        worker.wait()
+    }
+
+    /// The worker as a future, for any runtime or none. It polls up to
+    /// [`concurrency`](Worker::concurrency) handlers itself, or hands them to
+    /// [`spawn_with`](Worker::spawn_with). It needs no timer, and wakes only for tasks and handlers.
+    /// Its session begins with this call.
+    pub fn run_async(self) -> WorkerFuture {
+        let is_blocking = |registered: &Registered| match registered.handler {
+            Handler::Blocking(_) => Some(registered.tube.name().to_owned()),
+            Handler::Async(_) => None,
+        };
+        WorkerFuture::new(match self.tubes.iter().find_map(is_blocking) {
+            None => self.into_pool(false, false),
+            Some(tube) => Err(Error::invalid(format!(
+                "the handler of tube {tube:?} blocks, and run_async polls handlers that do not; add \
+                 it with on_async, or start the worker on threads"
+            ))),
+        })
+    }
+
+    fn into_pool(self, is_blocking: bool, ends_when_idle: bool) -> Result<Pool> {
+        self.check()?;
+        Ok(Pool::new(Parts {
+            handle: self.store.handle.clone(),
+            session: self.store.session_named(self.name)?,
+            tubes: self.tubes,
+            order: self.order,
+            max_runtime: self.max_runtime,
+            watch: self.watch,
+            limit: self.limit,
+            stop: self.stopper.signal().clone(),
+            ends_when_idle,
+            is_blocking,
+            spawn: self.spawn,
+            concurrency: self.concurrency,
+        }))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.tubes.is_empty() {
+            return Err(Error::invalid(
+                "a worker needs at least one tube; add it with its handler",
+            ));
+        }
+        if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
+            return Err(Error::invalid(format!(
+                "a worker runs 1 to {MAX_CONCURRENCY} jobs at a time, not {}",
+                self.concurrency
+            )));
+        }
+        for (place, registered) in self.tubes.iter().enumerate() {
+            let tube = &registered.tube;
+            tube.check_store(&self.store.handle)?;
+            if self.tubes[..place].iter().any(|other| other.tube.number() == tube.number()) {
+                return Err(Error::invalid(format!(
+                    "tube {:?} has two handlers in one worker; leave one out",
+                    tube.name()
+                )));
+            }
+            if !tube.is_timed()? && self.max_runtime.is_some() {
+                return Err(Error::Unsupported {
+                    what: "max_runtime".into(),
+                    driver: tube.driver().into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("name", &self.name)
+            .field("concurrency", &self.concurrency)
+            .field("order", &self.order)
+            .finish_non_exhaustive()
+    }
+}

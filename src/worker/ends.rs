@@ -1,0 +1,170 @@
+//! The end of a job: what becomes of its task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::job::{Interrupt, JobCore};
+use super::outcome::{Handled, Outcome};
+use super::pool::{Lane, Pool};
+use super::report::{Ended, Report};
+use crate::core::{Call, FinishRequest, HolderVerb, check_size};
+use crate::handle::StoreHandle;
+use crate::micros::micros_ceil;
+use crate::{Error, Failure, Finish, Receipt, Result, State, wait};
+
+/// The call that ends a claim.
+#[expect(clippy::large_enum_variant, reason = "a job allocates nothing for its end")]
+enum End {
+    Ack,
+    Result(Vec<u8>),
+    Finish(FinishRequest),
+    Release(Duration),
+    Snooze(Duration),
+    Fail(Option<Duration>, Failure),
+    Bury(Failure),
+    /// The claim is left as it is.
+    Keep,
+}
+
+/// Ends a job whose handler has ended like this. Returns whether the store works.
+pub(super) async fn end_job(
+    pool: &Pool,
+    lane: &Lane,
+    job: &Arc<JobCore>,
+    handled: Handled,
+) -> bool {
+    job.begin_end();
+    let (mut ended, end) = decide(&job.claim().handle, job.interrupted(), handled);
+    let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
+    let mut stored = store(pool, job, &end).await;
+    if let Err(error) = &stored
+        && is_refusal(error)
+    {
+        end = refused(&mut ended, error);
+        stored = store(pool, job, &end).await;
+    }
+    match stored {
+        Ok(state) => {
+            job.keep();
+            if lane.end(|tally| tally.count(ended)) {
+                pool.report(|| ended_report(job, ended, state, end));
+            }
+            true
+        }
+        Err(Error::NotTaken { .. } | Error::SessionEnded) => {
+            job.keep();
+            if lane.end(|tally| tally.lost += 1) {
+                pool.report(|| lost_report(job));
+            }
+            true
+        }
+        Err(error) => {
+            job.release();
+            job.keep();
+            if lane.end(|tally| tally.not_stored += 1) {
+                let (tube, id) = (job.tube(), job.claim().id());
+                pool.report(|| Report::NotStored { tube, id, end: ended, error });
+            }
+            false
+        }
+    }
+}
+
+/// What the end of a handler means for its task.
+fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ended, Result<End>) {
+    let outcome = match (interrupt, handled) {
+        (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
+        (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
+        (_, Handled::Outcome(outcome)) => outcome,
+        (_, Handled::Failed(failure)) => Outcome::Fail(failure),
+        (_, Handled::Panicked(why)) => {
+            return (Ended::Panicked, Ok(End::Fail(None, Failure::new("panic", why))));
+        }
+        (_, Handled::Undecodable(error)) => {
+            let failure = Failure::new("undecodable", error.to_string());
+            return (Ended::Undecodable, Ok(End::Bury(failure)));
+        }
+        (_, Handled::Dropped) => Outcome::Release(Duration::ZERO),
+    };
+    let finish = |finish: Finish| finish.into_request(handle).map(End::Finish);
+    match outcome {
+        Outcome::Done => (Ended::Done, Ok(End::Ack)),
+        Outcome::Result(result) => {
+            let checked = check_size("result", &result, handle.max_body());
+            (Ended::Done, checked.map(|()| End::Result(result)))
+        }
+        Outcome::Advance(to, put) => (Ended::Advanced, finish(Finish::new().advance(&to, put))),
+        Outcome::Finish(request) => {
+            let ended = if request.advances() { Ended::Advanced } else { Ended::Done };
+            (ended, finish(request))
+        }
+        Outcome::Release(delay) => (Ended::Released, Ok(End::Release(delay))),
+        Outcome::Snooze(delay) => (Ended::Snoozed, Ok(End::Snooze(delay))),
+        Outcome::Fail(failure) => (Ended::Failed, Ok(End::Fail(None, failure))),
+        Outcome::FailIn(delay, failure) => (Ended::Failed, Ok(End::Fail(Some(delay), failure))),
+        Outcome::Bury(failure) => (Ended::Buried, Ok(End::Bury(failure))),
+        Outcome::Detached => (Ended::Detached, Ok(End::Keep)),
+    }
+}
+
+/// The attempt fails because the store has refused what the handler wanted. If the task was only
+/// released, it would be worked on again and again.
+fn refused(ended: &mut Ended, error: &Error) -> End {
+    *ended = Ended::Failed;
+    End::Fail(None, Failure::new("refused", error.to_string()))
+}
+
+/// Whether the error is caused by the outcome that the handler has returned, and not by the state of
+/// the claim or the store.
+fn is_refusal(error: &Error) -> bool {
+    !matches!(
+        error,
+        Error::NotTaken { .. }
+            | Error::SessionEnded
+            | Error::Closed
+            | Error::OutcomeUnknown { .. }
+            | Error::Unavailable { .. }
+            | Error::Stopped { .. }
+            | Error::DiskFull { .. }
+            | Error::Overloaded
+            | Error::Corrupt { .. }
+            | Error::Io { .. }
+            | Error::InTransaction
+    )
+}
+
+/// Ends the claim. Returns the state of the task.
+async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
+    let verb = match end {
+        End::Ack => HolderVerb::Ack { result: None },
+        End::Result(result) => HolderVerb::Ack { result: Some(result) },
+        End::Finish(request) => HolderVerb::Finish(request),
+        End::Release(delay) => HolderVerb::Release { delay: micros_ceil(*delay) },
+        End::Snooze(delay) => HolderVerb::Snooze { delay: micros_ceil(*delay) },
+        End::Fail(delay, failure) => HolderVerb::Fail { delay: delay.map(micros_ceil), failure },
+        End::Bury(failure) => HolderVerb::Bury(Some(failure)),
+        End::Keep => return Ok(State::Taken),
+    };
+    let claim = job.claim();
+    let receipt: Receipt = if pool.is_blocking {
+        claim.end_shared(verb)?
+    } else {
+        let call = Call::Claim(claim.claim_key(), verb);
+        wait::call(&claim.handle, claim.grant.buffer, call).await?
+    };
+    Ok(receipt.state)
+}
+
+fn ended_report(job: &JobCore, end: Ended, state: State, how: End) -> Report {
+    let failure = match how {
+        End::Fail(_, failure) | End::Bury(failure) => Some(failure),
+        _ => None,
+    };
+    let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
+    Report::Ended { tube, id, attempt, end, state, failure, ran: job.ran() }
+}
+
+fn lost_report(job: &JobCore) -> Report {
+    let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
+    Report::Lost { tube, id, attempt, ran: job.ran() }
+}

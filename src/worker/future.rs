@@ -1,0 +1,147 @@
+//! A worker as a future, for any runtime or none.
+
+use std::fmt;
+use std::future::Future;
+use std::mem::take;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::lane;
+use super::pool::Pool;
+use super::report::Tally;
+use crate::sync::Mutex;
+use crate::user_code;
+use crate::{Error, Result};
+
+/// A worker as a future; from [`Worker::run_async`](super::Worker::run_async).
+///
+/// It resolves when the worker has ended: by its [limit](super::Worker::limit), by a
+/// [stop](super::Stopper), because the store was closed, or because of an error. After a stop it
+/// resolves when the last job has ended; to set a limit of time, drop it.
+///
+/// Dropping it drops the handlers that it polls. Handlers that
+/// [`spawn_with`](super::Worker::spawn_with) has handed out go on, and see that the worker stops.
+/// In both cases the tasks are released.
+///
+/// # Errors
+/// [`Invalid`](Error::Invalid) and the other errors of [`Worker::start`](super::Worker::start);
+/// those of [`WorkerHandle::wait`](super::WorkerHandle::wait).
+#[must_use = "a future does nothing until it is polled"]
+pub struct WorkerFuture(State);
+
+enum State {
+    Refused(Error),
+    Running(Lanes),
+}
+
+impl WorkerFuture {
+    pub(super) fn new(pool: Result<Pool>) -> WorkerFuture {
+        WorkerFuture(pool.map_or_else(State::Refused, |pool| State::Running(Lanes::new(pool))))
+    }
+}
+
+impl Future for WorkerFuture {
+    type Output = Result<Tally>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Tally>> {
+        match &mut self.get_mut().0 {
+            State::Refused(error) => Poll::Ready(Err(error.clone())),
+            State::Running(lanes) => lanes.poll(context),
+        }
+    }
+}
+
+impl fmt::Debug for WorkerFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerFuture").finish_non_exhaustive()
+    }
+}
+
+/// The lanes of a worker, each polled only when it was woken.
+struct Lanes {
+    pool: Arc<Pool>,
+    /// `None` once it has ended.
+    futures: Vec<Option<LaneFuture>>,
+    running: usize,
+    woken: Arc<Woken>,
+}
+
+struct LaneFuture {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    waker: Waker,
+}
+
+/// The lanes that were woken, and the waker of the worker's future.
+struct Woken(Mutex<(Vec<usize>, Option<Waker>)>);
+
+struct LaneWaker {
+    lane: usize,
+    woken: Arc<Woken>,
+}
+
+impl Lanes {
+    fn new(pool: Pool) -> Lanes {
+        let pool = Arc::new(pool);
+        let count = pool.lanes.len();
+        let woken = Arc::new(Woken(Mutex::new(((0..count).collect(), None))));
+        let lane = |lane| {
+            let waker = Waker::from(Arc::new(LaneWaker { lane, woken: woken.clone() }));
+            Some(LaneFuture { future: Box::pin(lane::run(pool.clone(), lane)), waker })
+        };
+        let futures = (0..count).map(lane).collect();
+        Lanes { pool, futures, running: count, woken }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Tally>> {
+        let woken = self.woken.next(context.waker());
+        for index in woken {
+            let Some(lane) = self.futures.get_mut(index) else { continue };
+            let Some(running) = lane else { continue };
+            let mut context = Context::from_waker(&running.waker);
+            if running.future.as_mut().poll(&mut context).is_ready() {
+                *lane = None;
+                self.running -= 1;
+            }
+        }
+        if self.running == 0 {
+            return Poll::Ready(self.pool.result());
+        }
+        // Lanes that were woken meanwhile have called the waker. Other tasks of this executor get
+        // their turn before them.
+        Poll::Pending
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        // Handlers that were handed out see it, and so does the thread of a pause.
+        self.pool.stop.raise();
+    }
+}
+
+impl Woken {
+    /// Takes the lanes that were woken. `waker` is called for the next one.
+    fn next(&self, waker: &Waker) -> Vec<usize> {
+        let mut waker = Some(waker.clone());
+        let mut state = self.0.lock();
+        std::mem::swap(&mut state.1, &mut waker);
+        let mut woken = take(&mut state.0);
+        drop(state);
+        woken.sort_unstable();
+        woken.dedup();
+        woken
+    }
+}
+
+impl Wake for LaneWaker {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.woken.0.lock();
+        state.0.push(self.lane);
+        let waker = state.1.take();
+        drop(state);
+        if let Some(waker) = waker {
+            user_code::wake(waker);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The handle of a worker that runs on threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lane;
+use super::pool::Pool;
+use super::report::{Left, Tally};
+use crate::park::block_on;
+use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle};
+use crate::{Error, Result};
+
+/// A worker that runs on threads; from [`Worker::start`](super::Worker::start).
+///
+/// Dropping it stops the worker, and waits for the jobs that run.
+#[must_use = "a worker stops when its handle is dropped"]
+pub struct WorkerHandle {
+    pool: Arc<Pool>,
+    /// With the numbers of their lanes.
+    threads: Mutex<Vec<(usize, JoinHandle<()>)>>,
+}
+
+impl WorkerHandle {
+    /// Starts a thread for each lane from `first` on.
+    pub(super) fn start(pool: Pool, first: usize) -> Result<WorkerHandle> {
+        let pool = Arc::new(pool);
+        let handle = WorkerHandle { pool, threads: Mutex::default() };
+        for index in first..handle.pool.lanes.len() {
+            if let Err(error) = handle.spawn(index) {
+                // The lanes without a thread have ended.
+                for index in (0..first).chain(index..handle.pool.lanes.len()) {
+                    handle.pool.lane_has_ended(index);
+                }
+                return Err(Error::Io { what: format!("cannot start a thread: {error}") });
+            }
+        }
+        Ok(handle)
+    }
+
+    fn spawn(&self, index: usize) -> std::io::Result<()> {
+        let pool = self.pool.clone();
+        let run = move || run_lane(&pool, index);
+        let thread = thread::Builder::new().name("tubewell-worker".into()).spawn(run)?;
+        self.threads.lock().push((index, thread));
+        Ok(())
+    }
+
+    /// Runs a lane on this thread, until it ends.
+    pub(super) fn run_lane_here(&self, index: usize) {
+        run_lane(&self.pool, index);
+    }
+
+    /// Stops the worker (graceful shutdown): it takes no further task, its jobs may end, and those
+    /// that still run after `timeout` are left. `None` waits for them without a limit. Returns the
+    /// jobs that were left.
+    ///
+    /// A thread cannot be ended from outside. The task of a job that is left is snoozed: it is ready
+    /// again and the attempt does not count. What its handler returns later is ignored, and the
+    /// calls of its [`Job`](super::Job) are refused. Jobs see the stop by
+    /// [`Job::check`](super::Job::check), [`Job::is_stopping`](super::Job::is_stopping) and
+    /// [`Job::cancelled`](super::Job::cancelled).
+    ///
+    /// The call blocks until the jobs have ended, at most for `timeout`, on the clock of the
+    /// machine. If no job runs, it returns immediately. It may be called from any thread and more
+    /// than once. A handler that calls it does not wait for its own job. What the jobs have stored
+    /// survives as their tubes say.
+    ///
+    /// # Errors
+    /// Those of [`Claim::snooze`](crate::Claim::snooze), but for tasks whose claim has ended. The
+    /// worker has stopped all the same; tasks that were not snoozed are released when it ends.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    ///
+    /// fn wait_for_the_stop(job: &Job) -> Result<()> {
+    ///     loop {
+    ///         job.check()?;
+    ///         std::thread::yield_now();
+    ///     }
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("work")?;
+    /// let worker = Worker::new(&store).on(&jobs, wait_for_the_stop).start()?;
+    /// while jobs.statistics()?.tasks.taken == 0 {
+    ///     std::thread::yield_now();
+    /// }
+    /// assert_eq!(worker.stop(Duration::from_secs(30))?, []); // none was left
+    /// assert_eq!(jobs.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "graceful shutdown")]
+    pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
+        self.pool.stop.raise();
+        let has_ended = self.pool.wait_ended(timeout.into());
+        let left = if has_ended { Ok(Vec::new()) } else { self.pool.leave_jobs() };
+        self.join();
+        left
+    }
+
+    /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because
+    /// the store was closed, or because of an error. Returns how its jobs have ended.
+    ///
+    /// # Errors
+    /// What has ended the worker: [`TubeDropped`](Error::TubeDropped), when the last of its tubes
+    /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped).
+    pub fn wait(&self) -> Result<Tally> {
+        self.pool.wait_ended(None);
+        self.join();
+        self.pool.result()
+    }
+
+    /// How many jobs have ended so far, by how they ended. Does not block.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.pool.tally()
+    }
+
+    /// The jobs that run now. Does not block.
+    #[must_use]
+    pub fn running(&self) -> Vec<Left> {
+        self.pool.running()
+    }
+
+    /// Waits for the threads that have ended or are about to.
+    fn join(&self) {
+        let mut threads = std::mem::take(&mut *self.threads.lock());
+        let (joined, kept) = threads.drain(..).partition(|(lane, _)| self.pool.can_join(*lane));
+        let joined: Vec<(usize, JoinHandle<()>)> = joined;
+        for (_, thread) in joined {
+            // A lane catches the panics of handlers.
+            let _ = thread.join();
+        }
+        let mut kept: Vec<(usize, JoinHandle<()>)> = kept;
+        self.threads.lock().append(&mut kept);
+    }
+}
+
+impl Drop for WorkerHandle {
+    fn drop(&mut self) {
+        let _ = self.stop(None);
+    }
+}
+
+impl fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerHandle").field("tally", &self.tally()).finish_non_exhaustive()
+    }
+}
+
+fn run_lane(pool: &Arc<Pool>, index: usize) {
+    if let Some(lane) = pool.lanes.get(index) {
+        lane.begin_thread();
+    }
+    block_on(lane::run(pool.clone(), index));
+}

@@ -1,0 +1,332 @@
+//! A job: a task that a worker has taken, as its handler sees it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::micros::duration;
+use crate::signal::Signal;
+use crate::sync::Mutex;
+use crate::{Bincode, Claim, ClaimToken, Error, Receipt, Result};
+
+/// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
+///
+/// `T` is the type of the body, `()` for a [`Tube`](crate::Tube), and `C` its codec. The claim on
+/// the task belongs to the worker: the value that the handler returns ends it. After the handler
+/// has returned, or after the claim was lost, the calls of a job that is still there are refused
+/// with [`NotTaken`](Error::NotTaken).
+///
+/// # Example: a loop that can be stopped
+/// ```
+/// use tubewell::worker::{Job, Worker};
+/// use tubewell::{FIFO, Result, Store, TubeOptions};
+///
+/// fn copy(job: &Job<Vec<String>>) -> Result<()> {
+///     let pages = job.value();
+///     for (done, page) in (0..).zip(pages) {
+///         job.check()?; // an error if the worker stops, or if the task was deleted
+///         job.progress(done, pages.len() as u64)?;
+///         // ... copy the page
+/// #       let _ = page;
+///     }
+///     Ok(())
+/// }
+///
+/// let store = Store::in_memory()?;
+/// let books = store.create_tube("books", FIFO, TubeOptions::new())?.typed::<Vec<String>>();
+/// books.put(&vec!["one".into(), "two".into()])?;
+/// assert_eq!(Worker::new(&store).on(&books, copy).run_until_idle()?.done, 1);
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+pub struct Job<T = (), C = Bincode> {
+    core: Arc<JobCore>,
+    value: T,
+    codec: PhantomData<fn() -> C>,
+}
+
+impl<T, C> Job<T, C> {
+    pub(super) fn new(core: Arc<JobCore>, value: T) -> Job<T, C> {
+        Job { core, value, codec: PhantomData }
+    }
+
+    /// The body, as a value.
+    #[must_use]
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// The body, as bytes.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.core.claim.data()
+    }
+
+    /// The id of the task.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.core.claim.id()
+    }
+
+    /// The name of its tube.
+    #[must_use]
+    pub fn tube(&self) -> &str {
+        self.core.claim.tube()
+    }
+
+    /// Its key, if it was put with one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.core.claim.key()
+    }
+
+    /// Its tags when it was taken, in the order in which they were added.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.core.claim.tags()
+    }
+
+    /// Which attempt this is; the first one is 1. As [`Claim::attempt`].
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.core.claim.attempt()
+    }
+
+    /// How many attempts are left after this one; `None` without a limit. As
+    /// [`Claim::attempts_left`].
+    #[must_use]
+    pub fn attempts_left(&self) -> Option<u32> {
+        self.core.claim.attempts_left()
+    }
+
+    /// How often the task was taken, this time included. As [`Claim::takes`].
+    #[must_use]
+    pub fn takes(&self) -> u32 {
+        self.core.claim.takes()
+    }
+
+    /// Its priority. 0 is the most urgent.
+    #[must_use]
+    pub fn pri(&self) -> u32 {
+        self.core.claim.pri()
+    }
+
+    /// Its sub-queue, if it has one.
+    #[must_use]
+    pub fn sub_queue(&self) -> Option<&str> {
+        self.core.claim.sub_queue()
+    }
+
+    /// Reports how far the work is: `done` of `total`. As [`Claim::progress`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::progress`].
+    pub fn progress(&self, done: u64, total: u64) -> Result<()> {
+        self.core.claim.progress(done, total)
+    }
+
+    /// Reports what the work is at. As [`Claim::progress_text`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::progress_text`].
+    pub fn progress_text(&self, text: &str) -> Result<()> {
+        self.core.claim.progress_text(text)
+    }
+
+    /// Adds an entry to the history of the task. As [`Claim::log`]; the call blocks as that does.
+    ///
+    /// # Errors
+    /// Those of [`Claim::log`].
+    pub fn log(&self, text: &str) -> Result<Receipt> {
+        self.core.claim.log(text)
+    }
+
+    /// Stores a new body of the task, for the next attempt if this one is lost. As
+    /// [`Claim::checkpoint`], and the call blocks as that does; but
+    /// [`data`](Job::data) and [`value`](Job::value) stay as they are. A typed tube decodes the body,
+    /// so encode it with the codec of that tube: [`Codec::encode`](crate::Codec::encode).
+    ///
+    /// # Errors
+    /// Those of [`Claim::checkpoint`].
+    pub fn checkpoint(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
+        self.core.claim.checkpoint_shared(body.into())
+    }
+
+    /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
+    /// deleted, moved or revoked it. What the handler returns is ignored then. Reads memory and
+    /// does not block.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        !self.core.claim.is_current()
+    }
+
+    /// Whether the worker stops: the handler should return soon. Does not block.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.core.stop.is_raised()
+    }
+
+    /// Returns an error if the job should return now: its claim is lost, or the worker stops. Meant
+    /// for loops, with `?`. Reads memory and does not block.
+    ///
+    /// If the handler then returns an error, whatever error that is, the attempt does not fail: a
+    /// task whose worker stops is snoozed, so that the attempt does not count, and is ready again.
+    ///
+    /// # Errors
+    /// [`Interrupted`](Error::Interrupted).
+    pub fn check(&self) -> Result<()> {
+        let why = if self.is_lost() {
+            "its claim has ended"
+        } else if self.is_stopping() {
+            self.core.interrupt(Interrupt::Stopping);
+            "the worker stops"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Interrupted { id: self.id(), why: why.into() })
+    }
+
+    /// Parks the claim, so that it outlives the job, the worker and the process. As
+    /// [`Claim::park`], and the call blocks as that does.
+    ///
+    /// The job has ended with this, as [`Detached`](super::Outcome::Detached), whatever the handler
+    /// returns.
+    ///
+    /// # Errors
+    /// Those of [`Claim::park`]. The claim is as it was, and the job goes on.
+    ///
+    /// # Example: a child process that outlives its parent
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::worker::{Job, Outcome, Worker};
+    /// use tubewell::{FIFO, Result, State, Store, TubeOptions};
+    ///
+    /// fn transcode(job: &Job) -> Result<Outcome> {
+    ///     let token = job.park(Duration::from_secs(6 * 3600))?;
+    ///     // ... start the child process, and give it the token
+    /// #   let _ = token;
+    ///     Ok(Outcome::Detached)
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let id = films.put("a film")?.id;
+    /// Worker::new(&store).on(&films, transcode).run_until_idle()?;
+    /// assert_eq!(films.peek(id)?.info.state, State::Taken);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn park(&self, hold: Duration) -> Result<ClaimToken> {
+        let token = self.core.claim.park_shared(hold)?;
+        self.core.interrupt(Interrupt::Parked);
+        self.core.keep();
+        Ok(token)
+    }
+}
+
+impl<T, C> fmt::Debug for Job<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("tube", &self.tube())
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a job shares with its worker.
+pub(super) struct JobCore {
+    claim: Claim,
+    stop: Arc<Signal>,
+    /// When it has begun, on running time.
+    began: u64,
+    interrupt: Mutex<Interrupt>,
+    /// The claim has ended, or is left to the session: dropping it must not release the task.
+    is_kept: AtomicBool,
+    /// Its handler has returned.
+    is_ending: AtomicBool,
+}
+
+/// Why a handler returns before its work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    None,
+    /// It has seen that the worker stops.
+    Stopping,
+    /// It has parked the claim.
+    Parked,
+}
+
+impl JobCore {
+    pub(super) fn new(claim: Claim, stop: Arc<Signal>) -> JobCore {
+        let began = claim.handle.inner().clock().running();
+        JobCore {
+            claim,
+            stop,
+            began,
+            interrupt: Mutex::new(Interrupt::None),
+            is_kept: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        self.claim.data()
+    }
+
+    pub(super) fn tube(&self) -> Arc<str> {
+        self.claim.grant.name.clone()
+    }
+
+    pub(super) fn ran(&self) -> Duration {
+        let now = self.claim.handle.inner().clock().running();
+        duration(now.saturating_sub(self.began))
+    }
+
+    pub(super) fn interrupted(&self) -> Interrupt {
+        *self.interrupt.lock()
+    }
+
+    /// A later interrupt replaces an earlier one, except that a parked claim stays parked.
+    fn interrupt(&self, why: Interrupt) {
+        let mut interrupt = self.interrupt.lock();
+        if *interrupt != Interrupt::Parked {
+            *interrupt = why;
+        }
+    }
+
+    /// Dropping the claim does not release the task from now on.
+    pub(super) fn keep(&self) {
+        self.is_kept.store(true, Ordering::SeqCst);
+    }
+
+    /// Its handler has returned.
+    pub(super) fn begin_end(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Releases the task, unless its claim has ended or is left to the session.
+    pub(super) fn release(&self) {
+        if !self.is_kept.load(Ordering::SeqCst) {
+            self.claim.handle.drop_claim(&self.claim.grant, false);
+        }
+    }
+
+    /// Releases a task that no handler has begun to work on.
+    pub(super) fn give_back(&self) {
+        self.keep();
+        self.claim.handle.drop_claim(&self.claim.grant, true);
+    }
+}
+
+impl Drop for JobCore {
+    fn drop(&mut self) {
+        self.claim.release_on_drop = !self.is_kept.load(Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,209 @@
+//! A lane: the loop of one thread, or of one of the futures, of a worker. It takes a task, runs its
+//! handler, and ends the job.
+//!
+//! Threads and futures run the same loop. On a thread the calls to the store block, and only the
+//! waits are futures.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tubewell_drivers::NEVER;
+
+use super::ends::end_job;
+use super::job::JobCore;
+use super::order::TakeOrder;
+use super::outcome::Handled;
+use super::pool::{Lane, Pool};
+use super::report::Report;
+use super::source::{Handler, HandlerFuture};
+use super::spawned;
+use crate::core::TubeHead;
+use crate::signal::SignalWait;
+use crate::user_code::{catch_panic, panic_to_error};
+use crate::wait::{TakeFuture, take};
+use crate::{Claim, Error, Result};
+
+/// Runs until the worker stops, its limit is reached, or it is idle and ends then.
+pub(super) async fn run(pool: Arc<Pool>, index: usize) {
+    let ended = LaneGuard { pool: &pool, index };
+    let Some(lane) = pool.lanes.get(index) else { return };
+    let mut order = pool.take_order();
+    while pool.take_permit() {
+        let Some(claim) = next(&pool, &mut order).await else { break };
+        run_job(&pool, lane, claim).await;
+        if let Some(idle) = &pool.idle {
+            idle.job_ended();
+        }
+    }
+    drop(ended);
+}
+
+/// Counts the lane as ended, also if its future is dropped.
+struct LaneGuard<'a> {
+    pool: &'a Pool,
+    index: usize,
+}
+
+impl Drop for LaneGuard<'_> {
+    fn drop(&mut self) {
+        self.pool.lane_has_ended(self.index);
+    }
+}
+
+/// Takes the next task. `None` if the lane ends.
+async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
+    while !pool.stop.is_raised() {
+        pool.pause.wait().await;
+        let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
+        match take_one(pool, order.next(&pool.last_tube)).await {
+            Ok(Some(claim)) => return Some(claim),
+            Ok(None) => {
+                if let Some((idle, jobs)) = jobs
+                    && !idle.wait(jobs, &pool.stop).await
+                {
+                    break;
+                }
+            }
+            Err(error) => take_failed(pool, order, error),
+        }
+    }
+    None
+}
+
+/// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
+/// or if it stops.
+async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
+    let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
+    let at_once = Some(Duration::ZERO);
+    if pool.is_blocking {
+        let found = take(&pool.handle, tubes, session, guard(), at_once)?;
+        if found.is_some() || pool.idle.is_some() {
+            return Ok(found);
+        }
+    }
+    let timeout = if pool.idle.is_some() { at_once } else { None };
+    let mut stop = SignalWait::new(&pool.stop);
+    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard(), timeout);
+    let mut future = pin!(future);
+    // Dropping the future releases a task that was assigned to it meanwhile.
+    poll_fn(|context| match stop.poll(context.waker()) {
+        Poll::Ready(()) => Poll::Ready(Ok(None)),
+        Poll::Pending => future.as_mut().poll(context),
+    })
+    .await
+}
+
+/// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
+fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
+    match &error {
+        Error::Closed => pool.stop.raise(),
+        Error::SessionEnded | Error::Stopped { .. } => pool.fail(error),
+        Error::TubeDropped { name } => {
+            let name = name.clone();
+            if !order.remove(&name) {
+                pool.fail(error);
+            } else if pool.is_first_to_find_dropped(&name) {
+                pool.report(|| Report::Error(error));
+            }
+        }
+        _ => pause(pool, || Report::Error(error)),
+    }
+}
+
+/// Begins a pause, unless there is one, and reports why.
+fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
+    let Some(length) = pool.pause.begin() else { return };
+    pool.report(report);
+    if pool.is_blocking {
+        pool.pause.pass(length);
+    } else {
+        pool.pause.pass_on_thread(length);
+    }
+}
+
+async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
+    let place = pool.place_of(&claim);
+    let job = Arc::new(JobCore::new(claim, pool.stop.clone()));
+    let Some(registered) = place.and_then(|place| pool.tubes.get(place)) else {
+        return job.give_back();
+    };
+    if !lane.begin(&job, &pool.stop) {
+        return job.give_back();
+    }
+    // Dropping the lane drops the handler, and releases the task.
+    let release = ReleaseOnDrop(&job);
+    pool.last_tube.store(place.unwrap_or_default(), Ordering::Relaxed);
+    hold(pool, &job);
+    let handled = match &registered.handler {
+        Handler::Blocking(handler) => {
+            panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
+        }
+        Handler::Async(handler) => match panic_to_error(|| handler(job.clone())) {
+            Ok(future) => handle_async(pool, future).await,
+            Err(why) => Handled::Panicked(why),
+        },
+    };
+    if end_job(pool, lane, &job, handled).await {
+        pool.pause.reset();
+    }
+    drop(release);
+}
+
+/// Holds a task for as long as its job may run.
+fn hold(pool: &Pool, job: &JobCore) {
+    let has_deadline = job.claim().grant.header.ttr != NEVER;
+    let hold = match pool.max_runtime {
+        Some(most) => most,
+        None if has_deadline => Duration::MAX,
+        None => return,
+    };
+    // A claim that has ended already shows at the end of the job.
+    let _ = job.claim().renew(hold);
+}
+
+/// Runs the future of a handler here, or where the caller wants it.
+async fn handle_async(pool: &Pool, future: HandlerFuture) -> Handled {
+    match &pool.spawn {
+        None => catch_panics(future).await,
+        Some(spawn) => spawned::run(spawn, catch_panics(future)).await,
+    }
+}
+
+/// The future with its panics as values. Its drop is caught too.
+async fn catch_panics(future: HandlerFuture) -> Handled {
+    let mut future = Caught(Some(future));
+    poll_fn(|context| future.poll(context)).await
+}
+
+struct Caught(Option<HandlerFuture>);
+
+impl Caught {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Handled> {
+        let Some(future) = &mut self.0 else { return Poll::Ready(Handled::Dropped) };
+        match panic_to_error(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(handled)) => Poll::Ready(handled),
+            Err(why) => Poll::Ready(Handled::Panicked(why)),
+        }
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        catch_panic(|| drop(future));
+    }
+}
+
+struct ReleaseOnDrop<'a>(&'a Arc<JobCore>);
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+        self.0.keep();
+    }
+}

@@ -1,0 +1,154 @@
+//! What a handler returns, and what the worker does with it.
+
+use std::any::type_name;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use crate::{Error, Failure, Finish, Put, Tube};
+
+/// What becomes of a task, as its handler says.
+///
+/// A handler returns it, or `()`, which is [`Done`](Outcome::Done), or a `Result` of either. An
+/// error fails the attempt; see [`IntoOutcome`].
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use tubewell::worker::{Job, Outcome, Worker};
+/// use tubewell::{FIFOTTL, Failure, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+/// mails.put("to: ann")?;
+/// mails.put("nonsense")?;
+///
+/// fn send(job: &Job) -> Outcome {
+///     match job.data().strip_prefix(b"to: ") {
+///         None => Outcome::bury(Failure::new("malformed", "the address is missing")),
+///         Some(_) if job.attempt() == 1 => Outcome::Snooze(Duration::from_secs(60)), // greylisted
+///         Some(_) => Outcome::Done,
+///     }
+/// }
+/// let tally = Worker::new(&store).on(&mails, send).run_until_idle()?;
+/// assert_eq!((tally.snoozed, tally.buried), (1, 1));
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The task is done. As [`Claim::ack`](crate::Claim::ack).
+    #[default]
+    Done,
+    /// The task is done, with this result. As [`Claim::ack_with`](crate::Claim::ack_with).
+    Result(Vec<u8>),
+    /// The task goes on in another tube. As [`Claim::advance`](crate::Claim::advance).
+    Advance(Tube, Put),
+    /// The task ends or goes on, and further tasks are put, in one commit. As
+    /// [`Claim::finish`](crate::Claim::finish).
+    Finish(Finish),
+    /// The task is ready again after this delay, and the attempt counts. As
+    /// [`Claim::release`](crate::Claim::release).
+    Release(Duration),
+    /// The task is ready again after this delay, and the attempt does not count. As
+    /// [`Claim::snooze`](crate::Claim::snooze).
+    Snooze(Duration),
+    /// The attempt has failed. As [`Claim::fail`](crate::Claim::fail).
+    Fail(Failure),
+    /// The attempt has failed, and the next one is not before this delay. As
+    /// [`Claim::fail_in`](crate::Claim::fail_in).
+    FailIn(Duration, Failure),
+    /// No attempt can do the task: it is buried. As
+    /// [`Claim::bury_with`](crate::Claim::bury_with).
+    Bury(Failure),
+    /// The worker does nothing: the claim stays with its session. The handler has
+    /// [parked](super::Job::park) the claim, or another caller will end the task, for instance with
+    /// [`Tube::delete`]. When the worker ends, its session ends, and a task that it still has is
+    /// released.
+    Detached,
+}
+
+impl Outcome {
+    /// The task is done, with this result.
+    #[must_use]
+    pub fn result(result: impl Into<Vec<u8>>) -> Outcome {
+        Outcome::Result(result.into())
+    }
+
+    /// The task goes on in the tube `to`, with the body and the options of `task`.
+    #[must_use]
+    pub fn advance(to: &Tube, task: impl Into<Put>) -> Outcome {
+        Outcome::Advance(to.clone(), task.into())
+    }
+
+    /// The task is ready again after `delay`, and the attempt does not count.
+    #[must_use]
+    pub fn snooze(delay: Duration) -> Outcome {
+        Outcome::Snooze(delay)
+    }
+
+    /// No attempt can do the task: it is buried in the group of this failure.
+    #[must_use]
+    pub fn bury(why: Failure) -> Outcome {
+        Outcome::Bury(why)
+    }
+}
+
+/// What a handler may return: `()`, [`Outcome`], or a `Result` of either.
+///
+/// An `Err` fails the attempt, as [`Claim::fail`](crate::Claim::fail) does: the budget and the
+/// backoff of the tube decide what becomes of the task. The error is anything that becomes a
+/// `Box<dyn Error + Send + Sync>`: every error type, `anyhow::Error`, `String`. The failure group
+/// is the name of its type, and the message is its text with those of its sources, cut at 10,000
+/// bytes. A [`Failure`] stays as it is.
+///
+/// The trait is sealed.
+pub trait IntoOutcome: sealed::IntoOutcome {}
+
+impl IntoOutcome for () {}
+impl IntoOutcome for Outcome {}
+impl<R: IntoOutcome, E: Into<Box<dyn StdError + Send + Sync>>> IntoOutcome for Result<R, E> {}
+
+/// How a handler has ended.
+#[expect(clippy::large_enum_variant, reason = "a job allocates nothing for its end")]
+#[derive(Debug)]
+pub enum Handled {
+    Outcome(Outcome),
+    Failed(Failure),
+    Panicked(String),
+    /// The handler was not called.
+    Undecodable(Error),
+    /// The future of the handler was dropped before it had ended.
+    Dropped,
+}
+
+pub(super) mod sealed {
+    pub trait IntoOutcome {
+        fn into_handled(self) -> super::Handled;
+    }
+}
+
+impl sealed::IntoOutcome for () {
+    fn into_handled(self) -> Handled {
+        Handled::Outcome(Outcome::Done)
+    }
+}
+
+impl sealed::IntoOutcome for Outcome {
+    fn into_handled(self) -> Handled {
+        Handled::Outcome(self)
+    }
+}
+
+impl<R: IntoOutcome, E: Into<Box<dyn StdError + Send + Sync>>> sealed::IntoOutcome
+    for Result<R, E>
+{
+    fn into_handled(self) -> Handled {
+        match self {
+            Ok(outcome) => outcome.into_handled(),
+            Err(error) => match error.into().downcast::<Failure>() {
+                Ok(failure) => Handled::Failed(*failure),
+                Err(error) => Handled::Failed(Failure::of_type(type_name::<E>(), &*error)),
+            },
+        }
+    }
+}

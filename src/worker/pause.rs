@@ -1,0 +1,99 @@
+//! The pause of a worker after an error: all of it pauses, so that an error that lasts is reported
+//! once a pause.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::park::block_on_for;
+use crate::signal::{Signal, SignalWait};
+use crate::sync::{Mutex, thread};
+
+/// The first pause; it doubles from error to error,
+const FIRST: Duration = Duration::from_millis(100);
+/// up to this.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The pause of a worker.
+pub(super) struct Pause {
+    /// An error has begun a pause, and no job has ended well since then. Read for each job, so that
+    /// a worker without errors shares no lock.
+    has_failed: AtomicBool,
+    state: Mutex<State>,
+    stop: Arc<Signal>,
+}
+
+struct State {
+    /// Raised when the pause ends. `None` without a pause.
+    end: Option<Arc<Signal>>,
+    next: Duration,
+}
+
+impl Pause {
+    pub(super) fn new(stop: &Arc<Signal>) -> Arc<Pause> {
+        let state = Mutex::new(State { end: None, next: FIRST });
+        Arc::new(Pause { has_failed: AtomicBool::new(false), state, stop: stop.clone() })
+    }
+
+    /// Begins a pause, and returns how long it is. `None` if there is one already. The caller ends it
+    /// with [`pass`](Pause::pass) or [`pass_on_thread`](Pause::pass_on_thread).
+    pub(super) fn begin(&self) -> Option<Duration> {
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return None;
+        }
+        state.end = Some(Arc::default());
+        self.has_failed.store(true, Ordering::SeqCst);
+        let length = state.next;
+        state.next = (length * 2).min(LONGEST);
+        Some(length)
+    }
+
+    /// Blocks for the pause, and ends it. A stop ends it early.
+    pub(super) fn pass(&self, length: Duration) {
+        let mut stop = SignalWait::new(&self.stop);
+        let _ = block_on_for(poll_fn(|context| stop.poll(context.waker())), length);
+        let end = self.state.lock().end.take();
+        if let Some(end) = end {
+            end.raise();
+        }
+    }
+
+    /// As `pass`, on a thread of its own: a future has no other source of time. Errors are rare.
+    pub(super) fn pass_on_thread(self: &Arc<Self>, length: Duration) {
+        let pause = self.clone();
+        let name = "tubewell-worker-pause".into();
+        if thread::Builder::new().name(name).spawn(move || pause.pass(length)).is_err() {
+            self.pass(Duration::ZERO);
+        }
+    }
+
+    /// Waits for the end of the pause, if there is one.
+    pub(super) async fn wait(&self) {
+        if !self.has_failed.load(Ordering::SeqCst) {
+            return;
+        }
+        let end = self.state.lock().end.clone();
+        let Some(end) = end else { return };
+        let (mut end, mut stop) = (SignalWait::new(&end), SignalWait::new(&self.stop));
+        poll_fn(|context| match stop.poll(context.waker()) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => end.poll(context.waker()),
+        })
+        .await;
+    }
+
+    /// The store works: the next pause is a first one.
+    pub(super) fn reset(&self) {
+        if !self.has_failed.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.next = FIRST;
+        if state.end.is_none() {
+            self.has_failed.store(false, Ordering::SeqCst);
+        }
+    }
+}

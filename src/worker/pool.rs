@@ -1,0 +1,281 @@
+//! What the threads or futures of a worker share. Each of them is a lane, which has one job at a
+//! time.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::idle::Idle;
+use super::job::JobCore;
+use super::order::{NO_TUBE, Order, TakeOrder};
+use super::pause::Pause;
+use super::report::{Left, Report, Tally};
+use super::source::Registered;
+use crate::handle::StoreHandle;
+use crate::park::TimeLimit;
+use crate::session::Session;
+use crate::signal::Signal;
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Condvar, Mutex};
+use crate::user_code::catch_panic;
+use crate::{Claim, Error, Result};
+
+/// The function that a worker reports to.
+pub(super) type Watch = Box<dyn Fn(&Report) + Send + Sync>;
+
+/// The function that runs a future, for instance on a runtime.
+pub(super) type Spawn = Box<dyn Fn(SpawnedFuture) + Send + Sync>;
+
+/// A future as [`spawn_with`](super::Worker::spawn_with) hands it out.
+pub(super) type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A worker that was started.
+pub(super) struct Pool {
+    pub(super) handle: StoreHandle,
+    pub(super) session: Session,
+    pub(super) tubes: Vec<Registered>,
+    pub(super) order: Order,
+    /// The place of the tube that gave the last task.
+    pub(super) last_tube: AtomicUsize,
+    pub(super) max_runtime: Option<Duration>,
+    pub(super) watch: Option<Watch>,
+    /// How many further jobs may begin; `None` without a limit.
+    permits: Option<AtomicU64>,
+    pub(super) stop: Arc<Signal>,
+    pub(super) pause: Arc<Pause>,
+    /// Set if the worker ends when it is idle.
+    pub(super) idle: Option<Idle>,
+    /// The lanes are threads, so that their calls may block.
+    pub(super) is_blocking: bool,
+    pub(super) spawn: Option<Spawn>,
+    pub(super) lanes: Vec<Lane>,
+    ended: Mutex<Ending>,
+    lane_ended: Condvar,
+}
+
+/// What a pool is made of.
+pub(super) struct Parts {
+    pub(super) handle: StoreHandle,
+    pub(super) session: Session,
+    pub(super) tubes: Vec<Registered>,
+    pub(super) order: Order,
+    pub(super) max_runtime: Option<Duration>,
+    pub(super) watch: Option<Watch>,
+    pub(super) limit: Option<u64>,
+    pub(super) stop: Arc<Signal>,
+    pub(super) ends_when_idle: bool,
+    pub(super) is_blocking: bool,
+    pub(super) spawn: Option<Spawn>,
+    pub(super) concurrency: usize,
+}
+
+#[derive(Default)]
+struct Ending {
+    /// The lanes that have ended, or that a stop does not wait for any longer.
+    lanes: usize,
+    /// Why the worker has ended, if neither a stop, the limit nor a close of the store was the cause.
+    error: Option<Error>,
+}
+
+/// One thread, or one of the futures, of a worker.
+#[derive(Default)]
+pub(super) struct Lane {
+    state: Mutex<LaneState>,
+    /// Set by a thread.
+    thread: OnceLock<ThreadId>,
+}
+
+#[derive(Default)]
+struct LaneState {
+    job: Option<Arc<JobCore>>,
+    tally: Tally,
+    /// A stop does not wait for it any longer.
+    is_left: bool,
+}
+
+impl Pool {
+    pub(super) fn new(parts: Parts) -> Pool {
+        Pool {
+            handle: parts.handle,
+            session: parts.session,
+            tubes: parts.tubes,
+            order: parts.order,
+            last_tube: AtomicUsize::new(NO_TUBE),
+            max_runtime: parts.max_runtime,
+            watch: parts.watch,
+            permits: parts.limit.map(AtomicU64::new),
+            pause: Pause::new(&parts.stop),
+            stop: parts.stop,
+            idle: parts.ends_when_idle.then(|| Idle::new(parts.concurrency)),
+            is_blocking: parts.is_blocking,
+            spawn: parts.spawn,
+            lanes: (0..parts.concurrency).map(|_| Lane::default()).collect(),
+            ended: Mutex::default(),
+            lane_ended: Condvar::new(),
+        }
+    }
+
+    pub(super) fn take_order(&self) -> TakeOrder {
+        let heads = self.tubes.iter().map(|registered| registered.tube.head().clone());
+        TakeOrder::new(self.order, heads.collect())
+    }
+
+    /// The place of the tube of a claim.
+    pub(super) fn place_of(&self, claim: &Claim) -> Option<usize> {
+        self.tubes.iter().position(|registered| registered.tube.number() == claim.grant.tube)
+    }
+
+    /// Whether a further job may begin. The caller begins one, or ends.
+    pub(super) fn take_permit(&self) -> bool {
+        let Some(permits) = &self.permits else { return true };
+        let take = |left: u64| left.checked_sub(1);
+        permits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    }
+
+    pub(super) fn report(&self, report: impl FnOnce() -> Report) {
+        if let Some(watch) = &self.watch {
+            catch_panic(|| watch(&report()));
+        }
+    }
+
+    /// Whether no other lane has found out before that this tube was dropped.
+    pub(super) fn is_first_to_find_dropped(&self, name: &str) -> bool {
+        let registered = self.tubes.iter().find(|registered| registered.tube.name() == name);
+        registered.is_some_and(|registered| !registered.is_dropped.swap(true, Ordering::SeqCst))
+    }
+
+    /// The worker ends with this error.
+    pub(super) fn fail(&self, error: Error) {
+        let mut ended = self.ended.lock();
+        let is_first = ended.error.is_none();
+        ended.error.get_or_insert_with(|| error.clone());
+        drop(ended);
+        if is_first {
+            self.report(|| Report::Error(error));
+        }
+        self.stop.raise();
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for lane in &self.lanes {
+            tally.add(&lane.state.lock().tally);
+        }
+        tally
+    }
+
+    pub(super) fn running(&self) -> Vec<Left> {
+        let job = |lane: &Lane| lane.state.lock().job.clone();
+        self.lanes.iter().filter_map(job).map(|job| left(&job)).collect()
+    }
+
+    /// How the worker has ended.
+    pub(super) fn result(&self) -> Result<Tally> {
+        let error = self.ended.lock().error.clone();
+        error.map_or_else(|| Ok(self.tally()), Err)
+    }
+
+    /// A lane has ended.
+    pub(super) fn lane_has_ended(&self, index: usize) {
+        if let Some(idle) = &self.idle {
+            idle.lane_ended();
+        }
+        if self.lanes.get(index).is_some_and(|lane| !lane.state.lock().is_left) {
+            self.ended.lock().lanes += 1;
+            self.lane_ended.notify_all();
+        }
+    }
+
+    /// Waits until all lanes have ended, except for that of this thread. Returns whether they have.
+    pub(super) fn wait_ended(&self, timeout: Option<Duration>) -> bool {
+        let time = TimeLimit::new(timeout.unwrap_or(Duration::MAX));
+        let own = self.lanes.iter().any(Lane::is_this_thread);
+        let mut ended = self.ended.lock();
+        while ended.lanes + usize::from(own) < self.lanes.len() {
+            match time.left() {
+                None => self.lane_ended.wait(&mut ended),
+                Some(Duration::ZERO) => return false,
+                Some(left) => drop(self.lane_ended.wait_for(&mut ended, left)),
+            }
+        }
+        true
+    }
+
+    /// Snoozes the tasks of the jobs that run, except for that of this thread. No caller waits for
+    /// their lanes from now on.
+    pub(super) fn leave_jobs(&self) -> Result<Vec<Left>> {
+        let (mut all, mut outcome) = (Vec::new(), Ok(()));
+        for lane in self.lanes.iter().filter(|lane| !lane.is_this_thread()) {
+            match lane.leave_job() {
+                Ok(Some(left)) => {
+                    all.push(left);
+                    self.ended.lock().lanes += 1;
+                    self.lane_ended.notify_all();
+                }
+                Ok(None) => {}
+                Err(error) => outcome = Err(error),
+            }
+        }
+        outcome.map(|()| all)
+    }
+
+    /// Whether a caller can wait for the thread of this lane.
+    pub(super) fn can_join(&self, index: usize) -> bool {
+        let lane = self.lanes.get(index);
+        lane.is_some_and(|lane| !lane.is_this_thread() && !lane.state.lock().is_left)
+    }
+}
+
+impl Lane {
+    /// The lane runs on this thread.
+    pub(super) fn begin_thread(&self) {
+        let _ = self.thread.set(thread::current().id());
+    }
+
+    fn is_this_thread(&self) -> bool {
+        self.thread.get().is_some_and(|thread| *thread == thread::current().id())
+    }
+
+    /// Begins a job, unless the worker stops. A stop sees a job that has begun.
+    pub(super) fn begin(&self, job: &Arc<JobCore>, stop: &Signal) -> bool {
+        let mut state = self.state.lock();
+        if stop.is_raised() {
+            return false;
+        }
+        state.job = Some(job.clone());
+        true
+    }
+
+    /// Ends the job, and counts it. Returns false if a stop has left it: it is counted already.
+    pub(super) fn end(&self, count: impl FnOnce(&mut Tally)) -> bool {
+        let mut state = self.state.lock();
+        state.job = None;
+        if state.is_left {
+            return false;
+        }
+        count(&mut state.tally);
+        true
+    }
+
+    /// Snoozes the task of the job that runs, and counts the job as left. `None` if there is none,
+    /// or if its end is decided already.
+    fn leave_job(&self) -> Result<Option<Left>> {
+        // Locked throughout, so that the lane cannot end the job meanwhile and count it as lost.
+        let mut state = self.state.lock();
+        let Some(job) = state.job.clone().filter(|_| !state.is_left) else { return Ok(None) };
+        match job.claim().snooze_shared() {
+            Ok(()) => job.keep(),
+            // A thread that works on a lost task is left too.
+            Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_ending() => {}
+            Err(Error::NotTaken { .. } | Error::SessionEnded) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        (state.is_left, state.tally.left) = (true, state.tally.left + 1);
+        Ok(Some(left(&job)))
+    }
+}
+
+fn left(job: &JobCore) -> Left {
+    Left { tube: job.tube(), id: job.claim().id(), ran: job.ran() }
+}

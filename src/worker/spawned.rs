@@ -1,0 +1,46 @@
+//! Handlers that run where the application wants them, for instance on a runtime.
+
+use std::future::{Future, poll_fn};
+use std::mem::replace;
+use std::sync::Arc;
+
+use super::outcome::Handled;
+use super::pool::Spawn;
+use crate::core::WaitSlot;
+use crate::user_code::panic_to_error;
+
+/// Hands the future of a handler out, and waits for its end.
+pub(super) async fn run(
+    spawn: &Spawn,
+    future: impl Future<Output = Handled> + Send + 'static,
+) -> Handled {
+    let slot = Arc::new(WaitSlot::new());
+    let mut answer = Answer { slot: slot.clone(), handled: Handled::Dropped };
+    let spawned = Box::pin(async move {
+        let handled = future.await;
+        answer.set(handled);
+    });
+    if let Err(why) = panic_to_error(|| spawn(spawned)) {
+        return Handled::Panicked(why);
+    }
+    poll_fn(|context| slot.poll(context.waker())).await
+}
+
+/// Answers the wait of the worker when it is dropped: at the end of the future, or with it.
+struct Answer {
+    slot: Arc<WaitSlot<Handled>>,
+    handled: Handled,
+}
+
+impl Answer {
+    fn set(&mut self, handled: Handled) {
+        self.handled = handled;
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.slot.fill(replace(&mut self.handled, Handled::Dropped));
+        self.slot.wake();
+    }
+}

@@ -1,0 +1,119 @@
+//! Errors of takes, and of the ends of jobs.
+
+use std::sync::Arc;
+
+use tubewell::worker::{Ended, Job, Report, Worker};
+use tubewell::{Error, FIFO, ManualClock, Store, TubeOptions};
+
+use crate::blocking_disk::Disk;
+use crate::executor::wait_until;
+use crate::support::*;
+
+/// Q326
+#[test]
+fn worker_goes_on_without_a_dropped_tube_until_none_is_left() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let (first, second) = (case.another("first"), case.another("second"));
+        let (reports, watch) = reports();
+        let store = case.store.clone();
+        // A waiting take keeps its tube, so the drops come while the only job runs.
+        let drop_tubes = move |job: &Job| {
+            let names: &[&str] =
+                if job.data() == b"one" { &["first"] } else { &["second", "case"] };
+            if names.len() == 2 {
+                store.tube("case")?.delete(job.id())?;
+            }
+            names.iter().try_for_each(|name| store.drop_tube(name))
+        };
+        let worker = Worker::new(&case.store);
+        let worker = form.on(form.on(worker, &first, |_: &Job| ()), &second, |_: &Job| ());
+        let worker = form.on(worker, &case.tube, drop_tubes).watch(watch);
+        case.put("one");
+        let worker = form.start(worker);
+        wait_until(|| waiting(&case.store, "second") == 1);
+        case.put("two");
+        assert!(matches!(worker.wait(), Err(Error::TubeDropped { .. })));
+        let reports = reports.lock().unwrap();
+        let dropped = reports.iter().filter_map(|report| match report {
+            Report::Error(Error::TubeDropped { name }) => Some(&**name),
+            _ => None,
+        });
+        assert_eq!(dropped.collect::<Vec<_>>(), ["first", "second", "case"]);
+    });
+}
+
+/// Q326 T063
+/// Difference: a worker whose storage fails pauses, and then goes on itself.
+#[test]
+fn worker_goes_on_after_an_outage_of_the_storage() {
+    in_every_form(|form| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        tube.put_many(["one", "two", "three"]).unwrap();
+        let (reports, watch) = reports();
+        disk.fail_flushes(true);
+        let worker = form.on(Worker::new(&store), &tube, |_: &Job| ()).watch(watch);
+        let worker = form.start(worker);
+        wait_until(|| !reports.lock().unwrap().is_empty());
+        disk.fail_flushes(false);
+        // Retries of the storage are on the clock of the store, pauses are not.
+        wait_until(|| {
+            clock.advance(secs(60));
+            tube.statistics().is_ok_and(|numbers| numbers.tasks.total == 0)
+        });
+        let tally = worker.stop().unwrap();
+        assert!(tally.not_stored >= 1 && tally.done >= 1, "{tally:?}");
+        let reports = reports.lock().unwrap();
+        let error = match &reports[0] {
+            Report::NotStored { end: Ended::Done, error, .. } => error,
+            report => panic!("{report:?}"),
+        };
+        assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error:?}");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
+fn waiting(store: &Store, name: &str) -> u64 {
+    let tubes = store.tubes();
+    tubes.iter().find(|info| *info.name == *name).map_or(0, |info| info.waiting)
+}
+
+/// T056
+#[test]
+fn worker_ends_when_the_store_is_closed() {
+    in_every_form(|form| {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let (reports, watch) = reports();
+        let worker = form.on(Worker::new(&store), &tube, |_: &Job| ()).concurrency(3);
+        let worker = form.start(worker.watch(watch));
+        wait_until(|| waiting(&store, "case") == 3);
+        store.close().unwrap();
+        assert_eq!(worker.wait().unwrap().jobs(), 0);
+        assert_eq!(reports.lock().unwrap().len(), 0);
+    });
+}
+
+/// The end of the session is that of the worker.
+#[test]
+fn worker_ends_with_an_error_when_its_session_is_ended() {
+    in_every_form(|form| {
+        let case = Case::new();
+        case.put("x");
+        let (store, tube) = (case.store.clone(), case.tube.clone());
+        let (reports, watch) = reports();
+        let end_session = move |job: &Job| {
+            let owner = tube.owner_of(job.id()).unwrap().unwrap();
+            store.resume_session(owner.session).unwrap().end().unwrap();
+        };
+        let worker = form.on(Worker::new(&case.store), &case.tube, end_session).watch(watch);
+        let worker = form.start(worker.concurrency(2));
+        assert_eq!(worker.wait(), Err(Error::SessionEnded));
+        let reports = reports.lock().unwrap();
+        let errors = reports.iter().filter(|report| matches!(report, Report::Error(_))).count();
+        assert_eq!(errors, 1, "{reports:?}");
+        assert_eq!(case.tube.statistics().unwrap().tasks.ready, 1);
+    });
+}

@@ -1,0 +1,348 @@
+//! What becomes of a task when its handler returns.
+
+use std::error::Error as StdError;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
+use tubewell::{
+    Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, State, Store, TubeOptions,
+};
+
+use crate::support::*;
+
+/// Q323 T057
+#[test]
+fn task_is_done_when_its_handler_returns_normally() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let ids = [case.put("unit"), case.put("outcome"), case.put("result")];
+        let (tally, reports) = form.work(&case, &case.tube, 3, |job: &Job| match job.data() {
+            b"outcome" => Ok(Outcome::Done),
+            b"result" => Ok::<_, Error>(Outcome::result("4")),
+            _ => Ok(Outcome::default()),
+        });
+        assert_eq!(tally.done, 3);
+        for (id, report) in ids.into_iter().zip(&reports) {
+            assert_eq!(ended(report), (id, Ended::Done, State::Done, None));
+            assert_eq!(case.state(id), None);
+        }
+        assert_eq!(case.tube.statistics().unwrap().calls.ack, 3);
+    });
+}
+
+#[test]
+fn result_is_kept_with_the_task() {
+    in_every_form(|form| {
+        let case = Case::with(FIFO, TubeOptions::new().keep_done(Keep::new().count(9)));
+        let id = case.put("2 + 2");
+        form.work(&case, &case.tube, 1, |_: &Job| Outcome::result("4"));
+        let result = Some(b"4".to_vec());
+        assert_eq!(case.tube.outcome(id).unwrap(), Some(Ending::Done { result }));
+    });
+}
+
+#[test]
+fn outcome_decides_what_becomes_of_the_task() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let cases: [(&str, Ended, State); 8] = [
+            ("release", Ended::Released, State::Delayed),
+            ("snooze", Ended::Snoozed, State::Delayed),
+            ("fail", Ended::Failed, State::Ready),
+            ("fail in", Ended::Failed, State::Delayed),
+            ("bury", Ended::Buried, State::Buried),
+            ("advance", Ended::Advanced, State::Ready),
+            ("finish", Ended::Done, State::Done),
+            ("detached", Ended::Detached, State::Taken),
+        ];
+        let next = case.another("next");
+        for (body, end, state) in cases {
+            let id = case.put(body);
+            let to = next.clone();
+            let (_, reports) = form.work(&case, &case.tube, 1, move |job: &Job| {
+                let failure = Failure::new("group", "message");
+                match job.data() {
+                    b"release" => Outcome::Release(secs(9)),
+                    b"snooze" => Outcome::snooze(secs(9)),
+                    b"fail" => Outcome::Fail(failure),
+                    b"fail in" => Outcome::FailIn(secs(9), failure),
+                    b"bury" => Outcome::bury(failure),
+                    b"advance" => Outcome::advance(&to, "advanced"),
+                    b"finish" => Outcome::Finish(Finish::new().put(&to, "put")),
+                    _ => Outcome::Detached,
+                }
+            });
+            let has_failure = matches!(body, "fail" | "fail in" | "bury");
+            let failure = has_failure.then(|| ("group".into(), "message".into()));
+            assert_eq!(ended(&reports[0]), (id, end, state, failure), "{body}");
+            match body {
+                "advance" => assert_eq!(next.peek(id).unwrap().data, b"advanced"),
+                // The session of the worker has ended.
+                "detached" => assert_eq!(case.state(id), Some(State::Ready)),
+                "finish" => assert_eq!(case.state(id), None),
+                _ => assert_eq!(case.state(id), Some(state), "{body}"),
+            }
+            if state != State::Done && body != "advance" {
+                case.tube.delete(id).unwrap();
+            }
+        }
+        assert_eq!(next.statistics().unwrap().tasks.ready, 2);
+    });
+}
+
+/// Q324
+#[test]
+fn error_fails_the_attempt_with_the_name_of_its_type_and_its_text() {
+    #[derive(Debug)]
+    struct NoRoute(std::num::ParseIntError);
+    impl std::fmt::Display for NoRoute {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no route")
+        }
+    }
+    impl StdError for NoRoute {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.0)
+        }
+    }
+    type Handler = fn(&Job) -> Result<(), Box<dyn StdError + Send + Sync>>;
+    fn fail(_: &Job) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Err("7x".parse::<u32>().map_err(NoRoute).unwrap_err().into())
+    }
+    in_every_form(|form| {
+        let case = Case::with(FIFO, TubeOptions::new().max_attempts(1));
+        let run = |handler: Handler, texts: (&str, &str)| {
+            let id = case.put("x");
+            let (tally, reports) = form.work(&case, &case.tube, 1, handler);
+            let texts = Some((texts.0.to_owned(), texts.1.to_owned()));
+            assert_eq!(ended(&reports[0]), (id, Ended::Failed, State::Buried, texts));
+            assert_eq!(tally.failed, 1);
+        };
+        run(fail, ("Error", "no route: invalid digit found in string"));
+        let handler: Handler = |_| Err(Failure::new("timeout", "no answer").into());
+        run(handler, ("timeout", "no answer"));
+        let groups = case.tube.groups().unwrap();
+        assert_eq!(groups.len(), 2);
+    });
+    in_every_form(|form| {
+        let case = Case::new();
+        let group = |reports: &[Report]| ended(&reports[0]).3.unwrap();
+        case.put("x");
+        let typed = |_: &Job| Err::<(), _>("7x".parse::<u32>().map_err(NoRoute).unwrap_err());
+        let (_, reports) = form.work(&case, &case.tube, 1, typed);
+        let text = "no route: invalid digit found in string";
+        assert_eq!(group(&reports), ("NoRoute".into(), text.into()));
+        let text = |_: &Job| Err::<Outcome, String>("é".repeat(50_000));
+        let (_, reports) = form.work(&case, &case.tube, 1, text);
+        let (name, message) = group(&reports);
+        assert_eq!((&*name, message.len()), ("String", 10_000));
+        let failure = |_: &Job| Err::<(), _>(Failure::new("timeout", "no answer"));
+        let (_, reports) = form.work(&case, &case.tube, 1, failure);
+        assert_eq!(group(&reports), ("timeout".into(), "no answer".into()));
+    });
+}
+
+/// Q324
+#[test]
+fn panic_fails_the_attempt_and_the_worker_goes_on() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let ids = [case.put("first"), case.put("second")];
+        let calls = AtomicU32::new(0);
+        let (tally, reports) = form.work(&case, &case.tube, 3, move |job: &Job| {
+            let call = calls.fetch_add(1, Ordering::SeqCst);
+            assert!(call > 0, "no more {}", String::from_utf8_lossy(job.data()));
+        });
+        assert_eq!((tally.panicked, tally.done), (1, 2));
+        let failure = Some(("panic".into(), "no more first".into()));
+        assert_eq!(ended(&reports[0]), (ids[0], Ended::Panicked, State::Ready, failure));
+        assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
+    });
+}
+
+/// The value of the error panics when it is turned into text, and so does the drop of a job's value.
+#[test]
+fn panic_outside_the_body_of_a_handler_fails_the_attempt() {
+    #[derive(Debug)]
+    struct Bomb;
+    impl std::fmt::Display for Bomb {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no text")
+        }
+    }
+    impl StdError for Bomb {}
+    struct DropBomb;
+    impl Drop for DropBomb {
+        fn drop(&mut self) {
+            panic!("no drop");
+        }
+    }
+    in_every_form(|form| {
+        let case = Case::new();
+        case.put("x");
+        let (_, reports) = form.work(&case, &case.tube, 1, |_: &Job| Err::<(), _>(Bomb));
+        assert_eq!(ended(&reports[0]).3, Some(("panic".into(), "no text".into())));
+        let (_, reports) = form.work(&case, &case.tube, 1, |_: &Job| drop(DropBomb));
+        assert_eq!(ended(&reports[0]).3, Some(("panic".into(), "no drop".into())));
+    });
+}
+
+/// Q325 T062
+/// Difference: a task that no worker can read is buried, and not failed or removed.
+#[test]
+fn undecodable_body_is_buried_and_the_worker_goes_on() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let numbers = case.tube.typed::<u64>();
+        let bad = case.put("");
+        numbers.put(&7).unwrap();
+        let seven = |job: &Job<u64>| assert_eq!(*job.value(), 7);
+        let (tally, reports) = form.work(&case, &numbers, 2, seven);
+        assert_eq!((tally.undecodable, tally.done), (1, 1));
+        let (id, end, state, failure) = ended(&reports[0]);
+        assert_eq!((id, end, state), (bad, Ended::Undecodable, State::Buried));
+        assert_eq!(failure.unwrap().0, "undecodable");
+        assert_eq!(case.state(bad), Some(State::Buried));
+    });
+}
+
+/// Q323
+#[test]
+fn task_that_its_handler_has_ended_is_not_ended_again() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let id = case.put("x");
+        let tube = case.tube.clone();
+        let (tally, reports) = form.work(&case, &case.tube, 1, move |job: &Job| {
+            assert!(!job.is_lost());
+            tube.delete(job.id()).unwrap();
+            assert!(job.is_lost());
+            assert!(matches!(job.check(), Err(Error::Interrupted { .. })));
+            assert_eq!(job.progress(1, 2), Err(Error::NotTaken { id: job.id() }));
+        });
+        assert_eq!((tally.lost, tally.done), (1, 0));
+        assert!(matches!(&reports[..], [Report::Lost { id: lost, .. }] if *lost == id));
+        let calls = case.tube.statistics().unwrap().calls;
+        assert_eq!((calls.ack, calls.delete), (0, 1));
+    });
+}
+
+/// A release would run the job again and again.
+#[test]
+fn refused_outcome_fails_the_attempt() {
+    in_every_form(|form| {
+        let case = Case::with(FIFO, TubeOptions::new().max_attempts(2));
+        let full =
+            case.store.create_tube("full", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+        full.put("x").unwrap();
+        let id = case.put("x");
+        let (tally, reports) =
+            form.work(&case, &case.tube, 1, move |_: &Job| Outcome::advance(&full, "y"));
+        assert_eq!(tally.failed, 1);
+        let (_, end, state, failure) = ended(&reports[0]);
+        assert_eq!(
+            (end, state, failure.unwrap().0),
+            (Ended::Failed, State::Ready, "refused".into())
+        );
+        // The driver has no delays, and a group has 1 to 255 bytes.
+        form.work(&case, &case.tube, 1, |_: &Job| Outcome::Snooze(secs(1)));
+        assert_eq!(case.state(id), Some(State::Buried));
+        let id = case.put("x");
+        form.work(&case, &case.tube, 1, |_: &Job| Err::<(), _>(Failure::new("", "no group")));
+        let failure = case.tube.peek(id).unwrap().info.failure.unwrap();
+        assert_eq!(failure.group, "refused");
+    });
+}
+
+#[test]
+fn handler_gets_the_task_and_reports_its_progress() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let texts = case.tube.typed::<String>();
+        let put = |put: Put| put.key("k").tag("red").tag("big").pri(3);
+        let id = texts.put_with(&"body".to_owned(), put).unwrap().id;
+        let tube = case.tube.clone();
+        form.work(&case, &texts, 1, move |job: &Job<String>| {
+            assert_eq!((job.id(), &**job.value(), job.tube()), (id, "body", "case"));
+            assert_eq!(
+                (job.key(), job.tags().collect::<Vec<_>>()),
+                (Some("k"), vec!["red", "big"])
+            );
+            assert_eq!((job.attempt(), job.takes(), job.pri()), (1, 1, 3));
+            assert_eq!((job.attempts_left(), job.sub_queue()), (None, None));
+            job.progress(1, 2).unwrap();
+            job.progress_text("half").unwrap();
+            let progress = tube.peek(id).unwrap().info.progress.unwrap();
+            assert_eq!(progress.to_string(), "1 of 2: half");
+            assert!(!job.is_stopping() && job.check().is_ok());
+            Ok::<_, Error>(())
+        });
+    });
+}
+
+#[test]
+fn checkpoint_of_a_job_is_the_body_of_the_next_attempt() {
+    in_every_form(|form| {
+        let case = Case::new();
+        case.put("0 of 3");
+        form.work(&case, &case.tube, 1, |job: &Job| {
+            job.checkpoint("1 of 3")?;
+            assert_eq!(job.data(), b"0 of 3");
+            Err::<(), Error>(Error::Overloaded)
+        });
+        form.work(&case, &case.tube, 1, |job: &Job| assert_eq!(job.data(), b"1 of 3"));
+    });
+}
+
+/// B026
+#[test]
+fn parked_job_is_left_to_the_caller_with_its_token() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let id = case.put("x");
+        let (send, tokens) = shared_channel();
+        let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
+            send.lock().unwrap().send(job.park(secs(60))).unwrap();
+            // Whatever it returns.
+            Err::<(), Error>(Error::Overloaded)
+        });
+        assert_eq!((tally.detached, case.state(id)), (1, Some(State::Taken)));
+        let token = tokens.recv().unwrap().unwrap();
+        case.store.resume_claim(&token).unwrap().ack().unwrap();
+    });
+}
+
+#[test]
+fn session_of_the_worker_has_its_name() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let id = case.put("x");
+        let tube = case.tube.clone();
+        let label = move |job: &Job| {
+            let owner = tube.owner_of(job.id()).unwrap().unwrap();
+            assert_eq!(owner.label.as_deref(), Some("encoder"));
+        };
+        let worker = form.on(Worker::new(&case.store).name("encoder"), &case.tube, label).limit(1);
+        assert_eq!(form.start(worker).wait().unwrap().done, 1);
+        assert_eq!(case.state(id), None);
+    });
+}
+
+#[test]
+fn task_survives_with_the_end_of_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("queue");
+    let store = Store::open(&path).unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many(["done", "buried", "ready"]).unwrap();
+    let handler = |job: &Job| match job.data() {
+        b"done" => Outcome::Done,
+        _ => Outcome::bury(Failure::new("group", "message")),
+    };
+    Worker::new(&store).on(&tube, handler).limit(2).run_until_idle().unwrap();
+    store.close().unwrap();
+    drop((store, tube));
+    let store = Store::open(&path).unwrap();
+    let tasks = store.tube("case").unwrap().statistics().unwrap().tasks;
+    assert_eq!((tasks.ready, tasks.buried, tasks.total), (1, 1, 2));
+}

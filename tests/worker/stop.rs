@@ -1,0 +1,264 @@
+//! Stops: nothing is lost, and nothing is waited for that need not end.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use tubewell::worker::{Job, Outcome, Report, Worker, WorkerHandle};
+use tubewell::{Error, FIFOTTL, State, TubeOptions};
+
+use crate::executor::{wait_until, with_timeout};
+use crate::support::*;
+
+/// T056
+#[test]
+fn idle_worker_stops_and_takes_nothing_more() {
+    in_every_form(|form| {
+        for concurrency in [1, 8] {
+            let case = Case::new();
+            let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| ());
+            let worker = form.start(worker.concurrency(concurrency));
+            assert_eq!(worker.stop().unwrap().jobs(), 0);
+            let id = case.put("x");
+            assert_eq!(case.state(id), Some(State::Ready));
+            assert_eq!(case.store.tubes()[0].waiting, 0);
+        }
+    });
+}
+
+#[test]
+fn worker_that_was_stopped_before_its_start_does_nothing() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let id = case.put("x");
+        let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| ());
+        let stopper = worker.stopper();
+        stopper.stop();
+        assert!(stopper.is_stopped());
+        assert_eq!(form.start(worker).wait().unwrap().jobs(), 0);
+        assert_eq!(case.state(id), Some(State::Ready));
+    });
+}
+
+#[test]
+fn stop_waits_for_the_jobs_that_run() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let ids = [case.put("runs"), case.put("waits")];
+        let worker = Worker::new(&case.store);
+        let stopper = worker.stopper();
+        let finish = move |job: &Job| {
+            stopper.stop();
+            assert!(job.is_stopping());
+        };
+        let tally = form.start(form.on(worker, &case.tube, finish)).wait().unwrap();
+        assert_eq!((tally.done, tally.jobs()), (1, 1));
+        assert_eq!(ids.map(|id| case.state(id)), [None, Some(State::Ready)]);
+    });
+}
+
+/// T060
+#[test]
+fn job_that_returns_early_because_of_a_stop_does_not_fail() {
+    in_every_form(|form| {
+        let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
+        let id = case.put("long");
+        let worker = Worker::new(&case.store);
+        let stopper = worker.stopper();
+        let long = move |job: &Job| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            job.check()?;
+            stopper.stop();
+            // The type of the error is lost here, as with anyhow.
+            job.check().map_err(|error| error.to_string())?;
+            panic!("it is not stopped");
+        };
+        let tally = form.start(form.on(worker, &case.tube, long)).wait().unwrap();
+        assert_eq!((tally.snoozed, tally.jobs()), (1, 1));
+        let info = case.tube.peek(id).unwrap().info;
+        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+    });
+}
+
+#[test]
+fn error_that_has_nothing_to_do_with_a_stop_fails_the_attempt() {
+    in_every_form(|form| {
+        let case = Case::new();
+        case.put("x");
+        let worker = Worker::new(&case.store);
+        let stopper = worker.stopper();
+        let fail = move |_: &Job| {
+            stopper.stop();
+            Err::<(), _>("disk on fire".to_owned())
+        };
+        let tally = form.start(form.on(worker, &case.tube, fail)).wait().unwrap();
+        assert_eq!((tally.failed, tally.snoozed), (1, 0));
+    });
+}
+
+/// A worker of two threads whose first job hangs until the test lets it go.
+struct Hanging {
+    case: Case,
+    worker: WorkerHandle,
+    id: u64,
+    go: std::sync::mpsc::Sender<()>,
+    later: std::sync::mpsc::Receiver<tubewell::Result<()>>,
+    reports: Arc<Mutex<Vec<Report>>>,
+}
+
+fn hanging() -> Hanging {
+    let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
+    let id = case.put("hangs");
+    let (go, wait) = channel::<()>();
+    let (tell, later) = channel();
+    let (wait, tell) = (Mutex::new(wait), Mutex::new(tell));
+    let hang = move |job: &Job| {
+        let _ = wait.lock().unwrap().recv();
+        let _ = tell.lock().unwrap().send(job.progress(1, 1));
+        Outcome::Done
+    };
+    let (reports, watch) = reports();
+    let worker = Worker::new(&case.store).on(&case.tube, hang).concurrency(2).watch(watch);
+    let worker = worker.start().unwrap();
+    wait_until(|| worker.running().len() == 1);
+    Hanging { case, worker, id, go, later, reports }
+}
+
+/// T060
+#[test]
+fn job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed() {
+    with_timeout(|| {
+        let Hanging { case, worker, id, go, later, reports } = hanging();
+        case.clock.advance(secs(5));
+        let left = worker.stop(Duration::ZERO).unwrap();
+        assert_eq!(left.len(), 1);
+        assert_eq!((&*left[0].tube, left[0].id, left[0].ran), ("case", id, secs(5)));
+        let info = case.tube.peek(id).unwrap().info;
+        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+        assert_eq!((worker.tally().left, worker.tally().jobs()), (1, 1));
+        // Nothing is left a second time, and nothing waits for the thread.
+        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.wait().unwrap().left, 1);
+        drop(worker);
+        go.send(()).unwrap();
+        assert_eq!(later.recv().unwrap(), Err(Error::NotTaken { id }));
+        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(reports.lock().unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn later_stop_without_a_limit_does_not_wait_for_jobs_that_were_left() {
+    with_timeout(|| {
+        let Hanging { case, worker, go, .. } = hanging();
+        assert_eq!(worker.stop(Duration::from_millis(1)).unwrap().len(), 1);
+        assert_eq!(worker.stop(secs(60)).unwrap(), []);
+        drop((worker, go));
+        wait_until(|| case.store.owners().is_empty());
+    });
+}
+
+#[test]
+fn job_whose_task_is_gone_is_left_too() {
+    with_timeout(|| {
+        let Hanging { case, worker, id, go, later, .. } = hanging();
+        case.tube.delete(id).unwrap();
+        assert_eq!(worker.stop(Duration::ZERO).unwrap().len(), 1);
+        drop(worker);
+        drop(go);
+        assert_eq!(later.recv().unwrap(), Err(Error::NotTaken { id }));
+    });
+}
+
+#[test]
+fn stop_returns_as_soon_as_the_last_job_has_ended() {
+    with_timeout(|| {
+        let Hanging { case, worker, id, go, .. } = hanging();
+        let worker = Arc::new(worker);
+        let stops = worker.clone();
+        let stops = thread::spawn(move || stops.stop(secs(3600)).unwrap());
+        go.send(()).unwrap();
+        assert_eq!(stops.join().unwrap(), []);
+        assert_eq!((worker.tally().done, case.state(id)), (1, None));
+    });
+}
+
+#[test]
+fn dropped_handle_waits_for_the_jobs_that_run() {
+    with_timeout(|| {
+        let case = Case::new();
+        let id = case.put("x");
+        let (begun, has_begun) = channel();
+        let begun = Mutex::new(begun);
+        let slow = move |job: &Job| {
+            begun.lock().unwrap().send(()).unwrap();
+            wait_until(|| job.is_stopping());
+        };
+        let worker = Worker::new(&case.store).on(&case.tube, slow).start().unwrap();
+        has_begun.recv().unwrap();
+        drop(worker);
+        assert_eq!(case.state(id), None);
+        assert_eq!(case.tube.statistics().unwrap().calls.ack, 1);
+    });
+}
+
+#[test]
+fn handler_can_stop_its_worker_and_does_not_wait_for_itself() {
+    with_timeout(|| {
+        for concurrency in [1, 3] {
+            let case = Case::new();
+            let ids = [case.put("x"), case.put("y"), case.put("z")];
+            let cell: Arc<OnceLock<WorkerHandle>> = Arc::default();
+            let inside = cell.clone();
+            let stop = move |job: &Job| {
+                wait_until(|| inside.get().is_some());
+                let worker = inside.get().unwrap();
+                assert_eq!(worker.stop(None).unwrap(), []);
+                assert!(job.is_stopping() && !job.is_lost());
+            };
+            let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(concurrency);
+            let worker = worker.limit(1).start().unwrap();
+            assert!(cell.set(worker).is_ok());
+            assert_eq!(cell.get().unwrap().wait().unwrap().done, 1);
+            assert_eq!(ids.map(|id| case.state(id)).iter().flatten().count(), 2);
+        }
+    });
+}
+
+#[test]
+fn handler_can_drop_the_last_handle_of_its_worker() {
+    with_timeout(|| {
+        let case = Case::new();
+        let id = case.put("x");
+        let cell: Arc<Mutex<Option<WorkerHandle>>> = Arc::default();
+        let inside = cell.clone();
+        let stop = move |_: &Job| {
+            wait_until(|| inside.lock().unwrap().is_some());
+            drop(inside.lock().unwrap().take());
+        };
+        let worker = Worker::new(&case.store).on(&case.tube, stop).start().unwrap();
+        *cell.lock().unwrap() = Some(worker);
+        wait_until(|| case.state(id).is_none());
+    });
+}
+
+#[test]
+fn every_task_is_done_once_across_many_starts_and_stops() {
+    in_every_form(|form| {
+        let case = Case::new();
+        let ids: Vec<u64> = (0..200).map(|n| case.put(&format!("{n}"))).collect();
+        let (send, receive) = shared_channel();
+        while case.tube.statistics().unwrap().tasks.total > 0 {
+            let send = send.clone();
+            let tell = move |job: &Job| send.lock().unwrap().send(job.id()).unwrap();
+            let worker = form.on(Worker::new(&case.store), &case.tube, tell).concurrency(4);
+            let worker = form.start(worker);
+            thread::yield_now();
+            worker.stop().unwrap();
+        }
+        drop(send);
+        let mut done: Vec<u64> = receive.iter().collect();
+        done.sort_unstable();
+        assert_eq!(done, ids);
+    });
+}

@@ -1,0 +1,177 @@
+//! Stores, the forms of a worker, and what it reports.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tubewell::worker::{
+    Ended, IntoOutcome, Job, Report, Source, Stopper, Tally, Worker, WorkerHandle,
+};
+use tubewell::{FIFOTTL, ManualClock, Result, State, Store, Tube, TubeOptions};
+
+use crate::executor::{block_on, with_timeout};
+
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A store with a clock that the test moves, and a tube.
+pub struct Case {
+    pub store: Store,
+    pub clock: ManualClock,
+    pub tube: Tube,
+}
+
+impl Case {
+    pub fn new() -> Case {
+        Case::with(FIFOTTL, TubeOptions::new())
+    }
+
+    pub fn with(driver: &str, options: TubeOptions) -> Case {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", driver, options).unwrap();
+        Case { store, clock, tube }
+    }
+
+    pub fn another(&self, name: &str) -> Tube {
+        self.store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap()
+    }
+
+    pub fn put(&self, body: &str) -> u64 {
+        self.tube.put(body).unwrap().id
+    }
+
+    /// The state of a task; `None` if it was removed.
+    pub fn state(&self, id: u64) -> Option<State> {
+        self.tube.peek(id).ok().map(|task| task.info.state)
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        }
+    }
+}
+
+/// How a worker runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Threads,
+    /// One thread polls the future of the worker, which polls its handlers.
+    Future,
+    /// As `Future`, and each handler has a thread of its own.
+    Spawned,
+}
+
+/// Runs a test in every form, each within a time limit.
+pub fn in_every_form(test: fn(Form)) {
+    for form in [Form::Threads, Form::Future, Form::Spawned] {
+        with_timeout(move || test(form));
+    }
+}
+
+/// A worker that runs.
+pub enum Running {
+    Handle(WorkerHandle),
+    Thread(Stopper, Option<JoinHandle<Result<Tally>>>),
+}
+
+impl Form {
+    /// Adds a handler that does not wait.
+    pub fn on<S: Source, R: IntoOutcome + Send + 'static>(
+        self,
+        worker: Worker,
+        tube: &S,
+        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+    ) -> Worker {
+        if self == Form::Threads {
+            return worker.on(tube, handler);
+        }
+        let handler = Arc::new(handler);
+        worker.on_async(tube, move |job| {
+            let handler = handler.clone();
+            async move { handler(&job) }
+        })
+    }
+
+    pub fn start(self, worker: Worker) -> Running {
+        if self == Form::Threads {
+            return Running::Handle(worker.start().unwrap());
+        }
+        let stopper = worker.stopper();
+        let worker = match self {
+            Form::Spawned => worker.spawn_with(|handler| {
+                thread::spawn(move || block_on(handler));
+            }),
+            _ => worker,
+        };
+        let future = worker.run_async();
+        Running::Thread(stopper, Some(thread::spawn(move || block_on(future))))
+    }
+
+    /// Runs a worker with one handler until it has done this many jobs.
+    pub fn work<S: Source, R: IntoOutcome + Send + 'static>(
+        self,
+        case: &Case,
+        tube: &S,
+        jobs: u64,
+        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+    ) -> (Tally, Vec<Report>) {
+        let (reports, watch) = reports();
+        let worker = self.on(Worker::new(&case.store), tube, handler).limit(jobs).watch(watch);
+        let tally = self.start(worker).wait().unwrap();
+        assert_eq!(tally.jobs(), jobs);
+        (tally, reports.lock().unwrap().drain(..).collect())
+    }
+}
+
+impl Running {
+    /// Waits for the end of the worker.
+    pub fn wait(mut self) -> Result<Tally> {
+        match &mut self {
+            Running::Handle(handle) => handle.wait(),
+            Running::Thread(_, thread) => thread.take().unwrap().join().unwrap(),
+        }
+    }
+
+    /// Stops the worker, and waits for its jobs.
+    pub fn stop(self) -> Result<Tally> {
+        match &self {
+            Running::Handle(handle) => assert_eq!(handle.stop(None).unwrap(), []),
+            Running::Thread(stopper, _) => stopper.stop(),
+        }
+        self.wait()
+    }
+}
+
+type Reports = Arc<Mutex<Vec<Report>>>;
+
+/// What a worker reports, and the function that collects it.
+pub fn reports() -> (Reports, impl Fn(&Report) + Send + Sync + 'static) {
+    let reports = Reports::default();
+    let collected = reports.clone();
+    (reports, move |report: &Report| collected.lock().unwrap().push(report.clone()))
+}
+
+/// The end, the state of the task, and the failure of a job that has ended.
+pub fn ended(report: &Report) -> (u64, Ended, State, Option<(String, String)>) {
+    match report {
+        Report::Ended { id, end, state, failure, .. } => {
+            let texts = |failure: &tubewell::Failure| {
+                (failure.group().to_owned(), failure.message().to_owned())
+            };
+            (*id, *end, *state, failure.as_ref().map(texts))
+        }
+        report => panic!("{report:?}"),
+    }
+}
+
+/// A channel whose sender handlers can share.
+pub fn shared_channel<T>() -> (Arc<Mutex<Sender<T>>>, Receiver<T>) {
+    let (send, receive) = channel();
+    (Arc::new(Mutex::new(send)), receive)
+}
