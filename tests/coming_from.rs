@@ -18,7 +18,7 @@ const TITLES: [&str; 6] = [
 ];
 
 /// Names with `::` that are not of this library.
-const OF_OTHERS: [&str; 2] = ["Stats", "Duration"];
+const OF_OTHERS: [&str; 3] = ["Sidekiq", "Stats", "Duration"];
 
 /// The title and the text of each section.
 fn sections() -> Vec<(&'static str, &'static str)> {
@@ -146,5 +146,5 @@ fn document_names_only_members_that_exist() {
         assert!(found, "there is no {name}");
         known += 1;
     }
-    assert!(known > 500, "{known} names were checked");
+    assert!(known > 600, "{known} names were checked");
 }
