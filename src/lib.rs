@@ -262,6 +262,7 @@
 //! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
 //!   `docs/cookbook.md` has recipes: idempotent work, retry with backoff, dead letters,
 //!   deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
+//!   `docs/coming-from.md` has the verbs and options of other systems, and what they are here.
 //!   `examples/` has whole programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -399,6 +400,10 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/cookbook.md")]
 struct Cookbook;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/coming-from.md")]
+struct ComingFrom;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/reliability.md")]
