@@ -148,12 +148,13 @@ mod tests {
             let job = take(jobs);
             assert_eq!(job.join_step("parts", parts, &[over]), Ok(true));
             assert_eq!(job.join_step("nothing", parts, &[]), Ok(true));
+            assert_eq!(job.join_step("of another store", parts, &[u64::MAX]), Ok(true));
             assert!(matches!(job.join_step("parts", parts, &[]), Err(Error::Invalid { .. })));
             assert_eq!(job.join_step("itself", jobs, &[id]), Err(Error::Cycle { id }));
             let unknown = job.join_step("unknown", parts, &[99]);
             assert_eq!(unknown, Err(Error::NotFound { id: 99 }));
             assert!(job.is_current());
-            assert_eq!(job.steps().unwrap().len(), 2);
+            assert_eq!(job.steps().unwrap().len(), 3);
             // Each name is free again after an error.
             let part = parts.put("part").unwrap().id;
             assert_eq!(job.join_step("unknown", parts, &[part, over, part]), Ok(false));
