@@ -28,9 +28,12 @@ mod outcomes;
 mod parents;
 mod plan;
 mod producers;
+#[path = "../common/recurring.rs"]
+mod recurring;
 mod regressions;
 #[path = "../common/rng.rs"]
 mod rng;
+mod schedules;
 mod seeds;
 mod simulator;
 mod waiters;
