@@ -21,6 +21,7 @@ mod family;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod histories;
 mod keys_and_gates;
 mod model;
 mod moments;
