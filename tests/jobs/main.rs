@@ -38,6 +38,8 @@ mod faulty_disk;
 #[path = "../kill/process.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod process;
+#[path = "../common/recurring.rs"]
+mod recurring;
 #[path = "../common/rng.rs"]
 mod rng;
 #[path = "../catalogue/support.rs"]

@@ -5,107 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tubewell::{
-    Error, FIFO, ManualClock, Missed, Overlap, Put, Reschedule, Schedule, State, Store, Tube,
-    TubeOptions,
-};
+use tubewell::{Error, FIFO, ManualClock, Put, Schedule, State, Store, Tube, TubeOptions};
 
 use crate::not_before::at;
+use crate::recurring::{KEYS, Model, SECOND, TAGS, Terms, change, draw_tags};
 use crate::rng::Rng;
 use crate::support::{StoreFile, assert_sound};
 
-const SECOND: u64 = 1_000_000;
-const KEYS: [&str; 3] = ["a", "b", "c"];
-const TAGS: [&str; 3] = ["x", "y", "z"];
 const CALLS: usize = 80;
 const SEEDS: u64 = 8;
-
-/// A schedule of the model. Times are microseconds since the beginning.
-#[derive(Clone, Debug, PartialEq)]
-struct Expected {
-    interval: u64,
-    next: u64,
-    fired: Option<u64>,
-    runs: u64,
-    skipped: u64,
-    times: Option<u64>,
-    missed: Missed,
-    within: Option<u64>,
-    overlap: Overlap,
-    tags: Vec<String>,
-    tube: usize,
-}
-
-#[derive(Default)]
-struct Model {
-    now: u64,
-    schedules: BTreeMap<&'static str, Expected>,
-    /// The runs that are not over, by their keys, and those that are buried.
-    open: BTreeMap<String, TaskOfRun>,
-    buried: BTreeMap<String, TaskOfRun>,
-}
-
-/// The number of its tube, and its tags.
-type TaskOfRun = (usize, Vec<String>);
-
-impl Model {
-    /// Time passes while the store is open: each run is put at its moment.
-    fn advance(&mut self, by: u64) {
-        let end = self.now + by;
-        while let Some(next) = self.schedules.values().map(|schedule| schedule.next).min() {
-            if next > end {
-                break;
-            }
-            self.now = self.now.max(next);
-            self.catch_up();
-        }
-        self.now = end;
-    }
-
-    /// All that is due now is done.
-    fn catch_up(&mut self) {
-        for key in KEYS {
-            while self.schedules.get(key).is_some_and(|schedule| schedule.next <= self.now) {
-                self.fire(key);
-            }
-        }
-    }
-
-    /// One moment of a schedule that is due.
-    fn fire(&mut self, key: &'static str) {
-        let mut schedule = self.schedules.remove(key).unwrap();
-        let late = (self.now - schedule.next) / schedule.interval;
-        let due: Vec<u64> = (0..=late).map(|n| schedule.next + n * schedule.interval).collect();
-        let newest = match schedule.missed {
-            Missed::All => due.len(),
-            Missed::Latest(runs) => runs as usize,
-            _ => 1,
-        };
-        let longest = if schedule.missed == Missed::Skip { 60 * SECOND } else { u64::MAX };
-        let within = schedule.within.unwrap_or(u64::MAX).min(longest);
-        let run = due
-            .iter()
-            .skip(due.len().saturating_sub(newest))
-            .find(|moment| self.now - **moment <= within);
-        let Some(run) = run.copied() else {
-            schedule.next = due.last().unwrap() + schedule.interval;
-            self.schedules.insert(key, schedule);
-            return;
-        };
-        (schedule.next, schedule.fired) = (run + schedule.interval, Some(run));
-        let last = format!("{key}-{}", schedule.runs);
-        if schedule.overlap == Overlap::Skip && self.open.contains_key(&last) {
-            schedule.skipped += 1;
-        } else {
-            schedule.runs += 1;
-            let task = (schedule.tube, schedule.tags.clone());
-            self.open.insert(format!("{key}-{}", schedule.runs), task);
-        }
-        if schedule.times != Some(schedule.runs) {
-            self.schedules.insert(key, schedule);
-        }
-    }
-}
 
 /// The store under test, and how it is opened again.
 struct Run {
@@ -175,86 +83,32 @@ impl Run {
     }
 }
 
-fn policy(rng: &mut Rng) -> (Missed, Option<u64>, Overlap, Option<u64>) {
-    let missed = match rng.below(5) {
-        0 => Missed::All,
-        1 => Missed::Skip,
-        n => Missed::Latest(u32::try_from(n - 1).unwrap()),
-    };
-    let within = (rng.below(3) == 0).then(|| rng.below(300) * SECOND);
-    let overlap = if rng.below(2) == 0 { Overlap::Allow } else { Overlap::Skip };
-    let times = (rng.below(4) == 0).then(|| 1 + rng.below(6));
-    (missed, within, overlap, times)
-}
-
-fn tags(rng: &mut Rng) -> Vec<String> {
-    TAGS.iter().filter(|_| rng.below(2) == 0).map(ToString::to_string).collect()
-}
-
-#[expect(clippy::too_many_lines, reason = "one arm for each call")]
 fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
     let (key, tube) = (KEYS[rng.index(3)], rng.index(2));
     let interval = (10 + rng.below(90)) * SECOND;
     let micros = Duration::from_micros;
     match rng.below(12) {
         0 | 1 => {
-            let (missed, within, overlap, times) = policy(rng);
             if !model.schedules.contains_key(key) {
                 run.delete_runs(model, key);
             }
-            let known = model.schedules.get(key);
-            let times = times.filter(|times| known.is_none_or(|known| *times > known.runs));
-            let mut schedule = Schedule::every(micros(interval)).key(key).missed(missed);
-            let tags = tags(rng);
+            let known = model.schedules.get(key).map_or(0, |known| known.runs);
+            let (terms, tags) = (Terms::draw(rng, known, SECOND), draw_tags(rng));
             let put = tags.iter().fold(Put::new("x"), |put, tag| put.tag(tag.as_str()));
-            schedule = schedule.overlap(overlap).put(put);
-            schedule = within.map(micros).into_iter().fold(schedule, Schedule::within);
-            schedule = times.into_iter().fold(schedule, Schedule::times);
+            let schedule = terms.apply(Schedule::every(micros(interval)).key(key).put(put));
             run.tubes()[tube].schedule(schedule).unwrap();
-            let expected = match known {
-                None => Expected {
-                    interval,
-                    next: model.now,
-                    fired: None,
-                    runs: 0,
-                    skipped: 0,
-                    times,
-                    missed,
-                    within,
-                    overlap,
-                    tags,
-                    tube,
-                },
-                Some(known) => {
-                    let next = match known.fired {
-                        Some(fired) if known.interval != interval => fired + interval,
-                        _ => known.next,
-                    };
-                    let known = known.clone();
-                    let known = Expected { interval, next, times, missed, within, ..known };
-                    Expected { overlap, tags, tube, ..known }
-                }
-            };
-            model.schedules.insert(key, expected);
+            model.schedule(key, interval, terms, (tags, tube));
             run.clock.advance(Duration::ZERO);
             model.catch_up();
             format!("schedule {key} every {interval} in {tube}")
         }
         2 => {
-            let tags = (rng.below(2) == 0).then(|| tags(rng));
-            let change = Reschedule::new().every(micros(interval));
-            let change = tags.iter().fold(change, Reschedule::tags);
-            let answer = run.tubes()[tube].reschedule(key, change);
-            match model.schedules.get_mut(key) {
-                None => assert!(matches!(answer, Err(Error::KeyNotFound { .. }))),
-                Some(known) => {
-                    answer.unwrap();
-                    if let Some(fired) = known.fired.filter(|_| known.interval != interval) {
-                        known.next = fired + interval;
-                    }
-                    (known.interval, known.tube) = (interval, tube);
-                    known.tags = tags.unwrap_or_else(|| known.tags.clone());
-                }
+            let tags = (rng.below(2) == 0).then(|| draw_tags(rng));
+            let answer = run.tubes()[tube].reschedule(key, change(interval, tags.as_deref()));
+            if model.reschedule(key, interval, (tags, tube)) {
+                answer.unwrap();
+            } else {
+                assert!(matches!(answer, Err(Error::KeyNotFound { .. })));
             }
             run.clock.advance(Duration::ZERO);
             model.catch_up();

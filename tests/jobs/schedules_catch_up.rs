@@ -11,7 +11,7 @@ use tubewell::{
 };
 
 use crate::executor::{block_on, poll_pending};
-use crate::files::{after_a_kill, create, draft};
+use crate::files::{after_a_kill, create, create_with, draft};
 use crate::not_before::{HOUR, at};
 use crate::schedules::{MINUTE, every, only_schedule, work};
 use crate::support::*;
@@ -144,6 +144,39 @@ fn run_waits_for_a_second_in_a_full_tube_and_is_left_out_then() {
         case.clock.advance(HOUR);
         assert_eq!(case.work(), ["R-2"]);
     });
+}
+
+/// The next run is due at the time until which the last one has waited.
+#[test]
+fn schedule_goes_on_after_a_run_that_has_waited_for_a_whole_interval() {
+    for is_left_out in [false, true] {
+        let file = StoreFile::new();
+        let options = TubeOptions::new().capacity(1);
+        let (store, tube) = create_with(&file, LIMFIFOTTL, options);
+        tube.schedule(every(secs(1)).missed(Missed::All)).unwrap();
+        file.clock.advance(ZERO);
+        // The second run waits, until the third one is due.
+        file.clock.advance(secs(1));
+        let waits = only_schedule(&tube);
+        assert_eq!((waits.runs, waits.skipped, waits.due_in), (1, 0, secs(1)));
+        let store = if is_left_out {
+            drop(tube);
+            file.reopen_after(store, secs(3))
+        } else {
+            assert_eq!(work(&tube), ["R-1"]);
+            file.clock.advance(secs(1));
+            store
+        };
+        file.clock.advance(ZERO);
+        let tube = store.tube("case").unwrap();
+        let waits = only_schedule(&tube);
+        assert_eq!((waits.runs, waits.skipped), if is_left_out { (1, 1) } else { (2, 0) });
+        assert_eq!((waits.next, waits.due_in), (at(secs(2)), secs(1)));
+        assert_eq!(work(&tube).len(), 1);
+        file.clock.advance(secs(1));
+        assert_eq!(only_schedule(&tube).runs, waits.runs + 1);
+        assert_sound(&store);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Backoff, Counting, Error, EventKind, Keep, OnParent, Rate, Receipt, Result, Statistics,
+    Backoff, Counting, Error, EventKind, Keep, Missed, OnParent, Rate, Receipt, Result, Statistics,
 };
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
@@ -26,6 +26,11 @@ pub fn finite(micros: Micros) -> Option<Micros> {
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
     let finite = duration.filter(|duration| *duration != Duration::MAX);
     finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+}
+
+/// The inverse of `duration`.
+pub fn micros_or_never(time: Duration) -> Micros {
+    micros(Some(time)).unwrap_or(NEVER)
 }
 
 /// By how much the library is ahead of the model: a manual clock begins with the year 2026.
@@ -71,6 +76,14 @@ pub fn keep_of(keep: reference::Keep) -> Keep {
     age.map_or(limited, |age| limited.age(duration(age)))
 }
 
+pub fn missed_of(missed: reference::Missed) -> Missed {
+    match missed {
+        reference::Missed::Latest(runs) => Missed::Latest(runs),
+        reference::Missed::All => Missed::All,
+        reference::Missed::Skip => Missed::Skip,
+    }
+}
+
 pub fn rate_of(rate: reference::Rate) -> Rate {
     Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
 }
@@ -101,9 +114,7 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Buried => State::Buried,
         tubewell::State::Blocked => State::Blocked,
         tubewell::State::Done => State::Done,
-        tubewell::State::Recurring => {
-            panic!("the model has no schedules; tests/jobs has one for them")
-        }
+        tubewell::State::Recurring => State::Recurring,
     }
 }
 
@@ -115,6 +126,7 @@ pub fn library_state(state: State) -> tubewell::State {
         State::Blocked => tubewell::State::Blocked,
         State::Buried => tubewell::State::Buried,
         State::Done => tubewell::State::Done,
+        State::Recurring => tubewell::State::Recurring,
     }
 }
 
@@ -143,6 +155,8 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Unblock => Verb::Unblock,
         EventKind::Advance => Verb::Advance,
         EventKind::Move => Verb::Move,
+        EventKind::Schedule => Verb::Schedule,
+        EventKind::Spawn => Verb::Spawn,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -245,6 +259,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("tasks.total", tasks.total),
         ("tasks.done", tasks.done),
         ("tasks.kept", tasks.kept),
+        ("tasks.recurring", tasks.recurring),
         ("calls.put", calls.put),
         ("calls.take", calls.take),
         ("calls.ack", calls.ack),
@@ -269,6 +284,8 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.advance", calls.advance),
         ("calls.moved", calls.moved),
         ("calls.arrive", calls.arrive),
+        ("calls.schedule", calls.schedule),
+        ("calls.spawn", calls.spawn),
     ])
 }
 

@@ -119,6 +119,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     all.extend(expected_transitions_of_edits(driver));
     all.extend(expected_transitions_of_logs(driver));
     all.extend(expected_transitions_of_moments(driver));
+    all.extend(expected_transitions_of_schedules(driver));
     if driver.bounded() {
         all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
     }
@@ -158,6 +159,22 @@ fn expected_transitions_of_moments(
     let kicked = (Buried, Cause::Verb(Verb::Kick));
     let all = of_taken.chain(of_parked).chain([kicked]).filter(move |_| driver.timed());
     all.map(|(from, cause)| (Some(from), cause, Delayed))
+}
+
+/// Those of schedules, and of the tasks that they put.
+fn expected_transitions_of_schedules(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Delayed, Done, Ready, Recurring};
+    let verb = Cause::Verb;
+    let runs = [Ready, Delayed].into_iter().filter(move |to| *to != Delayed || driver.timed());
+    let runs = runs.map(move |to| (None, verb(Verb::Spawn), to));
+    let begins = [Verb::Schedule, Verb::Move].map(|it| (None, verb(it), Recurring));
+    let ends = [verb(Verb::Move), verb(Verb::Delete), Cause::ScheduleEnded].into_iter();
+    let ends = ends.chain([Cause::Truncated, Cause::TubeDropped, Cause::Reopened]);
+    let ends = ends.map(|cause| (Some(Recurring), cause, Done));
+    let changed = (Some(Recurring), verb(Verb::Schedule), Recurring);
+    runs.chain(begins).chain(ends).chain([changed])
 }
 
 /// Those that depend on how many attempts a task has left, and those of killed processes.

@@ -10,9 +10,11 @@ use super::reference::{
     Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, OnParent, Options, Rate, State,
 };
 use super::restored_tasks::restore;
+use super::schedules::schedules;
 use super::steps::{
     Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
-    Group, KEYS, Moment, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, WallMove, Workload,
+    Group, KEYS, KEYS_OF_RUNS, Moment, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, WallMove,
+    Workload,
 };
 
 /// Generates the steps.
@@ -122,7 +124,7 @@ fn not_before() -> impl Strategy<Value = Option<Moment>> {
 }
 
 /// Most moments are ahead, and come soon.
-fn moment() -> impl Strategy<Value = Moment> {
+pub(super) fn moment() -> impl Strategy<Value = Moment> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| Moment::In(ms * MS)),
         1 => Just(Moment::In(0)),
@@ -155,6 +157,7 @@ fn parents(count: Range<usize>) -> impl Strategy<Value = Vec<Pick>> {
         1 => Just(Among::EverPut),
         1 => Just(Among::Kept),
         1 => Just(Among::Children),
+        1 => Just(Among::Schedules),
     ];
     let pick = (0..TUBE_NAMES.len(), among, choice());
     let pick = pick.prop_map(|(tube, among, index)| Pick { tube, among, index });
@@ -167,11 +170,15 @@ fn key() -> impl Strategy<Value = (String, OnKey)> {
         1 => Just(OnKey::Keep),
         3 => Just(OnKey::Replace),
     ];
-    (prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned), on_key)
+    let key = prop_oneof![
+        4 => prop::sample::select(KEYS.to_vec()),
+        1 => prop::sample::select(KEYS_OF_RUNS.to_vec()),
+    ];
+    (key.prop_map(str::to_owned), on_key)
 }
 
 /// The tags of a put; most have none, and some name one twice.
-fn tags() -> impl Strategy<Value = Vec<String>> {
+pub(super) fn tags() -> impl Strategy<Value = Vec<String>> {
     let tag = prop::sample::select(TAGS.to_vec()).prop_map(str::to_owned);
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(tag, 1..4)]
 }
@@ -320,6 +327,7 @@ fn pick(tubes: usize, parked: u32) -> impl Strategy<Value = Pick> {
         1 => Just(Among::Kept),
         1 => Just(Among::Children),
         1 => Just(Among::Parents),
+        1 => Just(Among::Schedules),
         1 => Just(Among::EverPut),
     ];
     (0..tubes, among, choice()).prop_map(|(tube, among, index)| Pick { tube, among, index })
@@ -397,9 +405,9 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
 }
 
 fn state() -> impl Strategy<Value = State> {
-    let all =
-        [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
-    prop::sample::select(all.to_vec())
+    let open = [State::Ready, State::Taken, State::Delayed, State::Blocked];
+    let over = [State::Buried, State::Done, State::Recurring];
+    prop::sample::select([&open[..], &over[..]].concat())
 }
 
 fn into_tube(tubes: usize) -> impl Strategy<Value = (usize, TaskTemplate)> {
@@ -495,6 +503,14 @@ fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
     .boxed()
 }
 
+fn session_action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        1 => (0..CLIENTS).prop_map(|client| Action::EndSession { client }),
+        2 => (0..CLIENTS).prop_map(|client| Action::LeaveSession { client }),
+        2 => (0..CLIENTS).prop_map(|client| Action::ResumeSession { client }),
+    ]
+}
+
 /// What stays of a tube that is dropped and created again.
 fn kind(definition: &Definition) -> (bool, Option<Durability>) {
     (definition.options.temporary, definition.durability)
@@ -519,6 +535,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
         puts / 3 => restore(tubes),
+        6 => schedules(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),
@@ -584,7 +601,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
-        3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
+        3 => (client, tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
                 definition(kinds[tube].0, kinds[tube].1).prop_map(move |definition| {
                     Action::CreateTube { client, tube, definition, same, if_not_exists }
@@ -592,9 +609,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             }
         ),
         1 => choice().prop_map(|tube| Action::UseDroppedTube { tube }),
-        1 => client.clone().prop_map(|client| Action::EndSession { client }),
-        2 => client.clone().prop_map(|client| Action::LeaveSession { client }),
-        2 => client.prop_map(|client| Action::ResumeSession { client }),
+        5 => session_action(),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
         5 => wall_move().prop_map(|to| Action::SetWall { to }),
         3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),

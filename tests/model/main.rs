@@ -18,6 +18,7 @@ mod generator;
 mod rare_steps;
 mod reference;
 mod restored_tasks;
+mod schedules;
 mod steps;
 mod system;
 

@@ -5,6 +5,7 @@ mod keys;
 mod logs;
 mod moments;
 mod parents;
+mod schedules;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
@@ -19,7 +20,8 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
         let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
         let waits = parents::parents(driver)
             .into_iter()
-            .chain([moments::moments(driver), logs::logs(driver)]);
+            .chain([moments::moments(driver), logs::logs(driver)])
+            .chain([schedules::schedules(driver)]);
         plain.into_iter().chain(more).chain(waits)
     })
 }

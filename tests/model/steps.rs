@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, OnKey, OnParent, Options, State};
+use super::reference::{Driver, Micros, Missed, OnKey, OnParent, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -71,6 +71,28 @@ pub enum Action {
         client: usize,
         tube: usize,
         tasks: Vec<RestoredTemplate>,
+        deferred: bool,
+    },
+    /// Stores a schedule. It has all terms: those that the template leaves out have their defaults.
+    Schedule {
+        client: usize,
+        tube: usize,
+        key: Option<String>,
+        terms: TermsTemplate,
+        restored: Option<RestoredRunsTemplate>,
+        deferred: bool,
+    },
+    /// Changes the schedule with a key.
+    Reschedule {
+        client: usize,
+        tube: usize,
+        key: String,
+        terms: TermsTemplate,
+        deferred: bool,
+    },
+    Unschedule {
+        tube: usize,
+        key: String,
         deferred: bool,
     },
     /// One batch of `count` tasks without keys, made from the templates in turn. Every second task
@@ -417,6 +439,33 @@ pub struct AfterTemplate {
     pub on_parent: OnParent,
 }
 
+/// What is said of a schedule.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::option_option, reason = "the outer one: whether it changes")]
+pub struct TermsTemplate {
+    pub every: Option<Micros>,
+    pub starting: Option<Moment>,
+    pub times: Option<Option<u64>>,
+    pub missed: Option<Missed>,
+    pub within: Option<Option<Micros>>,
+    pub skips_overlap: Option<bool>,
+    /// Without what a run cannot have, unless `keep_unsupported` is set.
+    pub put: Option<TaskTemplate>,
+    pub size: Option<usize>,
+    pub pri: Option<u32>,
+    pub max_attempts: Option<u32>,
+    pub tags: Option<Vec<String>>,
+}
+
+/// What a schedule of another store brings along.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredRunsTemplate {
+    /// How many ids are left out before its own; `None` to have the next id assigned.
+    pub skipped_ids: Option<u64>,
+    pub runs: u64,
+    pub skipped: u64,
+}
+
 /// A task of another store to be put back. A buried and a done one have no delay, unless
 /// `keep_unsupported` is set.
 #[derive(Clone, Debug, Default)]
@@ -474,7 +523,9 @@ pub enum Among {
     Children,
     /// Tasks of the tube that others wait for, or all tasks if there are none.
     Parents,
-    /// All tasks ever put into any tube, removed ones included.
+    /// Schedules of the tube, or all tasks if there are none.
+    Schedules,
+    /// All tasks ever put into any tube, removed ones and schedules included.
     EverPut,
 }
 
@@ -525,6 +576,9 @@ pub enum WallMove {
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// The keys of tasks.
 pub const KEYS: [&str; 3] = ["k", "l", "m"];
+
+/// Keys that runs of schedules with the keys of tasks get.
+pub const KEYS_OF_RUNS: [&str; 4] = ["k-1", "k-2", "l-1", "m-3"];
 
 /// The tags of tasks.
 pub const TAGS: [&str; 3] = ["red", "blue", "green"];

@@ -21,6 +21,7 @@ mod family;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod histories;
 mod keys_and_gates;
 mod model;
 mod moments;
@@ -28,9 +29,12 @@ mod outcomes;
 mod parents;
 mod plan;
 mod producers;
+#[path = "../common/recurring.rs"]
+mod recurring;
 mod regressions;
 #[path = "../common/rng.rs"]
 mod rng;
+mod schedules;
 mod seeds;
 mod simulator;
 mod waiters;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{Durability, Error, ManualClock, Result, Store, Tube, TubeOptions};
 
@@ -12,6 +12,9 @@ use crate::faults::{Fault, Plan};
 use crate::model::Micros;
 use crate::rng::Rng;
 use crate::simulator::{error_label, micros};
+
+/// What the wall clock shows at the beginning, since 1970.
+const BEGIN: Duration = Duration::from_secs(1_767_225_600);
 
 /// Longer than the store waits before it opens a failed storage again.
 const RECOVERY: Duration = Duration::from_secs(30);
@@ -47,6 +50,8 @@ pub struct World {
     pub now: Micros,
     pub disk: Arc<Disk>,
     pub store: Store,
+    /// How long after its end the store is opened again the next time.
+    pub closed_for: Micros,
     pub tubes: Vec<Tube>,
     pub trace: Vec<String>,
     pub coverage: Coverage,
@@ -63,7 +68,7 @@ impl World {
         let tubes = numbered.map(|tube| create(tube).unwrap()).collect();
         store.flush().unwrap();
         let (trace, coverage) = (Vec::new(), Coverage::new());
-        World { clock, now: 0, disk, store, tubes, trace, coverage }
+        World { clock, now: 0, disk, store, closed_for: 0, tubes, trace, coverage }
     }
 
     pub fn cover(&mut self, what: &'static str) {
@@ -138,10 +143,17 @@ impl World {
         self.tubes.clear();
         claims.clear();
         self.disk = disk;
+        let closed_for = std::mem::take(&mut self.closed_for);
+        self.advance(closed_for);
         self.store = open(&self.clock, &self.disk);
         self.store.flush().unwrap();
         self.tubes = (0..count).map(|nth| self.store.tube(&nth.to_string()).unwrap()).collect();
     }
+}
+
+/// The time of a moment, if the wall clock was not set.
+pub fn since_begin(moment: SystemTime) -> Micros {
+    micros(moment.duration_since(UNIX_EPOCH + BEGIN).unwrap())
 }
 
 fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {

@@ -205,9 +205,6 @@ impl Core {
         if ends {
             self.end_schedule(number, id, found, self.sweep_visibility(number));
         }
-        // Its row may be there already, if the clock was set back since it was read.
-        let buffer = self.buffer_of(number);
-        self.buffers[buffer].include_dues(NEVER, due);
         Ok(())
     }
 
@@ -229,7 +226,14 @@ impl Core {
         self.edit(number, |ledger| {
             ledger.rewrite(id, found, &header);
             Ok(())
-        })
+        })?;
+        // Its row may be the one that was just read: a run has waited until the next one is due, or the
+        // clock was set back.
+        let shelf = Shelf::Recurring;
+        let (due, moment) = (header.due(shelf), header.moment(shelf));
+        let buffer = self.buffer_of(number);
+        self.buffers[buffer].include_dues(due.unwrap_or(NEVER), moment.unwrap_or(NEVER));
+        Ok(())
     }
 
     /// Makes the end of a schedule visible whose rows are removed.

@@ -21,7 +21,7 @@ impl Model {
         if !self.tube(tube)?.driver.timed() {
             return Err(Refusal::Unsupported);
         }
-        let task = self.peek(tube, id)?;
+        let task = self.peek_no_schedule(tube, id)?;
         let (state, status) = (task.state(), task.status.clone());
         if task.pri != pri {
             self.change(id, Cause::Verb(Verb::Update), status);
@@ -39,7 +39,7 @@ impl Model {
             return Err(Refusal::Unsupported);
         }
         let task = self.peek(tube, id)?;
-        if matches!(task.status, Status::Taken(_) | Status::Kept) {
+        if matches!(task.status, Status::Taken(_) | Status::Kept | Status::Recurring(_)) {
             return Err(Refusal::NotReady);
         }
         let mut changed = task.clone();
@@ -68,7 +68,7 @@ impl Model {
             Status::Ready => (0, false),
             Status::Delayed { until } => (until, false),
             Status::Blocked { until } => (until, true),
-            Status::Taken(_) | Status::Buried | Status::Kept => return Err(Refusal::NotReady),
+            _ => return Err(Refusal::NotReady),
         };
         let ttl_from = match task.ttl_from {
             Some(from) if !is_blocked => from,
@@ -136,6 +136,7 @@ impl Model {
             State::Blocked => &[Stage::Blocked],
             State::Buried => &[Stage::Buried],
             State::Done => &[Stage::Kept],
+            State::Recurring => &[Stage::Recurring],
         };
         let mut ids: Vec<TaskNo> =
             stages.iter().flat_map(|stage| self.in_order(tube, *stage)).collect();

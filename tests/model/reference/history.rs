@@ -69,7 +69,7 @@ impl Model {
         if self.tube(tube)?.options.history == 0 {
             return Err(Refusal::Invalid);
         }
-        let status = self.peek(tube, id)?.status.clone();
+        let status = self.peek_no_schedule(tube, id)?.status.clone();
         self.change(id, Cause::Verb(Verb::Log), status);
         let state = self.tasks[&id].state();
         if let Some(last) = self.task(id).history.entries.last_mut()
@@ -93,6 +93,9 @@ impl Model {
 
     /// Adds what has changed to the history of a task. `before`: its status before the change.
     pub(super) fn note_change(&mut self, id: TaskNo, cause: Cause, before: Option<&Status>) {
+        if self.tasks[&id].recur().is_some() {
+            return; // A schedule has none.
+        }
         let owner = self.owner_in(before);
         let verb = match cause {
             // Its claim ends, since the store is closed.

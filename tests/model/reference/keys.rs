@@ -42,6 +42,8 @@ impl Model {
         };
         let (old_tube, stage) = (old.tube, old.stage());
         match draft.on_key {
+            // The key of a schedule is never given up.
+            _ if stage == Stage::Recurring => Err(Refusal::KeyInUse),
             OnKey::Reject => Err(Refusal::KeyInUse),
             OnKey::Keep => Ok((id, stage.state())),
             OnKey::Replace => {
@@ -93,6 +95,7 @@ impl Model {
             forgiven: old.takes,
             failure: old.failure.take().filter(|_| from != Stage::Kept),
             history: old.history.clone(),
+            spawned_by: old.spawned_by,
             on_parent: draft.after.rule_after(old.on_parent),
             ..new
         }

@@ -12,7 +12,7 @@ impl Model {
         adds: bool,
     ) -> Answer<State> {
         self.tube(tube)?;
-        let task = self.peek(tube, id)?;
+        let task = self.peek_no_schedule(tube, id)?;
         let (state, status) = (task.state(), task.status.clone());
         let tags = if adds {
             with_tags(&task.tags, edited)

@@ -29,6 +29,7 @@ mod parents;
 mod park;
 mod put;
 mod restore;
+mod schedules;
 mod sessions;
 mod take;
 mod time;
@@ -45,6 +46,7 @@ pub use movement::Finish;
 use parents::Ended;
 use put::PutWait;
 pub use restore::{Restored, RestoredState};
+pub use schedules::{Missed, Recur, RestoredRuns, SpawnedBy, Terms};
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
@@ -77,6 +79,10 @@ pub struct Model {
     limits: BTreeMap<String, u64>,
     /// The parents whose end their children are still to be told.
     ended_parents: BTreeMap<TaskNo, Ended>,
+    /// The tasks that have got their ids since they were last asked for.
+    new_tasks: Vec<TaskNo>,
+    /// Until when no run gets an id, since ids were restored.
+    ids_restored_until: Option<Micros>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -102,6 +108,8 @@ impl Model {
             watches: BTreeMap::new(),
             limits: BTreeMap::new(),
             ended_parents: BTreeMap::new(),
+            new_tasks: Vec::new(),
+            ids_restored_until: None,
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -188,14 +196,15 @@ impl Model {
         self.tubes.get(&tube).ok_or(Refusal::TubeDropped)
     }
 
-    /// The tasks of a tube, with those that are done and kept.
+    /// The tasks of a tube, with those that are done and kept, and with its schedules.
     pub fn tasks(&self, tube: TubeNo) -> impl Iterator<Item = (TaskNo, &Task)> {
         self.tasks.iter().filter(move |(_, task)| task.tube == tube).map(|(id, task)| (*id, task))
     }
 
     /// The tasks of a tube that are not over.
     pub fn live_tasks(&self, tube: TubeNo) -> impl Iterator<Item = (TaskNo, &Task)> {
-        self.tasks(tube).filter(|(_, task)| task.stage() != Stage::Kept)
+        let is_live = |task: &Task| !matches!(task.stage(), Stage::Kept | Stage::Recurring);
+        self.tasks(tube).filter(move |(_, task)| is_live(task))
     }
 
     fn ids(&self, tube: TubeNo) -> Vec<TaskNo> {
@@ -243,8 +252,8 @@ impl Model {
         }
         if let Some(verb) = cause.counted_as() {
             self.count_call(id, verb, from, to.state());
-            let ends =
-                to.state() == State::Done && from.is_some_and(|it| it.state() != State::Done);
+            let is_live = |it: Stage| !matches!(it.state(), State::Done | State::Recurring);
+            let ends = to.state() == State::Done && from.is_some_and(is_live);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }

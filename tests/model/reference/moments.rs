@@ -51,7 +51,7 @@ impl Model {
 
     /// When the wall clock shows a moment, if it is not set until then. A time in the past if it
     /// shows a later one now.
-    fn time_of(&self, moment: Micros) -> Micros {
+    pub(super) fn time_of(&self, moment: Micros) -> Micros {
         match moment.checked_sub(self.wall) {
             _ if moment == NEVER => NEVER,
             Some(left) => self.now.saturating_add(left),

@@ -27,7 +27,7 @@ impl Model {
         self.tube(from)?;
         self.tube(to)?;
         self.check_move(from, to)?;
-        if self.peek(from, id)?.state() == State::Done {
+        if matches!(self.peek(from, id)?.state(), State::Done | State::Recurring) {
             return Err(Refusal::NotReady);
         }
         if !self.has_capacity(to, 1) {
@@ -157,7 +157,9 @@ impl Model {
             None => State::Done,
             Some((to, draft)) => {
                 let history = self.task(id).history.clone();
-                let mut task = Task { key: own_key, history, ..self.new_task(*to, draft) };
+                let spawned_by = self.task(id).spawned_by;
+                let new = self.new_task(*to, draft);
+                let mut task = Task { key: own_key, history, spawned_by, ..new };
                 if task.tags.is_empty() {
                     task.tags.clone_from(&self.tasks[&id].tags);
                 }

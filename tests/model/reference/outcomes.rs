@@ -13,7 +13,7 @@ impl Model {
 
     /// Ends a task that nobody has taken as its holder would.
     pub fn resolve(&mut self, tube: TubeNo, id: TaskNo, result: Option<Vec<u8>>) -> Answer<State> {
-        if matches!(self.peek(tube, id)?.state(), State::Taken | State::Done) {
+        if matches!(self.peek(tube, id)?.state(), State::Taken | State::Done | State::Recurring) {
             return Err(Refusal::NotReady);
         }
         self.end_done(id, Cause::Verb(Verb::Resolve), result);
@@ -64,7 +64,7 @@ impl Model {
         };
         if by_end {
             ids.sort_unstable_by_key(|id| self.rank_by_end(*id));
-        } else {
+        } else if stage != Stage::Recurring {
             ids.sort_unstable_by_key(|id| (self.tasks[id].pri, *id));
         }
         ids

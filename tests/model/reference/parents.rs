@@ -42,7 +42,7 @@ impl Model {
         let until = match task.status {
             Status::Ready => 0,
             Status::Delayed { until } | Status::Blocked { until } => until,
-            Status::Taken(_) | Status::Buried | Status::Kept => return Err(Refusal::NotReady),
+            _ => return Err(Refusal::NotReady),
         };
         let (state, old) = (task.state(), task.parents.clone());
         let mut added = self.open_among(tube, of, parents)?;
@@ -111,6 +111,7 @@ impl Model {
         for key in &after.keys {
             let (parent, task) = self.by_key(key).ok_or(Refusal::KeyNotFound)?;
             self.check_common_commit(tube, task.tube)?;
+            check_may_be_done(task)?;
             if task.state() != State::Done {
                 open.insert(parent);
             }
@@ -146,6 +147,7 @@ impl Model {
                 Some(task) if task.state() == State::Done => {}
                 Some(task) => {
                     self.check_common_commit(tube, task.tube)?;
+                    check_may_be_done(task)?;
                     open.insert(*id);
                 }
             }
@@ -276,6 +278,11 @@ impl Model {
             status => self.change(id, cause, status),
         }
     }
+}
+
+/// Refuses a schedule, which is never done.
+fn check_may_be_done(task: &Task) -> Answer<()> {
+    if task.recur().is_some() { Err(Refusal::Invalid) } else { Ok(()) }
 }
 
 impl After {

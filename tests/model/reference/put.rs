@@ -139,6 +139,7 @@ impl Model {
             ttl_from: None,
             parents: BTreeSet::new(),
             on_parent: draft.after.on_parent,
+            spawned_by: None,
             status: Status::Delayed { until },
         };
         self.add_moment_to_ttl(&mut task, until);
@@ -151,6 +152,8 @@ impl Model {
     pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
         let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
+        self.new_tasks.push(id);
+        self.ids_restored_until = None;
         self.note_change(id, cause, None);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())

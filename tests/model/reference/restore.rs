@@ -131,6 +131,9 @@ impl Model {
                     self.restore(no, tube, task)?
                 }
                 Some((old, stage)) => {
+                    if stage == Stage::Recurring {
+                        return Err(Refusal::KeyInUse);
+                    }
                     if draft.on_key == OnKey::Replace {
                         self.check_common_commit(old, no)?;
                         if (old != no || stage == Stage::Kept) && !self.has_capacity(no, 1) {
@@ -162,6 +165,19 @@ impl Model {
     }
 
     fn restore(&mut self, no: TubeNo, tube: &Tube, restored: &Restored) -> Answer<(TaskNo, State)> {
+        let placed = self.restore_one(no, tube, restored)?;
+        if restored.has_id {
+            self.note_restored_id();
+        }
+        Ok(placed)
+    }
+
+    fn restore_one(
+        &mut self,
+        no: TubeNo,
+        tube: &Tube,
+        restored: &Restored,
+    ) -> Answer<(TaskNo, State)> {
         let mut task = self.new_task(no, &restored.draft);
         if !restored.is_done() {
             let parents = self.open_parents(no, None, &restored.draft.after)?;

@@ -125,6 +125,7 @@ impl Model {
     /// Ends all waits and sessions, and empties the temporary tubes. Returns the taken tasks, with
     /// the status of those whose claim is parked again.
     fn begin_run(&mut self) -> Vec<(TaskNo, Option<Status>)> {
+        self.ids_restored_until = None;
         self.waits.clear();
         self.put_waits.clear();
         self.watches.clear();

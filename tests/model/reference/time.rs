@@ -20,6 +20,8 @@ pub enum Due {
     SessionGrace,
     /// A waiting take or put times out.
     WaitTimeout,
+    /// A run of a schedule is due.
+    Run,
 }
 
 /// The order in which items are processed that fall due at the same time. Items of one kind are
@@ -27,6 +29,8 @@ pub enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieBreak {
     pub kinds: [Due; 6],
+    /// What falls due of tasks and schedules is one kind.
+    pub tasks_by_number: bool,
     pub serve: Serve,
     /// Gates that open at the time are served before all else that is due.
     pub gates_first: bool,
@@ -47,7 +51,7 @@ impl Default for TieBreak {
         let kinds =
             [Due::Delay, Due::Ttl, Due::Ttr, Due::ParkEnd, Due::SessionGrace, Due::WaitTimeout];
         let serve = Serve::AfterEachKind;
-        TieBreak { kinds, serve, gates_first: true, children_first: true }
+        TieBreak { kinds, tasks_by_number: true, serve, gates_first: true, children_first: true }
     }
 }
 
@@ -59,23 +63,31 @@ impl TieBreak {
             orders = orders.iter().flat_map(|order| insertions(order, kind)).collect();
         }
         let kinds = orders.into_iter().filter_map(|order| <[Due; 6]>::try_from(order).ok());
+        let orders = [true, false].into_iter().flat_map(|tasks_by_number| {
+            let order = TieBreak { tasks_by_number, ..TieBreak::default() };
+            kinds.clone().map(move |kinds| TieBreak { kinds, ..order })
+        });
         let serves = [Serve::AfterEachKind, Serve::AfterEach, Serve::AtTheEnd];
-        let orders = kinds.flat_map(|kinds| serves.map(|serve| (kinds, serve)));
-        let all = orders.flat_map(|(kinds, serve)| {
-            [true, false].map(|gates_first| (kinds, serve, gates_first))
-        });
-        let all = all.flat_map(|(kinds, serve, gates_first)| {
-            [true, false].map(|children_first| TieBreak {
-                kinds,
-                serve,
-                gates_first,
-                children_first,
-            })
-        });
-        all.collect()
+        let orders = orders.filter(TieBreak::is_distinct);
+        let orders = orders.flat_map(|it| serves.map(|serve| TieBreak { serve, ..it }));
+        let both = [true, false];
+        let orders = orders.flat_map(|it| both.map(|gates_first| TieBreak { gates_first, ..it }));
+        orders.flat_map(|it| both.map(|children_first| TieBreak { children_first, ..it })).collect()
     }
 
+    /// False if the order of the kinds has a meaning that another one has already.
+    fn is_distinct(&self) -> bool {
+        let place = |kind| self.kinds.iter().position(|other| *other == kind);
+        !self.tasks_by_number || place(Due::Ttl) == place(Due::Delay).map(|place| place + 1)
+    }
+
+    /// Runs are processed as tasks are whose delay elapses.
     fn rank(self, kind: Due) -> Option<usize> {
+        let kind = match kind {
+            Due::Run => Due::Delay,
+            Due::Ttl if self.tasks_by_number => Due::Delay,
+            kind => kind,
+        };
         self.kinds.iter().position(|other| *other == kind)
     }
 }
@@ -95,6 +107,7 @@ impl Model {
                 Stage::Delayed => dues.push((self.delay_due(task), Due::Delay, *id)),
                 Stage::Taken => dues.push((Model::ttr_due(task), Due::Ttr, *id)),
                 Stage::Parked => dues.push((task.due(), Due::ParkEnd, *id)),
+                Stage::Recurring => dues.push((task.due(), Due::Run, *id)),
                 _ => {}
             }
             // The ttl includes the delay, so the delay elapses first.
@@ -156,7 +169,7 @@ impl Model {
                 break;
             };
             if tie_break.serve == Serve::AfterEachKind
-                && before.is_some_and(|before| before != kind)
+                && before.is_some_and(|before| tie_break.rank(before) != tie_break.rank(kind))
             {
                 before = None;
                 self.serve();
@@ -165,6 +178,7 @@ impl Model {
             before = Some(kind);
             match kind {
                 Due::Delay => self.delay_elapses(no),
+                Due::Run => self.run_schedule(no),
                 Due::Ttr => self.ttr_elapses(no),
                 Due::ParkEnd => _ = self.end_claim(no, Cause::Verb(Verb::Ttr), End::Expired),
                 Due::Ttl if self.tasks[&no].expires_before_forgotten() => self.expire(no),

@@ -160,7 +160,7 @@ impl Options {
 }
 
 /// A task to be put.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     pub data: Vec<u8>,
     pub pri: Option<u32>,
@@ -178,7 +178,7 @@ pub struct Draft {
 }
 
 /// What a put says about parents.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct After {
     /// Tasks, each list with the name of the tube in which they are looked for first.
     pub parents: Vec<(String, Vec<TaskNo>)>,
@@ -212,6 +212,8 @@ pub enum State {
     Blocked,
     Buried,
     Done,
+    /// A schedule.
+    Recurring,
 }
 
 /// A state, with two kinds of taken and of done tasks. Transitions lead from one stage to another.
@@ -228,6 +230,7 @@ pub enum Stage {
     Kept,
     /// Done, and not stored.
     Done,
+    Recurring,
 }
 
 impl Stage {
@@ -239,6 +242,7 @@ impl Stage {
             Stage::Blocked => State::Blocked,
             Stage::Buried => State::Buried,
             Stage::Kept | Stage::Done => State::Done,
+            Stage::Recurring => State::Recurring,
         }
     }
 }
@@ -304,6 +308,10 @@ pub enum Verb {
     Move,
     /// How the tube that it enters counts it.
     Arrive,
+    /// A schedule is stored or changed.
+    Schedule,
+    /// A schedule puts a run.
+    Spawn,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
@@ -335,6 +343,8 @@ pub enum Cause {
     /// as many newer ones as it may.
     Aged,
     Trimmed,
+    /// Counts as a forget: the schedule has put its last run.
+    ScheduleEnded,
     /// These are not counted.
     AlreadyBuried,
     Renewed,
@@ -358,7 +368,7 @@ impl Cause {
             | Cause::RevokeAll => Some(Verb::Release),
             Cause::ParentDone | Cause::ParentLeft => Some(Verb::Unblock),
             Cause::SpentAtTake | Cause::ParentBuried | Cause::ParentGone => Some(Verb::Bury),
-            Cause::Aged | Cause::Trimmed => Some(Verb::Forget),
+            Cause::Aged | Cause::Trimmed | Cause::ScheduleEnded => Some(Verb::Forget),
             _ => None,
         }
     }
@@ -432,10 +442,12 @@ pub struct Task {
     /// The tasks that it waits for.
     pub parents: BTreeSet<TaskNo>,
     pub on_parent: OnParent,
+    /// The schedule that has put it.
+    pub spawned_by: Option<super::SpawnedBy>,
     pub(super) status: Status,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Status {
     Ready,
     /// `until`: of its delay; 0 if it waits for its moment only.
@@ -450,6 +462,7 @@ pub(super) enum Status {
     Buried,
     /// Done.
     Kept,
+    Recurring(Box<super::Recur>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -510,14 +523,17 @@ impl Task {
             Status::Blocked { .. } => Stage::Blocked,
             Status::Buried => Stage::Buried,
             Status::Kept => Stage::Kept,
+            Status::Recurring(_) => Stage::Recurring,
         }
     }
 
-    /// When its delay elapses or its claim expires, even if its ttl elapses before.
+    /// When its delay elapses, its claim expires, or it is looked at as a schedule, even if its ttl
+    /// elapses before.
     pub fn due(&self) -> Micros {
         match &self.status {
             Status::Delayed { until } => *until,
             Status::Taken(claim) => claim.until,
+            Status::Recurring(recur) => recur.due,
             Status::Ready | Status::Blocked { .. } | Status::Buried | Status::Kept => NEVER,
         }
     }

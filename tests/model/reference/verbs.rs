@@ -137,7 +137,7 @@ impl Model {
     pub fn bury(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         match self.peek(tube, id)?.state() {
             State::Buried => self.change(id, Cause::AlreadyBuried, Status::Buried),
-            State::Done => return Err(Refusal::NotReady),
+            State::Done | State::Recurring => return Err(Refusal::NotReady),
             _ => self.end_buried(id, Cause::Verb(Verb::Bury), None),
         }
         self.serve();

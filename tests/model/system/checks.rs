@@ -13,6 +13,7 @@ use super::convert::{
     rate_of, refusal_of, state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
+use super::schedules::ScheduleView;
 use super::steps::{ClockMove, TUBE_NAMES};
 use super::{System, WaitingTake, reference};
 
@@ -35,6 +36,8 @@ pub(super) struct TaskView {
     not_before: Option<Micros>,
     group: Option<String>,
     open_parents: usize,
+    /// The schedule, the number of the run, and its moment.
+    spawned_by: Option<(TaskNo, u64, Micros)>,
 }
 
 /// All tasks of a tube.
@@ -44,6 +47,7 @@ pub(super) struct TubeView {
     /// Those that are listed in the order of their ends: the done ones, and the buried ones of a
     /// tube that limits these.
     in_order_of_ends: Vec<TaskNo>,
+    schedules: BTreeMap<TaskNo, ScheduleView>,
 }
 
 /// A recorded failure. `message` is `None` if no worker has reported it.
@@ -112,6 +116,7 @@ impl System {
             ("tasks.total", self.model.live_tasks(tube).count() as u64),
             ("tasks.done", self.model.done(tube)),
             ("tasks.kept", tasks(State::Done)),
+            ("tasks.recurring", tasks(State::Recurring)),
             ("calls.put", calls(Verb::Put)),
             ("calls.take", calls(Verb::Take)),
             ("calls.ack", calls(Verb::Ack)),
@@ -136,6 +141,8 @@ impl System {
             ("calls.advance", calls(Verb::Advance)),
             ("calls.moved", calls(Verb::Move)),
             ("calls.arrive", calls(Verb::Arrive)),
+            ("calls.schedule", calls(Verb::Schedule)),
+            ("calls.spawn", calls(Verb::Spawn)),
         ])
     }
 
@@ -279,7 +286,7 @@ impl System {
     fn actual_tasks(&self, tube: &Tube, by_end: bool) -> TubeView {
         let (mut all, mut in_order_of_ends) = (BTreeMap::new(), Vec::new());
         let counts = tube.statistics().unwrap().tasks;
-        let count = usize::try_from(counts.total + counts.kept).unwrap();
+        let count = usize::try_from(counts.total + counts.kept + counts.recurring).unwrap();
         for state in [
             tubewell::State::Done,
             tubewell::State::Ready,
@@ -287,6 +294,7 @@ impl System {
             tubewell::State::Delayed,
             tubewell::State::Blocked,
             tubewell::State::Buried,
+            tubewell::State::Recurring,
         ] {
             let limit = 3 + count / 8;
             let (mut after, mut order) = (None, BTreeMap::<_, Vec<_>>::new());
@@ -303,7 +311,7 @@ impl System {
                     order.entry(info.sub_queue.clone()).or_default().push(key);
                     let no = self.number(info.id);
                     in_order_of_ends.extend(by_end.then_some(no));
-                    let again = all.insert(no, System::actual_view(info));
+                    let again = all.insert(no, self.actual_view(info));
                     assert!(again.is_none(), "task {} is listed twice", info.id);
                 }
                 after = page.next;
@@ -316,7 +324,8 @@ impl System {
                 assert!(sorted, "{state:?} out of order: {order:?}");
             }
         }
-        TubeView { tasks: all, in_order_of_ends }
+        let schedules = self.actual_schedules(tube, 1 + count / 4);
+        TubeView { tasks: all, in_order_of_ends, schedules }
     }
 
     fn expected_tasks(&self, tube: TubeNo) -> TubeView {
@@ -325,10 +334,11 @@ impl System {
         if self.model.tubes()[&tube].options.keep_buried().is_some() {
             in_order_of_ends.extend(self.model.in_order(tube, Stage::Buried));
         }
-        TubeView { tasks: tasks.collect(), in_order_of_ends }
+        let schedules = self.expected_schedules(tube);
+        TubeView { tasks: tasks.collect(), in_order_of_ends, schedules }
     }
 
-    pub(super) fn actual_view(info: &TaskInfo) -> TaskView {
+    pub(super) fn actual_view(&self, info: &TaskInfo) -> TaskView {
         TaskView {
             state: state_of(info.state),
             pri: info.pri,
@@ -352,6 +362,9 @@ impl System {
             not_before: info.not_before.map(model_moment),
             group: info.group.clone(),
             open_parents: usize::try_from(info.open_parents).unwrap(),
+            spawned_by: info
+                .spawned_by
+                .map(|it| (self.number(it.schedule), it.run, model_moment(it.moment))),
         }
     }
 
@@ -376,7 +389,7 @@ impl System {
             }),
             ttl_left: left(task.stored_until()),
             ttr: finite(task.ttr),
-            // The delay, the moment or the ttr, even if the ttl elapses before.
+            // The delay, the moment, the next run or the ttr, even if the ttl elapses before.
             due_in: match task.state() {
                 State::Delayed => left(self.model.ready_at(task)),
                 _ => left(task.due()),
@@ -384,6 +397,7 @@ impl System {
             not_before: task.not_before,
             group: task.group.clone(),
             open_parents: task.parents.len(),
+            spawned_by: task.spawned_by.map(|it| (it.schedule, it.run, it.moment)),
         }
     }
 

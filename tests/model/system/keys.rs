@@ -5,7 +5,7 @@ use tubewell::{OnKey, Ticket, WhenFull};
 use super::System;
 use super::convert::{agree, state_of, two_refusals_apply};
 use super::reference;
-use super::steps::{KEYS, TaskTemplate};
+use super::steps::{KEYS, KEYS_OF_RUNS, TaskTemplate};
 
 impl System {
     /// Puts the task anew that has the key of the template, or the first key.
@@ -37,7 +37,7 @@ impl System {
     /// Compares which tasks have which keys.
     #[track_caller]
     pub(super) fn check_keys(&self) {
-        for key in KEYS {
+        for key in KEYS.into_iter().chain(KEYS_OF_RUNS) {
             let got = self.store.by_key(key).unwrap();
             let got = got.map(|it| (it.tube, self.number(it.info.id), state_of(it.info.state)));
             let want = self

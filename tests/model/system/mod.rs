@@ -11,6 +11,7 @@ mod parents;
 mod park;
 mod put_wait;
 mod restore;
+mod schedules;
 mod take;
 mod take_wait;
 mod time;
@@ -108,6 +109,9 @@ struct HeldClaim {
     session: SessionNo,
     claim: Claim,
 }
+
+/// The first of the numbers that no task of the model has.
+const UNKNOWN: TaskNo = 1 << 63;
 
 /// The labels of the sessions of the clients.
 const LABELS: [Option<&str>; CLIENTS] = [None, None, Some("worker-2")];
@@ -244,6 +248,13 @@ impl System {
             Action::Restore { client, tube, tasks, deferred } => {
                 self.restore_many(client, tube, &tasks, deferred);
             }
+            Action::Schedule { client, tube, key, terms, restored, deferred } => {
+                self.schedule(client, tube, key.as_deref(), (&terms, restored), deferred);
+            }
+            Action::Reschedule { client, tube, key, terms, deferred } => {
+                self.reschedule(client, tube, &key, &terms, deferred);
+            }
+            Action::Unschedule { tube, key, deferred } => self.unschedule(tube, &key, deferred),
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
@@ -368,8 +379,9 @@ impl System {
         }
     }
 
+    /// The number of a task in the model; one of no task if the model has not put it.
     fn number(&self, id: u64) -> TaskNo {
-        *self.numbers.get(&id).unwrap_or_else(|| panic!("task {id} was never put"))
+        self.numbers.get(&id).copied().unwrap_or(UNKNOWN | id)
     }
 
     /// The selected task: its number in the model and its id in the library. If there is none to
@@ -379,13 +391,14 @@ impl System {
             let tasks = self.model.tasks(tube).filter(|(_, task)| filter(task));
             tasks.map(|(no, _)| no).collect::<Vec<TaskNo>>()
         };
-        let all = || matching(&|task| task.stage() != Stage::Kept);
+        let all = || matching(&|task| !matches!(task.stage(), Stage::Kept | Stage::Recurring));
         let or_all = |some: Vec<TaskNo>| if some.is_empty() { all() } else { some };
         let choices: Vec<TaskNo> = match pick.among {
             Among::Held => matching(&|task| task.is_held_by(session)),
             Among::Present => all(),
             Among::Parked => or_all(matching(&|task| task.stage() == Stage::Parked)),
             Among::Kept => or_all(matching(&|task| task.stage() == Stage::Kept)),
+            Among::Schedules => or_all(matching(&|task| task.recur().is_some())),
             Among::Children => or_all(matching(&|task| !task.parents.is_empty())),
             Among::Parents => {
                 let is_parent = |(no, _): &(TaskNo, _)| !self.model.children(*no).is_empty();

@@ -60,6 +60,8 @@ impl System {
             self.check_watches();
         }
         let may_lose = self.waiting_take_may_lose_its_task();
+        let next_id = self.store.next_id();
+        self.model.take_new_tasks();
         self.clock.advance(duration(by));
         self.sync_put_threads_at_this_time();
         self.poll_watches();
@@ -72,15 +74,18 @@ impl System {
         for tie_break in [TieBreak::default()].into_iter().chain(others) {
             self.model = before.clone();
             self.model.advance(by, tie_break);
-            let learned = self.learn_put_ids();
+            let mut learned = self.learn_put_ids();
+            learned.extend(self.learn_ids_of_runs(next_id));
             if self.differences().is_continue() {
                 self.collect_put_answers();
                 return self.collect_take_answers();
             }
-            self.forget_put_ids(&learned);
+            self.forget_ids(&learned);
         }
         self.model = before;
         self.model.advance(by, TieBreak::default());
+        self.learn_put_ids();
+        self.learn_ids_of_runs(next_id);
         let differences = self.differences();
         panic!(
             "no order of due items leads to this state; with the default order: {differences:#?}"

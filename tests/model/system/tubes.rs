@@ -129,6 +129,7 @@ impl System {
         }
         let tube = tube.get(&self.dropped);
         let id = self.ids.values().next_back().copied().unwrap_or(0);
+        let schedule = tubewell::Schedule::every(Duration::from_secs(1)).key("k");
         let answers = [
             tube.put("too late").map(drop),
             tube.take(Duration::ZERO).map(drop),
@@ -160,6 +161,10 @@ impl System {
             tube.remove_parents(id, None).map(drop),
             tube.parents(id).map(drop),
             tube.children(id).map(drop),
+            tube.schedule(schedule).map(drop),
+            tube.reschedule("k", tubewell::Reschedule::new()).map(drop),
+            tube.unschedule("k").map(drop),
+            tube.schedules(None, 1).map(drop),
             tube.release_all().map(drop),
             tube.truncate(),
             tube.pause(),

@@ -25,6 +25,17 @@ impl System {
         tube: TubeNo,
         extra: usize,
     ) -> (Put, Draft) {
+        let (put, draft) = self.draft_without_parents(template, tube, extra);
+        self.with_parents(put, draft, template)
+    }
+
+    /// As `draft`, for a task that waits for no other.
+    pub(super) fn draft_without_parents(
+        &self,
+        template: &TaskTemplate,
+        tube: TubeNo,
+        extra: usize,
+    ) -> (Put, Draft) {
         let driver = self.model.tubes()[&tube].driver;
         let (timed, sub_queued) = (
             template.keep_unsupported || driver.timed(),
@@ -70,7 +81,7 @@ impl System {
             put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
         }
         put = draft.tags.iter().fold(put, |put, tag| put.tag(tag.as_str()));
-        self.with_parents(put, draft, template)
+        (put, draft)
     }
 
     pub(super) fn put(
@@ -113,7 +124,6 @@ impl System {
 
     /// Records the id of a new task. Asserts that ids grow, over all runs of the store. A task that
     /// had the key of the put has its id already.
-    /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
     pub(super) fn record_put(&mut self, receipt: Receipt, (no, state): (TaskNo, State)) {
         assert_eq!(state_of(receipt.state), state);
         if let Some(id) = self.ids.get(&no) {
@@ -227,7 +237,7 @@ impl System {
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
                     assert_eq!(got.data, want.data);
-                    assert_eq!(System::actual_view(&got.info), self.expected_view(want));
+                    assert_eq!(self.actual_view(&got.info), self.expected_view(want));
                 }
                 return;
             }
@@ -386,6 +396,7 @@ fn checkpoint(claim: &mut Claim, data: &[u8], deferred: bool) -> Result<Receipt>
 /// Among which tasks a verb is tried, which may need no claim.
 fn among(verb: &ById, among: Among, deferred: bool) -> Among {
     match (verb, among) {
+        (_, Among::Schedules) => Among::Schedules,
         (ById::Forget, Among::Held) => Among::Kept,
         (ById::RemoveParents { .. }, Among::Held | Among::EverPut) => Among::Children,
         (

@@ -1,0 +1,187 @@
+//! A model of schedules in tubes without a capacity: which runs are put, left out and missed. Times
+//! are microseconds since the beginning.
+
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tubewell::{Missed, Overlap, Reschedule, Schedule};
+
+use crate::rng::Rng;
+
+pub const SECOND: u64 = 1_000_000;
+pub const KEYS: [&str; 3] = ["a", "b", "c"];
+pub const TAGS: [&str; 3] = ["x", "y", "z"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recurring {
+    pub interval: u64,
+    pub next: u64,
+    pub fired: Option<u64>,
+    pub runs: u64,
+    pub skipped: u64,
+    pub terms: Terms,
+    pub tags: Vec<String>,
+    /// The number of its tube.
+    pub tube: usize,
+}
+
+/// When it ends, and what becomes of runs that are missed or overlap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    pub times: Option<u64>,
+    pub missed: Missed,
+    pub within: Option<u64>,
+    pub overlap: Overlap,
+}
+
+/// The number of its tube, and its tags.
+pub type TaskOfRun = (usize, Vec<String>);
+
+#[derive(Clone, Default)]
+pub struct Model {
+    pub now: u64,
+    pub schedules: BTreeMap<&'static str, Recurring>,
+    /// The runs that are not over, by their keys, and those that are buried.
+    pub open: BTreeMap<String, TaskOfRun>,
+    pub buried: BTreeMap<String, TaskOfRun>,
+}
+
+impl Model {
+    /// Stores a schedule, or brings the one with this key in line.
+    pub fn schedule(
+        &mut self,
+        key: &'static str,
+        interval: u64,
+        terms: Terms,
+        (tags, tube): (Vec<String>, usize),
+    ) {
+        let known = self.schedules.get(key);
+        let schedule = Recurring {
+            next: known.map_or(self.now, |known| known.next_with(interval)),
+            interval,
+            fired: known.and_then(|known| known.fired),
+            runs: known.map_or(0, |known| known.runs),
+            skipped: known.map_or(0, |known| known.skipped),
+            terms,
+            tags,
+            tube,
+        };
+        self.schedules.insert(key, schedule);
+    }
+
+    /// Gives a schedule another interval, tube and, if there are any, tags. False if there is none.
+    pub fn reschedule(
+        &mut self,
+        key: &str,
+        interval: u64,
+        (tags, tube): (Option<Vec<String>>, usize),
+    ) -> bool {
+        let Some(known) = self.schedules.get_mut(key) else { return false };
+        known.next = known.next_with(interval);
+        (known.interval, known.tube) = (interval, tube);
+        known.tags = tags.unwrap_or_else(|| known.tags.clone());
+        true
+    }
+
+    /// Time passes while the store is open: each run is put at its moment.
+    pub fn advance(&mut self, by: u64) {
+        let end = self.now + by;
+        while let Some(next) = self.schedules.values().map(|schedule| schedule.next).min() {
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.catch_up();
+        }
+        self.now = end;
+    }
+
+    /// All that is due now is done.
+    pub fn catch_up(&mut self) {
+        for key in KEYS {
+            while self.schedules.get(key).is_some_and(|schedule| schedule.next <= self.now) {
+                self.fire(key);
+            }
+        }
+    }
+
+    /// One moment of a schedule that is due.
+    fn fire(&mut self, key: &'static str) {
+        let mut schedule = self.schedules.remove(key).unwrap();
+        let late = (self.now - schedule.next) / schedule.interval;
+        let due: Vec<u64> = (0..=late).map(|n| schedule.next + n * schedule.interval).collect();
+        let terms = &schedule.terms;
+        let newest = match terms.missed {
+            Missed::All => due.len(),
+            Missed::Latest(runs) => runs as usize,
+            _ => 1,
+        };
+        let longest = if terms.missed == Missed::Skip { 60 * SECOND } else { u64::MAX };
+        let within = terms.within.unwrap_or(u64::MAX).min(longest);
+        let run = due
+            .iter()
+            .skip(due.len().saturating_sub(newest))
+            .find(|moment| self.now - **moment <= within);
+        let Some(run) = run.copied() else {
+            schedule.next = due.last().unwrap() + schedule.interval;
+            self.schedules.insert(key, schedule);
+            return;
+        };
+        (schedule.next, schedule.fired) = (run + schedule.interval, Some(run));
+        let last = format!("{key}-{}", schedule.runs);
+        if schedule.terms.overlap == Overlap::Skip && self.open.contains_key(&last) {
+            schedule.skipped += 1;
+        } else {
+            schedule.runs += 1;
+            let task = (schedule.tube, schedule.tags.clone());
+            self.open.insert(format!("{key}-{}", schedule.runs), task);
+        }
+        if schedule.terms.times != Some(schedule.runs) {
+            self.schedules.insert(key, schedule);
+        }
+    }
+}
+
+impl Recurring {
+    /// The next moment, if the runs follow each other after this interval.
+    fn next_with(&self, interval: u64) -> u64 {
+        match self.fired {
+            Some(fired) if self.interval != interval => fired + interval,
+            _ => self.next,
+        }
+    }
+}
+
+impl Terms {
+    /// Ends after more runs than there were. `unit`: how late runs may be is some of these.
+    pub fn draw(rng: &mut Rng, runs: u64, unit: u64) -> Terms {
+        let missed = match rng.below(5) {
+            0 => Missed::All,
+            1 => Missed::Skip,
+            n => Missed::Latest(u32::try_from(n - 1).unwrap()),
+        };
+        let within = (rng.below(3) == 0).then(|| rng.below(300) * unit);
+        let overlap = if rng.below(2) == 0 { Overlap::Allow } else { Overlap::Skip };
+        let times = (rng.below(4) == 0).then(|| 1 + rng.below(6));
+        Terms { times: times.filter(|times| *times > runs), missed, within, overlap }
+    }
+
+    pub fn apply(&self, schedule: Schedule) -> Schedule {
+        let schedule = schedule.missed(self.missed).overlap(self.overlap);
+        let within = self.within.map(Duration::from_micros);
+        let schedule = within.into_iter().fold(schedule, Schedule::within);
+        self.times.into_iter().fold(schedule, Schedule::times)
+    }
+}
+
+/// The change of `Model::reschedule`.
+pub fn change(interval: u64, tags: Option<&[String]>) -> Reschedule {
+    let change = Reschedule::new().every(Duration::from_micros(interval));
+    tags.into_iter().fold(change, Reschedule::tags)
+}
+
+pub fn draw_tags(rng: &mut Rng) -> Vec<String> {
+    TAGS.iter().filter(|_| rng.below(2) == 0).map(ToString::to_string).collect()
+}

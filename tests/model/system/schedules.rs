@@ -1,0 +1,276 @@
+//! Schedules and their runs.
+
+use std::collections::BTreeMap;
+
+use tubewell::{
+    Overlap, Put, Receipt, Recurrence, Reschedule, Result, Schedule, ScheduleInfo, Ticket, Tube,
+    WhenFull,
+};
+
+use super::System;
+use super::convert::{
+    agree, duration, library_moment, micros_or_never, missed_of, model_moment, state_of,
+};
+use super::reference::{Draft, Micros, Missed, OnKey, RestoredRuns, TaskNo, Terms, TubeNo};
+use super::steps::{RestoredRunsTemplate, TaskTemplate, TermsTemplate};
+
+/// All properties of a schedule except the body of its runs.
+#[derive(Debug, PartialEq)]
+pub(super) struct ScheduleView {
+    key: String,
+    every: Micros,
+    next: Micros,
+    due_in: Micros,
+    counts: (u64, u64),
+    last: Option<TaskNo>,
+    times: Option<u64>,
+    missed: tubewell::Missed,
+    within: Option<Micros>,
+    overlap: Overlap,
+    pri: Option<u32>,
+    ttl: Option<Micros>,
+    ttr: Option<Micros>,
+    delay: Micros,
+    sub_queue: Option<String>,
+    max_attempts: Option<u32>,
+    tags: Vec<String>,
+    size: u64,
+    stopped: Option<String>,
+}
+
+impl System {
+    pub(super) fn schedule(
+        &mut self,
+        client: usize,
+        tube: usize,
+        key: Option<&str>,
+        (template, restored): (&TermsTemplate, Option<RestoredRunsTemplate>),
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let all = TermsTemplate {
+            every: Some(template.every.unwrap_or(1_000_000)),
+            starting: template.starting,
+            times: Some(template.times.flatten()),
+            missed: Some(template.missed.unwrap_or(Missed::Latest(1))),
+            within: Some(template.within.flatten()),
+            skips_overlap: Some(template.skips_overlap.unwrap_or(false)),
+            put: Some(template.put.clone().unwrap_or_default()),
+            ..TermsTemplate::default()
+        };
+        let (put, terms) = self.terms(&all, no);
+        let mut schedule = schedule_of(key, &terms).put(put.unwrap_or_default());
+        let has_id = restored.is_some_and(|it| it.skipped_ids.is_some());
+        let restored = restored.map(|RestoredRunsTemplate { skipped_ids, runs, skipped }| {
+            let id = skipped_ids.map(|skipped| self.store.next_id() + skipped);
+            schedule = schedule.clone().restored(id, runs, skipped);
+            RestoredRuns { has_id, runs, skipped }
+        });
+        let got = if deferred {
+            handle.deferred(WhenFull::Block).schedule(schedule).and_then(Ticket::wait)
+        } else {
+            handle.schedule(schedule)
+        };
+        if let Some((receipt, placed)) = agree(got, self.model.schedule(no, key, &terms, restored))
+        {
+            self.record_put(receipt, placed);
+        }
+    }
+
+    pub(super) fn reschedule(
+        &mut self,
+        client: usize,
+        tube: usize,
+        key: &str,
+        template: &TermsTemplate,
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let (put, terms) = self.terms(template, no);
+        let change = change_of(put, &terms);
+        let got = if deferred {
+            handle.deferred(WhenFull::Block).reschedule(key, change).and_then(Ticket::wait)
+        } else {
+            handle.reschedule(key, change)
+        };
+        let want = self.model.reschedule(no, key, &terms);
+        if let Some((receipt, placed)) = agree(got, want) {
+            self.record_put(receipt, placed);
+        }
+    }
+
+    pub(super) fn unschedule(&mut self, tube: usize, key: &str, deferred: bool) {
+        let Some((handle, ..)) = self.tube(0, tube) else { return };
+        let got = unschedule(&handle, key, deferred);
+        if let Some((receipt, (no, state))) = agree(got, self.model.unschedule(key)) {
+            assert_eq!((self.number(receipt.id), state_of(receipt.state)), (no, state));
+        }
+    }
+
+    /// What a call says of a schedule, for the model, and the task of its runs, for the library.
+    fn terms(&self, template: &TermsTemplate, tube: TubeNo) -> (Option<Put>, Terms) {
+        let driver = self.model.tubes()[&tube].driver;
+        let wall = self.model.wall();
+        let put = template.put.as_ref().map(|put| {
+            let allowed =
+                TaskTemplate { key: None, on_key: OnKey::Reject, not_before: None, ..put.clone() };
+            let put = if put.keep_unsupported { put } else { &allowed };
+            self.draft_without_parents(put, tube, 0)
+        });
+        let (put, draft): (Option<Put>, Option<Draft>) = put.unzip();
+        let terms = Terms {
+            every: template.every,
+            starting: template.starting.map(|moment| moment.at(wall)),
+            times: template.times,
+            missed: template.missed,
+            within: template.within,
+            skips_overlap: template.skips_overlap,
+            put: draft,
+            data: template.size.map(|size| {
+                let mut data = format!("{}.reschedule", self.steps).into_bytes();
+                data.resize(size, b'~');
+                data
+            }),
+            pri: template.pri.filter(|_| driver.timed()),
+            max_attempts: template.max_attempts,
+            tags: template.tags.clone(),
+        };
+        (put, terms)
+    }
+
+    /// Records the ids of the runs that were put with a move of the clock, from this id on. Those of
+    /// other tasks are known. Returns their numbers in the model.
+    pub(super) fn learn_ids_of_runs(&mut self, first: u64) -> Vec<TaskNo> {
+        let mut learned = self.model.take_new_tasks();
+        learned.retain(|no| !self.ids.contains_key(no));
+        let mut id = first;
+        for no in &learned {
+            while self.numbers.contains_key(&id) {
+                id += 1;
+            }
+            self.ids.insert(*no, id);
+            self.numbers.insert(id, *no);
+        }
+        learned
+    }
+
+    /// All schedules of a tube, page by page. Asserts that they are in the order of their ids.
+    pub(super) fn actual_schedules(
+        &self,
+        tube: &Tube,
+        limit: usize,
+    ) -> BTreeMap<TaskNo, ScheduleView> {
+        let (mut all, mut ids, mut after) = (BTreeMap::new(), Vec::new(), None);
+        loop {
+            let page = tube.schedules(after, limit).unwrap();
+            assert!(page.schedules.len() <= limit && page.damaged == 0);
+            for info in page.schedules {
+                ids.push(info.id);
+                all.insert(self.number(info.id), self.actual_schedule(info));
+            }
+            after = page.next;
+            if after.is_none() {
+                assert!(ids.is_sorted() && ids.len() == all.len(), "{ids:?}");
+                return all;
+            }
+        }
+    }
+
+    fn actual_schedule(&self, info: ScheduleInfo) -> ScheduleView {
+        let Recurrence::Every(every) = info.recurrence else { panic!("{info:?}") };
+        ScheduleView {
+            key: info.key,
+            every: micros_or_never(every),
+            next: model_moment(info.next),
+            due_in: micros_or_never(info.due_in),
+            counts: (info.runs, info.skipped),
+            last: info.last.map(|id| self.number(id)),
+            times: info.times,
+            missed: info.missed,
+            within: info.within.map(micros_or_never),
+            overlap: info.overlap,
+            pri: info.pri,
+            ttl: info.ttl.map(micros_or_never),
+            ttr: info.ttr.map(micros_or_never),
+            delay: micros_or_never(info.delay),
+            sub_queue: info.sub_queue,
+            max_attempts: info.max_attempts,
+            tags: info.tags,
+            size: info.size,
+            stopped: info.stopped,
+        }
+    }
+
+    pub(super) fn expected_schedules(&self, tube: TubeNo) -> BTreeMap<TaskNo, ScheduleView> {
+        let schedules = self.model.schedules(tube);
+        let view =
+            |(no, task, recur): (TaskNo, &super::reference::Task, &super::reference::Recur)| {
+                let recur = recur.clone();
+                let view = ScheduleView {
+                    key: task.key.clone().unwrap(),
+                    every: recur.every,
+                    next: recur.next,
+                    due_in: recur.due.saturating_sub(self.model.now()),
+                    counts: (recur.runs, recur.skipped),
+                    last: recur.last,
+                    times: recur.times,
+                    missed: missed_of(recur.missed),
+                    within: recur.within,
+                    overlap: overlap_of(recur.skips_overlap),
+                    pri: recur.put.pri,
+                    ttl: recur.put.ttl,
+                    ttr: recur.put.ttr,
+                    delay: recur.put.delay,
+                    sub_queue: recur.put.sub_queue,
+                    max_attempts: recur.put.max_attempts,
+                    tags: recur.put.tags,
+                    size: recur.put.data.len() as u64,
+                    stopped: None,
+                };
+                (no, view)
+            };
+        schedules.map(view).collect()
+    }
+}
+
+fn schedule_of(key: Option<&str>, terms: &Terms) -> Schedule {
+    let mut schedule = Schedule::every(duration(terms.every.unwrap()));
+    schedule = key.into_iter().fold(schedule, Schedule::key);
+    let starting = terms.starting.map(library_moment);
+    schedule = starting.into_iter().fold(schedule, Schedule::starting);
+    schedule = terms.times.flatten().into_iter().fold(schedule, Schedule::times);
+    schedule = terms.missed.map(missed_of).into_iter().fold(schedule, Schedule::missed);
+    let within = terms.within.flatten().map(duration);
+    schedule = within.into_iter().fold(schedule, Schedule::within);
+    let overlap = terms.skips_overlap.map(overlap_of);
+    overlap.into_iter().fold(schedule, Schedule::overlap)
+}
+
+fn change_of(put: Option<Put>, terms: &Terms) -> Reschedule {
+    let terms = terms.clone();
+    let mut change = Reschedule::new();
+    change = terms.every.map(duration).into_iter().fold(change, Reschedule::every);
+    change = terms.starting.map(library_moment).into_iter().fold(change, Reschedule::starting);
+    change = terms.times.into_iter().fold(change, Reschedule::times);
+    change = terms.missed.map(missed_of).into_iter().fold(change, Reschedule::missed);
+    let within = terms.within.map(|within| within.map(duration));
+    change = within.into_iter().fold(change, Reschedule::within);
+    change = terms.skips_overlap.map(overlap_of).into_iter().fold(change, Reschedule::overlap);
+    change = put.into_iter().fold(change, Reschedule::put);
+    change = terms.data.into_iter().fold(change, Reschedule::body);
+    change = terms.pri.into_iter().fold(change, Reschedule::priority);
+    change = terms.max_attempts.into_iter().fold(change, Reschedule::max_attempts);
+    terms.tags.into_iter().fold(change, Reschedule::tags)
+}
+
+fn overlap_of(skips: bool) -> Overlap {
+    if skips { Overlap::Skip } else { Overlap::Allow }
+}
+
+fn unschedule(tube: &Tube, key: &str, deferred: bool) -> Result<Receipt> {
+    if deferred {
+        tube.deferred(WhenFull::Block).unschedule(key).and_then(Ticket::wait)
+    } else {
+        tube.unschedule(key)
+    }
+}

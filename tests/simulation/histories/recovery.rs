@@ -1,0 +1,124 @@
+//! Outages, crashes and closes; the comparison with the model, and what must be left after them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tubewell::{Claim, EventKind, State};
+
+use super::{Entry, Simulation, Stored, TAGS, Versions};
+use crate::world::{Upset, since_begin};
+
+const STATES: [State; 4] = [State::Ready, State::Taken, State::Buried, State::Done];
+
+impl Simulation {
+    /// Compares all tasks with what must be left of them, and continues with what is there.
+    pub(super) fn learn_all(&mut self, upset: Upset) {
+        let is_flushed = std::mem::take(&mut self.is_flushed);
+        let is_exact = !self.is_unsure && (upset == Upset::Close || is_flushed);
+        if upset != Upset::Outage {
+            self.end_claims();
+        }
+        self.world.clock.advance(Duration::ZERO);
+        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
+        self.claims.retain(Claim::is_current);
+        if is_exact {
+            self.world.cover("exact");
+            self.compare_all();
+            let all = self.versions.values_mut();
+            all.for_each(|it| (it.flushed, it.written) = (it.all.len(), it.all.len()));
+        } else {
+            self.world.cover("learned");
+            self.check_versions(upset);
+            self.begin_anew();
+        }
+        self.is_unsure = false;
+    }
+
+    /// The claims have ended with the process. A close notes it; a kill forgets the take.
+    fn end_claims(&mut self) {
+        let taken = self.tasks.iter().filter(|(_, task)| task.is_taken);
+        for id in taken.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if self.is_closed {
+                self.end(id, EventKind::Lost, State::Ready);
+            } else {
+                let task = self.tasks.get_mut(&id).unwrap();
+                (task.is_taken, task.take) = (false, None);
+            }
+        }
+    }
+
+    /// Checks that each task is as one of its changes has left it, and that no change is lost of which
+    /// a call was told.
+    fn check_versions(&mut self, upset: Upset) {
+        let (found, mut earlier) = (self.stored(), false);
+        for (id, Versions { all, flushed, written }) in &self.versions {
+            let kept = if upset.is_power_cut() { *flushed } else { *written };
+            let stored = found.get(id).map(|(stored, _)| stored);
+            let mut left = all.iter().skip(kept.saturating_sub(1)).map(Option::as_ref);
+            // A task may be lost whose put was not written.
+            let is_right = left.any(|version| version == stored) || kept == 0 && stored.is_none();
+            assert!(is_right, "task {id} is {stored:#?} after {upset:?}, {kept} kept: {all:#?}");
+            earlier |= all.last().map(Option::as_ref) != Some(stored);
+        }
+        if earlier {
+            self.world.cover("earlier version");
+        }
+        let known = |id: &u64| self.versions.contains_key(id);
+        let unknown: Vec<_> = found.keys().filter(|id| !known(id)).collect();
+        assert!(unknown.is_empty() || self.is_unsure, "no put has returned {unknown:?}");
+        self.check_tags(&found);
+    }
+
+    /// Removes all tasks.
+    fn begin_anew(&mut self) {
+        self.claims.clear();
+        for tube in &self.world.tubes {
+            tube.truncate().unwrap();
+        }
+        self.world.store.flush().unwrap();
+        self.tasks.clear();
+        self.versions.clear();
+    }
+
+    /// Compares everything with the model.
+    pub(super) fn compare_all(&self) {
+        let found = self.stored();
+        let expected = self.tasks.iter();
+        let expected = expected.map(|(id, task)| (*id, (task.stored.clone(), task.is_taken)));
+        assert_eq!(found, expected.collect(), "{:?}", self.policies);
+        self.check_tags(&found);
+    }
+
+    /// Compares the lists of the tags with the tasks.
+    fn check_tags(&self, tasks: &BTreeMap<u64, (Stored, bool)>) {
+        for tag in TAGS {
+            let page = self.world.store.tagged(tag, None, 10_000).unwrap();
+            let got: BTreeSet<u64> = page.tasks.iter().map(|task| task.info.id).collect();
+            let tagged = tasks.iter().filter(|(_, (it, _))| it.tags.iter().any(|own| own == tag));
+            assert_eq!(got, tagged.map(|(id, _)| *id).collect(), "the tasks with the tag {tag}");
+        }
+    }
+
+    /// All tasks of the store, and whether they are taken. A task that is taken is stored as ready.
+    fn stored(&self) -> BTreeMap<u64, (Stored, bool)> {
+        let mut all = BTreeMap::new();
+        for (tube, handle) in self.world.tubes.iter().enumerate() {
+            for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().tasks) {
+                let is_taken = info.state == State::Taken;
+                let state = if is_taken { State::Ready } else { info.state };
+                let entries = handle.history(info.id).unwrap().into_iter().map(|entry| Entry {
+                    number: entry.number,
+                    at: since_begin(entry.at),
+                    what: entry.what,
+                    state: entry.state,
+                    text: entry.text.filter(|_| entry.what == EventKind::Log),
+                    tube: entry.tube.parse().unwrap(),
+                });
+                let stored = Stored { tube, state, tags: info.tags, entries: entries.collect() };
+                let again = all.insert(info.id, (stored, is_taken));
+                assert_eq!(again, None, "task {} is listed twice", info.id);
+            }
+        }
+        all
+    }
+}
