@@ -302,6 +302,7 @@ fn typed_claim_has_the_steps_of_its_claim() {
         assert_eq!(job.spawn("child", &tube, "x"), Ok(1));
         assert_eq!(block_on(job.spawn_async("second", &tube, "x")), Ok(2));
         assert_eq!(job.steps(), numbers.steps(0));
+        assert_eq!(block_on(job.steps_async()), numbers.steps(0));
         assert_eq!(block_on(numbers.steps_async(0)).unwrap().len(), 6);
     }
     assert_eq!(tube.statistics().unwrap().tasks.total, 3);
