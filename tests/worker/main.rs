@@ -12,10 +12,19 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[path = "../common/rng.rs"]
+mod rng;
 mod support;
 
+mod catalogue_ends;
+mod catalogue_lost;
+mod catalogue_orders;
+mod catalogue_parked;
+mod catalogue_stops;
 mod errors;
 mod futures;
+mod gate;
+mod invariants;
 mod limits;
 mod order;
 mod refused;
