@@ -1,7 +1,7 @@
 //! Joins: tasks whose holders wait for others give their claims up, and are blocked until these are
 //! done.
 
-use tubewell_drivers::encode_step;
+use tubewell_drivers::{NEVER, encode_step};
 
 use super::edges::count_of;
 use crate::core::claims::End;
@@ -24,8 +24,10 @@ impl Core {
             return Ok(self.stored_before(key, true));
         }
         check_parents(ids.len())?;
+        // No task has this id: it stands for one that was over when the task was restored.
+        let ids: Vec<u64> = ids.iter().copied().filter(|id| *id != NEVER).collect();
         let mut open = Vec::new();
-        self.find_open(number, of, ids, &mut open)?;
+        self.find_open(number, of, &ids, &mut open)?;
         open.sort_unstable();
         open.dedup_by_key(|(id, _)| *id);
         if open.is_empty() {

@@ -214,7 +214,7 @@ impl Core {
 
 /// Decodes a row of the steps of a task. `now` and `wall` are this moment, on the timeline and on the
 /// wall clock.
-fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
+pub(crate) fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
     let (kind, value) = check_step(id, &name, Some(row))?;
     let kind = StepKind::from_byte(kind).ok_or_else(|| unreadable(id, &name))?;
     let value = match kind {
