@@ -270,6 +270,25 @@ fn watcher_that_blocks_the_future_of_a_worker_delays_no_other_caller() {
     }
 }
 
+/// I09
+#[test]
+fn stop_does_not_wait_for_a_watcher_beyond_its_time() {
+    with_timeout(|| {
+        let case = Case::new();
+        let gate = Gate::default();
+        let wait = gate.clone();
+        let id = case.put("x");
+        let worker = Worker::new(&case.store).on(&case.tube, |_: &Job| ()).concurrency(2);
+        let worker = worker.watch(move |_: &Report| wait.pass()).start().unwrap();
+        wait_until(|| case.state(id).is_none());
+        assert_eq!(worker.stop(Duration::ZERO).unwrap(), []);
+        assert_eq!(worker.stop(Duration::from_millis(1)).unwrap(), []);
+        gate.open();
+        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.wait().unwrap().done, 1);
+    });
+}
+
 /// I10
 #[test]
 fn waiting_worker_gets_the_tasks_of_a_paused_tube_when_the_pause_ends() {
