@@ -91,7 +91,7 @@ fn job_that_sleeps_is_delayed_and_begun_again_when_the_time_has_elapsed() {
         assert_eq!((info.attempts_left, info.state), (Some(1), State::Delayed));
         case.clock.advance(secs(59));
         // A caller makes it ready early: the rest of the time is left.
-        case.tube.update(id, tubewell::Update::new().delay(secs(0))).unwrap();
+        case.tube.update(id, Update::new().delay(secs(0))).unwrap();
         assert_eq!(run().0.suspended, 1);
         case.clock.advance(secs(1));
         assert_eq!(run().0.done, 1);
