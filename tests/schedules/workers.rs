@@ -12,7 +12,7 @@ use tubewell::{Error, FIFO, FIFOTTL, State, Store, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
 use crate::support::{
-    NO_TIMEOUT, manual_clock_store, ms, spawn_with, sweeper_store, tube, verify_and_close,
+    Flag, NO_TIMEOUT, manual_clock_store, ms, spawn_with, sweeper_store, tube, verify_and_close,
 };
 
 /// A tube whose tasks have one attempt, so that a test sees whether one was counted.
@@ -239,5 +239,29 @@ fn worker_ends_beside_the_close_of_its_store() {
         let tally = worker.wait().unwrap();
         closes.join().unwrap().unwrap();
         assert_eq!(tally.done + tally.not_stored, tally.jobs());
+    });
+}
+
+/// A job that begins afterwards was left: its task is not its own any more.
+#[test]
+fn no_job_begins_after_a_stop_has_returned() {
+    explore("no_job_begins_after_a_stop_has_returned", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let has_returned = Flag::default();
+        let returned = has_returned.clone();
+        let work = move |job: &Job| {
+            let is_late = returned.is_up();
+            assert!(!is_late || job.is_lost(), "a job has begun after the stop");
+        };
+        let worker = Worker::new(&store).on(&tube, work).start().unwrap();
+        let puts = spawn_with(&tube, |tube| tube.put("x").unwrap());
+        let left = worker.stop(ms(0)).unwrap().len() as u64;
+        has_returned.raise();
+        puts.join().unwrap();
+        let tally = worker.wait().unwrap();
+        drop(worker);
+        assert_eq!((tally.done + left, tally.panicked), (tally.jobs(), 0));
+        verify_and_close(&store);
     });
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Result, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Error, FIFO, FIFOTTL, ManualClock, Put, Result, State, Store, Tube, TubeOptions, Update,
+};
 
 use crate::support::*;
 
