@@ -115,7 +115,7 @@ impl Worker {
     /// worker may get the task. The job [is lost](Job::is_lost), and its thread works on until the
     /// handler returns. The tubes need a driver with a ttr; those with
     /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured on
-    /// the running time of the store's clock.
+    /// the running time of the store's clock. `most` must be above zero.
     pub fn max_runtime(mut self, most: Duration) -> Worker {
         self.max_runtime = Some(most);
         self
@@ -177,7 +177,8 @@ impl Worker {
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube of another store, a
-    /// concurrency that is not 1 to 1024, or too long a name.
+    /// concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime) of zero, or too long
+    /// a name.
     /// [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube whose
     /// claims do not expire. [`Io`](Error::Io): a thread could not be started. The errors of every
     /// call. Nothing was started.
@@ -277,6 +278,11 @@ impl Worker {
                 "a worker runs 1 to {MAX_CONCURRENCY} jobs at a time, not {}",
                 self.concurrency
             )));
+        }
+        if self.max_runtime.is_some_and(|most| most.is_zero()) {
+            return Err(Error::invalid(
+                "the max_runtime of a worker must be above zero; leave it out for no limit",
+            ));
         }
         for (place, registered) in self.tubes.iter().enumerate() {
             let tube = &registered.tube;

@@ -63,7 +63,8 @@ impl WorkerHandle {
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
     /// The call blocks until the jobs have ended, at most for `timeout`, on the clock of the
-    /// machine. If no job runs, it returns immediately. It may be called from any thread and more
+    /// machine; an end that is being stored then is waited for. If no job runs, it returns
+    /// immediately. It may be called from any thread and more
     /// than once. A handler that calls it does not wait for its own job. What the jobs have stored
     /// survives as their tubes say.
     ///
@@ -99,7 +100,11 @@ impl WorkerHandle {
     pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
         self.pool.stop.raise();
         let has_ended = self.pool.wait_ended(timeout.into());
-        let left = if has_ended { Ok(Vec::new()) } else { self.pool.leave_jobs() };
+        let mut left = Ok(Vec::new());
+        if !has_ended {
+            left = self.pool.leave_jobs();
+            self.pool.wait_stored();
+        }
         self.join();
         left
     }

@@ -6,6 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use shuttle::future::block_on;
+use shuttle::sync::Mutex;
+use shuttle::sync::mpsc::channel;
 use shuttle::thread;
 use tubewell::worker::{Job, Outcome, Worker};
 use tubewell::{Error, FIFO, FIFOTTL, State, Store, Tube, TubeOptions};
@@ -90,6 +92,31 @@ fn job_that_ends_beside_a_stop_without_time_is_done_or_left() {
         if tally.done == 0 {
             assert_eq!(tube.peek(0).unwrap().info.attempts_left, Some(1));
         }
+        verify_and_close(&store);
+    });
+}
+
+/// A stop without time waits for no function that the worker reports to, and misses no wake-up of a
+/// lane that begins or ends to report.
+#[test]
+fn stop_without_time_beside_a_report_returns() {
+    explore("stop_without_time_beside_a_report_returns", || {
+        let (store, _) = manual_clock_store();
+        let tube = strict_tube(&store);
+        tube.put("x").unwrap();
+        let (open, is_open) = channel::<()>();
+        let is_open = Mutex::new(is_open);
+        let worker = Worker::new(&store).on(&tube, |_: &Job| ()).concurrency(2);
+        let worker = worker
+            .watch(move |_| assert!(is_open.lock().unwrap().recv().is_err()))
+            .start()
+            .unwrap();
+        let left = worker.stop(ms(0)).unwrap();
+        drop(open);
+        let tally = worker.wait().unwrap();
+        assert_eq!((tally.left, tally.lost), (left.len() as u64, 0));
+        drop(worker);
+        assert_eq!(done_and_ready(&tube), (tally.done, 1 - tally.done));
         verify_and_close(&store);
     });
 }

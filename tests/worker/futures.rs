@@ -170,7 +170,7 @@ fn panic_of_the_function_that_runs_handlers_fails_the_attempt() {
 fn handlers_that_are_futures_run_on_threads_too() {
     with_timeout(|| {
         let case = Case::new();
-        case.tube.put_many(["a", "b", "c"]).unwrap();
+        case.tube.put_many(["a", "c", "b"]).unwrap();
         let slow = |job: Job| async move {
             yield_once().await;
             assert_ne!(job.data(), b"b");

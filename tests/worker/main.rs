@@ -2,7 +2,8 @@
 //!
 //! Most tests run in three forms: on threads, as a future that polls its handlers, and as a future
 //! that hands them to threads. The first line above a test names the cases of the other job systems
-//! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves.
+//! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves, except those
+//! of `killed`, whose child processes have the clock of the machine.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,10 +13,25 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[cfg(unix)]
+#[path = "../kill/process.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod process;
+#[path = "../common/rng.rs"]
+mod rng;
 mod support;
 
+mod catalogue_ends;
+mod catalogue_lost;
+mod catalogue_orders;
+mod catalogue_parked;
+mod catalogue_stops;
 mod errors;
 mod futures;
+mod gate;
+mod invariants;
+#[cfg(unix)]
+mod killed;
 mod limits;
 mod order;
 mod refused;
@@ -23,3 +39,12 @@ mod returns;
 mod steps;
 mod stop;
 mod waits;
+
+/// The entry point of a child process. Does nothing in the parent.
+#[cfg(unix)]
+#[test]
+fn child_process_entry() {
+    if let Some(job) = process::Job::from_env() {
+        killed::run(&job);
+    }
+}
