@@ -15,6 +15,7 @@ mod executor;
 mod support;
 
 mod errors;
+mod idle;
 mod limits;
 mod order;
 mod refused;
