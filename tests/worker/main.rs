@@ -29,6 +29,7 @@ mod catalogue_stops;
 mod errors;
 mod futures;
 mod gate;
+mod idle;
 mod invariants;
 #[cfg(unix)]
 mod killed;
