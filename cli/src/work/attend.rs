@@ -6,7 +6,7 @@ use std::mem::take;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tubewell::worker::{Job, Outcome as End, Report as Reported};
+use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
 use tubewell::{Error, Session, State, Store, Tube, WhenFull};
 
 use super::child::{self, Child, is_output_closed, not_started};
@@ -151,8 +151,14 @@ impl Attendant {
             | Reported::NotStored { tube, id, .. } => (tube, *id),
             _ => return,
         };
-        if let Reported::NotStored { error, .. } = reported {
-            self.running.fail(Failure::from(error.clone()).context(format!("task {id}")));
+        match reported {
+            Reported::NotStored { error, .. } => {
+                self.running.fail(Failure::from(error.clone()).context(format!("task {id}")));
+            }
+            Reported::Ended { end: Ended::Panicked, failure: Some(failure), .. } => {
+                self.running.fail(Failure::new(Exit::Failed, failure.message()));
+            }
+            _ => {}
         }
         let mut shared = self.shared();
         shared.jobs -= 1;
