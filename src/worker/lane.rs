@@ -77,17 +77,42 @@ async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
 /// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
 /// or if it stops.
 async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
+    if !pool.is_blocking {
+        return take_or_wait(pool, tubes, None).await;
+    }
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
-    let at_once = Some(Duration::ZERO);
-    if pool.is_blocking {
-        let found = take(&pool.handle, tubes, session, guard(), at_once)?;
-        if found.is_some() || pool.idle.is_some() {
+    let at_once = || take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO));
+    let found = at_once()?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    if pool.idle.is_none() {
+        return take_or_wait(pool, tubes, None).await;
+    }
+    if pool.has_blocked_tasks()? {
+        // A parent may have ended whose children are not all free yet.
+        pool.handle.inner().catch_up()?;
+        let found = at_once()?;
+        if found.is_some() {
             return Ok(found);
         }
     }
-    let timeout = if pool.idle.is_some() { at_once } else { None };
+    match pool.longest_gap()? {
+        Duration::ZERO => Ok(None),
+        gap => take_or_wait(pool, tubes, Some(gap)).await,
+    }
+}
+
+/// Takes a task of one of these tubes, or waits for one. `None` if the time has elapsed, or if the
+/// worker stops.
+async fn take_or_wait(
+    pool: &Pool,
+    tubes: &[TubeHead],
+    timeout: Option<Duration>,
+) -> Result<Option<Claim>> {
     let mut stop = SignalWait::new(&pool.stop);
-    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard(), timeout);
+    let (session, guard) = (pool.session.id(), Some(pool.session.guard().clone()));
+    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard, timeout);
     let mut future = pin!(future);
     // Dropping the future releases a task that was assigned to it meanwhile.
     poll_fn(|context| match stop.poll(context.waker()) {

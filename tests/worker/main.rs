@@ -16,6 +16,7 @@ mod support;
 
 mod errors;
 mod futures;
+mod idle;
 mod limits;
 mod order;
 mod refused;
