@@ -15,9 +15,12 @@ mod executor;
 mod support;
 
 mod errors;
+mod futures;
 mod idle;
 mod limits;
 mod order;
 mod refused;
 mod returns;
+mod steps;
 mod stop;
+mod waits;
