@@ -157,7 +157,8 @@ impl Child {
 
         let mut output = Vec::new();
         let stdout = self.process.stdout.take();
-        let read = |out: ChildStdout| out.take(MAX_BODY as u64 + 1).read_to_end(&mut output);
+        let read =
+            |out: std::process::ChildStdout| out.take(MAX_BODY as u64 + 1).read_to_end(&mut output);
         let output = stdout.map(read).map(|_| output);
         let status = self.reap();
         Ended { status, last_lines: String::new(), output, ran_too_long: false }
