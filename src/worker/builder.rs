@@ -67,8 +67,8 @@ impl Worker {
     /// The session that the worker takes tasks for, instead of one of its own, which ends with it.
     ///
     /// For handlers that return [`Outcome::Detached`](super::Outcome::Detached): the tubes of this
-    /// session end these claims later, by the ids of the tasks. [`name`](Worker::name) has no effect
-    /// with it.
+    /// session end these claims later, by the ids of the tasks. [`name`](Worker::name) has no
+    /// effect with it.
     ///
     /// # Example: failed tasks that are tried again after the run, and not in it
     /// ```
@@ -230,10 +230,10 @@ impl Worker {
     /// Works until no task is ready and no job runs, and returns how the jobs have ended. For tests,
     /// and for programs that work off what there is and exit.
     ///
-    /// Ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or of their sub-queue
-    /// holds back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The
-    /// first handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of
-    /// them do. The call blocks until then, until the [limit](Worker::limit), or until a
+    /// Ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or sub-queue holds
+    /// back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The first
+    /// handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of them
+    /// do. The call blocks until then, until the [limit](Worker::limit), or until a
     /// [stop](Worker::stopper).
     ///
     /// # Errors

@@ -22,7 +22,6 @@ use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
 use crate::core::TubeHead;
-use crate::handle::SessionGuard;
 use crate::signal::SignalWait;
 use crate::user_code::{catch_panic, panic_to_error};
 use crate::wait::{TakeFuture, take};
@@ -81,8 +80,8 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
     if !pool.is_blocking {
         return take_or_wait(pool, tubes, None).await;
     }
-    let at_once =
-        || take(&pool.handle, tubes, pool.session.id(), guard(pool), Some(Duration::ZERO));
+    let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
+    let at_once = || take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO));
     let found = at_once()?;
     if found.is_some() {
         return Ok(found);
@@ -112,8 +111,8 @@ async fn take_or_wait(
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
     let mut stop = SignalWait::new(&pool.stop);
-    let tubes = Ok(tubes.to_vec());
-    let future = TakeFuture::new(&pool.handle, tubes, pool.session.id(), guard(pool), timeout);
+    let (session, guard) = (pool.session.id(), Some(pool.session.guard().clone()));
+    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard, timeout);
     let mut future = pin!(future);
     // Dropping the future releases a task that was assigned to it meanwhile.
     poll_fn(|context| match stop.poll(context.waker()) {
@@ -121,10 +120,6 @@ async fn take_or_wait(
         Poll::Pending => future.as_mut().poll(context),
     })
     .await
-}
-
-fn guard(pool: &Pool) -> Option<Arc<SessionGuard>> {
-    Some(pool.session.guard().clone())
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.

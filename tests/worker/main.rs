@@ -36,6 +36,7 @@ mod killed;
 mod limits;
 mod order;
 mod refused;
+mod retries;
 mod returns;
 mod steps;
 mod stop;
