@@ -20,6 +20,7 @@ mod idle;
 mod limits;
 mod order;
 mod refused;
+mod retries;
 mod returns;
 mod steps;
 mod stop;
