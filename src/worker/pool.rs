@@ -222,7 +222,9 @@ impl Pool {
             match time.left() {
                 None => self.lane_ended.wait(&mut ended),
                 Some(Duration::ZERO) => return false,
-                Some(left) => drop(self.lane_ended.wait_for(&mut ended, left)),
+                Some(left) => {
+                    self.lane_ended.wait_for(&mut ended, left);
+                }
             }
         }
         true
