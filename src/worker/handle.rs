@@ -63,8 +63,7 @@ impl WorkerHandle {
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
     /// The call blocks until the jobs have ended, at most for `timeout`, on the clock of the
-    /// machine; an end that is being stored then is waited for. If no job runs, it returns
-    /// immediately. It may be called from any thread and more
+    /// machine. If no job runs, it returns immediately. It may be called from any thread and more
     /// than once. A handler that calls it does not wait for its own job. What the jobs have stored
     /// survives as their tubes say.
     ///
@@ -99,14 +98,11 @@ impl WorkerHandle {
     #[doc(alias = "graceful shutdown")]
     pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
         self.pool.stop.raise();
-        let has_ended = self.pool.wait_ended(timeout.into());
-        let mut left = Ok(Vec::new());
-        if !has_ended {
-            left = self.pool.leave_jobs();
-            self.pool.wait_stored();
+        if self.pool.wait_ended(timeout.into()) {
+            self.join();
+            return Ok(Vec::new());
         }
-        self.join();
-        left
+        self.pool.leave_jobs()
     }
 
     /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because

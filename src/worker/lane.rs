@@ -33,7 +33,7 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(claim) = next(&pool, lane, &mut order).await else { break };
+        let Some(claim) = next(&pool, &mut order).await else { break };
         run_job(&pool, lane, claim).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
@@ -55,7 +55,7 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, lane: &Lane, order: &mut TakeOrder) -> Option<Claim> {
+async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
@@ -68,7 +68,7 @@ async fn next(pool: &Pool, lane: &Lane, order: &mut TakeOrder) -> Option<Claim> 
                     break;
                 }
             }
-            Err(error) => take_failed(pool, lane, order, error),
+            Err(error) => take_failed(pool, order, error),
         }
     }
     None
@@ -77,17 +77,42 @@ async fn next(pool: &Pool, lane: &Lane, order: &mut TakeOrder) -> Option<Claim> 
 /// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
 /// or if it stops.
 async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
+    if !pool.is_blocking {
+        return take_or_wait(pool, tubes, None).await;
+    }
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
-    let at_once = Some(Duration::ZERO);
-    if pool.is_blocking {
-        let found = take(&pool.handle, tubes, session, guard(), at_once)?;
-        if found.is_some() || pool.idle.is_some() {
+    let at_once = || take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO));
+    let found = at_once()?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    if pool.idle.is_none() {
+        return take_or_wait(pool, tubes, None).await;
+    }
+    if pool.has_blocked_tasks()? {
+        // A parent may have ended whose children are not all free yet.
+        pool.handle.inner().catch_up()?;
+        let found = at_once()?;
+        if found.is_some() {
             return Ok(found);
         }
     }
-    let timeout = if pool.idle.is_some() { at_once } else { None };
+    match pool.longest_gap()? {
+        Duration::ZERO => Ok(None),
+        gap => take_or_wait(pool, tubes, Some(gap)).await,
+    }
+}
+
+/// Takes a task of one of these tubes, or waits for one. `None` if the time has elapsed, or if the
+/// worker stops.
+async fn take_or_wait(
+    pool: &Pool,
+    tubes: &[TubeHead],
+    timeout: Option<Duration>,
+) -> Result<Option<Claim>> {
     let mut stop = SignalWait::new(&pool.stop);
-    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard(), timeout);
+    let (session, guard) = (pool.session.id(), Some(pool.session.guard().clone()));
+    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard, timeout);
     let mut future = pin!(future);
     // Dropping the future releases a task that was assigned to it meanwhile.
     poll_fn(|context| match stop.poll(context.waker()) {
@@ -98,26 +123,26 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
-fn take_failed(pool: &Pool, lane: &Lane, order: &mut TakeOrder, error: Error) {
+fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
     match &error {
         Error::Closed => pool.stop.raise(),
-        Error::SessionEnded | Error::Stopped { .. } => pool.fail(lane, error),
+        Error::SessionEnded | Error::Stopped { .. } => pool.fail(error),
         Error::TubeDropped { name } => {
             let name = name.clone();
             if !order.remove(&name) {
-                pool.fail(lane, error);
+                pool.fail(error);
             } else if pool.is_first_to_find_dropped(&name) {
-                pool.report(lane, || Report::Error(error));
+                pool.report(|| Report::Error(error));
             }
         }
-        _ => pause(pool, lane, || Report::Error(error)),
+        _ => pause(pool, || Report::Error(error)),
     }
 }
 
 /// Begins a pause, unless there is one, and reports why.
-fn pause(pool: &Pool, lane: &Lane, report: impl FnOnce() -> Report) {
+fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
     let Some(length) = pool.pause.begin() else { return };
-    pool.report(lane, report);
+    pool.report(report);
     if pool.is_blocking {
         pool.pause.pass(length);
     } else {

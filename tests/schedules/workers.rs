@@ -275,17 +275,16 @@ fn no_job_begins_after_a_stop_has_returned() {
     explore("no_job_begins_after_a_stop_has_returned", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
+        tube.put_many(["x", "y"]).unwrap();
         let has_returned = Flag::default();
         let returned = has_returned.clone();
         let work = move |job: &Job| {
             let is_late = returned.is_up();
             assert!(!is_late || job.is_lost(), "a job has begun after the stop");
         };
-        let worker = Worker::new(&store).on(&tube, work).start().unwrap();
-        let puts = spawn_with(&tube, |tube| tube.put("x").unwrap());
+        let worker = Worker::new(&store).on(&tube, work).concurrency(2).start().unwrap();
         let left = worker.stop(ms(0)).unwrap().len() as u64;
         has_returned.raise();
-        puts.join().unwrap();
         let tally = worker.wait().unwrap();
         drop(worker);
         assert_eq!((tally.done + left, tally.panicked), (tally.jobs(), 0));

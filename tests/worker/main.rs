@@ -29,12 +29,14 @@ mod catalogue_stops;
 mod errors;
 mod futures;
 mod gate;
+mod idle;
 mod invariants;
 #[cfg(unix)]
 mod killed;
 mod limits;
 mod order;
 mod refused;
+mod retries;
 mod returns;
 mod steps;
 mod stop;
