@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -31,21 +32,29 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-struct Unpark(Thread);
+/// A thread that is woken, and whether it was. The token of `unpark` alone is not enough: a blocking
+/// call inside a future may park the thread too, and uses up the token.
+struct Unpark(Thread, AtomicBool);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
+        self.1.store(true, Ordering::SeqCst);
         self.0.unpark();
     }
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
+    let waker = Waker::from(unpark.clone());
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => return result,
-            Poll::Pending => thread::park(),
+            Poll::Pending => {
+                while !unpark.1.swap(false, Ordering::SeqCst) {
+                    thread::park();
+                }
+            }
         }
     }
 }

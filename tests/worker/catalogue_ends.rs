@@ -185,11 +185,14 @@ fn failed_job_is_delayed_by_the_backoff_of_its_tube() {
         assert_eq!(with(ten.factor(10.0)), [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]);
         assert_eq!(with(ten.factor(3.0)), [10_000, 30_000, 90_000, 270_000, 810_000]);
         assert_eq!(with(ten), [10_000, 20_000, 40_000, 80_000, 160_000]);
-        for (backoff, share) in [(ten.factor(1.0), 30), (Backoff::exponential(secs(100)), 20)] {
+        for (backoff, share) in [(ten.factor(1.0), 30_u32), (Backoff::exponential(secs(100)), 20)] {
             let full = with(backoff);
-            let less = with(backoff.jitter(share as f64 / 100.0));
+            let less = with(backoff.jitter(f64::from(share) / 100.0));
             for (full, less) in full.iter().zip(&less) {
-                assert!(less <= full && *less >= full * (100 - share) / 100, "{less} of {full}");
+                assert!(
+                    less <= full && *less >= full * u64::from(100 - share) / 100,
+                    "{less} of {full}"
+                );
             }
             assert_ne!(full, less);
         }

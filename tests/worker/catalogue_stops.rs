@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{
-    Counting, EventKind, FIFO, FIFOTTL, Failure, Filter, ManualClock, State, Store, Subscription,
-    TubeOptions,
+    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, ManualClock, State, Store,
+    Subscription, TubeOptions,
 };
 
 use crate::blocking_disk::Disk;
@@ -193,6 +193,40 @@ fn worker_whose_takes_fail_reports_it_and_goes_on() {
         assert_eq!(worker.stop().unwrap().done, 3);
         let reports = reports.lock().unwrap();
         assert!(matches!(&reports[..2], [Report::Error(_), Report::Error(_)]), "{reports:?}");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
+/// T060 T063
+#[test]
+fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let options = TubeOptions::new().max_attempts(1).count_takes(Counting::Flushed);
+        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        tube.put_many(["runs", "waits"]).unwrap();
+        let (gate, (reports, watch)) = (Gate::default(), reports());
+        let wait = gate.clone();
+        let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).watch(watch);
+        let worker = worker.start().unwrap();
+        wait_until(|| worker.running().len() == 1);
+        disk.fail_flushes(true);
+        assert!(tube.put("outcome unknown").is_err());
+        for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+            let refused = worker.stop(timeout);
+            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+        }
+        assert_eq!(worker.running().len(), 1);
+        gate.open();
+        assert_eq!(worker.wait().unwrap().not_stored, 1);
+        assert!(matches!(&reports.lock().unwrap()[..], [Report::NotStored { id: 0, .. }]));
+        drop(worker);
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        // The only attempt is not repeated.
+        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"waits");
+        assert_eq!(tube.peek(0).unwrap().info.failure.unwrap().group, "released");
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
 }

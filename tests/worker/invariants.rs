@@ -152,7 +152,9 @@ fn dropped_worker_uses_an_attempt_and_wakes_the_next_taker() {
         let mut worker = worker.run_async();
         poll_pending(&mut worker, Waker::noop());
         let mut takers = [(); 3].map(|()| case.tube.take_async(None));
-        takers.iter_mut().for_each(|taker| poll_pending(taker, Waker::noop()));
+        for taker in &mut takers {
+            poll_pending(taker, Waker::noop());
+        }
         drop(worker);
         for (taker, id) in takers.iter_mut().zip(ids) {
             let Poll::Ready(Ok(Some(claim))) = poll(taker, Waker::noop()) else {

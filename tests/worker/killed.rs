@@ -127,7 +127,7 @@ impl StoreFile {
         let job = process::Job { mode, path: self.path.clone(), seed: 0, run: 0 };
         let mut child = ChildProcess::start(&job);
         for _ in 0..reports {
-            if child.next_line(MINUTE).expect("the child hangs") == "idle" {
+            if child.next_line(MINUTE).unwrap() == "idle" {
                 break;
             }
         }
