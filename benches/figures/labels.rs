@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tubewell::{Durability, FIFO, Put, Schedule, Store, Tube, TubeOptions};
+use tubewell::{Durability, FIFO, Put, Schedule, Store, TubeOptions};
 
+use super::pair;
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, body, phase, timed};
 
@@ -20,22 +21,16 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 
 fn tags(setting: &Setting, report: &mut Report) -> Outcome {
     for (durability, name) in [(Durability::Flush, "durable"), (Durability::relaxed(), "relaxed")] {
-        let tubes = [
-            tube(setting, "without-tags", durability, 0)?,
-            tube(setting, "with-tags", durability, 0)?,
-        ];
-        let mut rates = [Vec::new(), Vec::new()];
-        for run in 0..RUNS {
-            for at in in_turn(run) {
-                let put = |n: u64| {
-                    let put = Put::new(body(n, BODY));
-                    let hour = n / 1000;
-                    let tagged = |put: Put| put.tag("mail").tag(format!("{hour}")).tag("eu");
-                    Ok(tubes[at].put(if at == 1 { tagged(put) } else { put }).map(|_| 1)?)
-                };
-                rates[at].push(phase(CALLERS, put)?);
-            }
-        }
+        let options = || TubeOptions::new().durability(durability);
+        let stores = pair::open(setting, "tags", [options(), options()])?;
+        let rates = pair::in_turn(RUNS, |at| {
+            phase(CALLERS, |n| {
+                let put = Put::new(body(n, BODY));
+                let hour = n / 1000;
+                let tagged = |put: Put| put.tag("mail").tag(format!("{hour}")).tag("eu");
+                Ok(stores[at].1.put(if at == 1 { tagged(put) } else { put }).map(|_| 1)?)
+            })
+        })?;
         let what = format!("puts with three tags, of those without, {name}, {CALLERS} callers");
         compare(report, &what, 0.6, &rates);
     }
@@ -48,28 +43,20 @@ fn history(setting: &Setting, report: &mut Report) -> Outcome {
         (Durability::Flush, CALLERS, "durable, 64 callers"),
         (Durability::relaxed(), 1, "relaxed, 1 caller"),
     ] {
-        let tubes = [
-            tube(setting, "without-history", durability, 0)?,
-            tube(setting, "with-history", durability, 10)?,
-        ];
-        let (mut puts, mut cycles) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        for run in 0..RUNS {
-            for at in in_turn(run) {
-                let tube = &tubes[at];
-                puts[at].push(phase(callers, |n| Ok(tube.put(body(n, BODY)).map(|_| 1)?))?);
-                cycles[at].push(phase(callers, |n| Ok(cycle(tube, n).map(|()| 1)?))?);
-                tube.truncate()?;
-            }
+        let options = |history| TubeOptions::new().durability(durability).history(history);
+        let stores = pair::open(setting, "history", [options(0), options(10)])?;
+        let rates = pair::in_turn(RUNS, |at| {
+            let tube = &stores[at].1;
+            let puts = phase(callers, |n| Ok(tube.put(body(n, BODY)).map(|_| 1)?))?;
+            let cycles = phase(callers, |n| Ok(pair::cycle(tube, n).map(|()| 1)?))?;
+            tube.truncate()?;
+            Ok([puts, cycles])
+        })?;
+        for (at, call) in ["puts", "cycles"].into_iter().enumerate() {
+            let what = format!("{call} with a history of 10, of those without, {name}");
+            let rates = rates.each_ref().map(|runs| runs.iter().map(|run| run[at]).collect());
+            compare(report, &what, 1.0 / 3.0, &rates);
         }
-        let third = 1.0 / 3.0;
-        compare(
-            report,
-            &format!("puts with a history of 10, of those without, {name}"),
-            third,
-            &puts,
-        );
-        let what = format!("cycles with a history of 10, of those without, {name}");
-        compare(report, &what, third, &cycles);
     }
     Ok(())
 }
@@ -101,24 +88,7 @@ fn schedules(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(())
 }
 
-fn tube(setting: &Setting, name: &str, durability: Durability, history: u32) -> Outcome<Tube> {
-    let store = Store::open(setting.fresh(name))?;
-    let options = TubeOptions::new().durability(durability).history(history);
-    Ok(store.create_tube("work", FIFO, options)?)
-}
-
-/// Both tubes; each of them is the first one in every second run.
-fn in_turn(run: usize) -> [usize; 2] {
-    if run.is_multiple_of(2) { [0, 1] } else { [1, 0] }
-}
-
-fn cycle(tube: &Tube, n: u64) -> tubewell::Result<()> {
-    tube.put(body(n, BODY))?;
-    tube.try_take()?.map_or(Ok(()), |claim| claim.ack().map(drop))
-}
-
-fn compare(report: &mut Report, what: &str, share: f64, [without, with]: &[Vec<f64>; 2]) {
-    report.spread(format!("{what}: without"), without, "tasks/s");
-    report.spread(format!("{what}: with"), with, "tasks/s");
-    report.ratio(what, share, (with, without));
+fn compare(report: &mut Report, what: &str, share: f64, rates: &[Vec<f64>; 2]) {
+    let names = ["without", "with"].map(|which| format!("{what}: {which}"));
+    pair::compare(report, names, (what, share), rates);
 }

@@ -29,6 +29,7 @@ mod labels;
 mod latency;
 mod medium;
 mod metrics;
+mod pair;
 mod process;
 mod rates;
 mod report;

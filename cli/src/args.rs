@@ -101,10 +101,10 @@ pub enum Command {
     /// Put the task that has a key anew
     #[command(after_help = help::REQUEUE)]
     Requeue(Requeue),
-    /// Put a task again and again: every so often, or by a cron expression
+    /// Put a task repeatedly: at an interval, or by a cron expression
     #[command(after_help = help::SCHEDULE)]
     Schedule(Schedule),
-    /// Change a schedule; what is left out stays
+    /// Change a schedule; options that are not given keep their values
     #[command(after_help = help::RESCHEDULE)]
     Reschedule(RescheduleArgs),
     /// Remove a schedule; the tasks that it has put stay
@@ -395,18 +395,32 @@ pub struct List {
     /// List the last task of each state first
     #[arg(long, conflicts_with = "group")]
     pub newest_first: bool,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// Which tasks of a listing are printed, and how much of each.
+#[derive(Debug, Args)]
+pub struct Shown {
     /// Print the whole body of each task
     #[arg(long)]
     pub bodies: bool,
     /// The largest number of tasks to print
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
-    pub limit: u64,
+    limit: u64,
     /// How many tasks to leave out first
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
     pub skip: u64,
     /// Print all tasks
     #[arg(long, conflicts_with = "limit")]
-    pub all: bool,
+    all: bool,
+}
+
+impl Shown {
+    /// The largest number of tasks to print.
+    pub fn limit(&self) -> u64 {
+        if self.all { u64::MAX } else { self.limit }
+    }
 }
 
 #[derive(Debug, Args)]

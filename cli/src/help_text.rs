@@ -117,7 +117,8 @@ are left out.
   WAIT      from ready to taken: the median, and the 99th percentile
   RUN       from taken to finished, as above
 
-With --plot each line of the plot has the times from its own up to twice that.
+With --plot, each line counts the times from the one that it shows up to twice
+that time.
 An export does not contain these numbers; a backup does.
 
 Examples:
@@ -184,15 +185,16 @@ Examples:
 
 pub const SCHEDULE: &str = "\
 The store puts the runs while a process has it open: `work`, your program, or
-any command. A run is a task with the key KEY-1, KEY-2 and so on. Runs that were
-missed meanwhile are made up for as --missed says: by default with one run.
+any command. A run is a task with the key KEY-1, KEY-2 and so on. If runs were
+missed, the store puts the newest one by default; --missed changes that.
 
-If a schedule has the key already, it is brought in line with the options, and
-keeps its count of runs and its next moment.
+If a schedule has the key already, the body and the options replace its own. It
+keeps its count of runs and, if the interval or the expression is the same, its
+next moment.
 
 A cron expression has the fields minute, hour, day of the month, month and day of
-the week; with six, the second is the first one. A run in the hour that is left
-out when clocks go forward comes right after it.
+the week. With six fields, the first one is the second of the minute. A run in
+the hour that is skipped when clocks go forward is due right after that hour.
 
 Examples:
   tubewell schedule mail day report --every 1d --starting 2026-01-01T03:00:00Z
@@ -247,9 +249,9 @@ Examples:
 
 pub const CLAIM: &str = "\
 The first line of the output is a token for `ack`, `release`, `fail`, `snooze`,
-`bury` and `renew`; the body follows. The task stays taken when this command has ended. If nothing ends
-or renews the claim within its time, the task is ready again. `work` does all of
-this by itself while it runs.
+`bury` and `renew`; the body follows. The task stays taken when this command has
+ended. If nothing ends or renews the claim within its time, the task is ready
+again. `work` does all of this by itself while it runs.
 
 Examples:
   tubewell claim mail --for 10m
@@ -331,10 +333,10 @@ pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
 TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY and TUBEWELL_TAGS (a
-tag a line). Exit code 0 removes the task. After any other exit code the task is ready again. If its
-tube has a limit of attempts or a backoff, the failure is recorded with the
-last lines of standard error, and the task is ready after the backoff, or buried
-after its last attempt.
+tag a line). Exit code 0 removes the task. After any other exit code the task is
+ready again. If its tube has a limit of attempts or a backoff, the failure is
+recorded with the last lines of standard error, and the task is ready after the
+backoff, or buried after its last attempt.
 
 The store is in use while work runs: no other process can open it, CMD neither.
 Without --once, work waits until a delayed task is ready.
@@ -360,9 +362,9 @@ Ready tasks come first, then taken, delayed, blocked and buried ones. Within a
 state the order is by priority, then by age. Ready tasks of a tube with
 sub-queues are grouped by sub-queue. --state delayed alone lists by due time.
 Done tasks, which a tube with --keep-done keeps, are listed only with --state
-done: those that ended first come first. So do the buried ones of a tube with
---keep-buried. PARENTS is how many other tasks a task waits for. Tasks with a
---tag come in the order of their ids, state by state.
+done, in the order of their ends. Buried tasks of a tube with --keep-buried are
+listed in the order of their burials. PARENTS is how many other tasks a task
+waits for. Tasks with a --tag come in the order of their ids, state by state.
 
 Examples:
   tubewell list mail
@@ -384,15 +386,15 @@ Examples:
 
 pub const TAGS: &str = "\
 A tag that only one task has is left out: `tagged` finds it. Tasks of a dropped
-or truncated tube count until their rows are removed, which begins at once.
+or truncated tube count until their rows are removed, which begins immediately.
 
 Examples:
   tubewell tags
   tubewell tags --limit 10 --json";
 
 pub const ADD_TAGS: &str = "\
-The tags stand behind those that the task has. It may be in any state. A task
-has at most 32 tags of up to 255 bytes.
+The new tags come after those that the task has. The task may be in any state.
+A task has at most 32 tags of up to 255 bytes.
 
 Example:
   tubewell add-tags mail 17 tracked 'customer 7'";
@@ -512,8 +514,8 @@ Examples:
 
 pub const HISTORY: &str = "\
 A tube with --history keeps an entry for each change of a task: its put, its
-takes and their ends, its moves, and those that `log` adds. The first entry
-stays, and the newest of the others; a gap in the numbers shows that some were
+takes and their ends, its moves, and those that `log` adds. The tube keeps the
+first entry and the newest ones. A gap in the numbers shows that some were
 removed.
 
 Examples:
@@ -528,7 +530,7 @@ Examples:
 
 pub const RESOLVE: &str = "\
 For a task whose work was done by hand: a ready, delayed, blocked or buried one.
-The tasks that wait for it no longer do. If its tube keeps what is done, it
+Tasks that wait for it stop waiting for it. If its tube keeps done tasks, it
 keeps the task and the result.
 
 Examples:

@@ -7,7 +7,7 @@ use crate::index_rows::group_of;
 use crate::keys::{self, Position, Shelf};
 use crate::ledger::{Found, Ledger, found_in};
 use crate::record_error::RecordError;
-use crate::tables::{Rows, Table, Value};
+use crate::tables::{Reads, Rows, Table, Value};
 
 /// A group whose count a change of a task changes, with the count before the change.
 type GroupCount<'h> = (&'h str, u64);
@@ -169,20 +169,10 @@ impl<R: Rows> Ledger<'_, R> {
 
     fn write_group_counts(&mut self, change: GroupChange<'_>) {
         if let Some((group, count)) = change.loses {
-            let key = keys::group_count(self.space, group);
-            match count {
-                // The count is missing: `verify` reports it.
-                0 => {}
-                1 => self.rows.remove(Table::Index, key),
-                _ => self.rows.replace(Table::Index, key, encode_count(count - 1)),
-            }
+            lower_count(self.rows, keys::group_count(self.space, group), count);
         }
         if let Some((group, count)) = change.gains {
-            let key = keys::group_count(self.space, group);
-            match count {
-                0 => self.rows.insert(Table::Index, key, encode_count(1)),
-                _ => self.rows.replace(Table::Index, key, encode_count(count.saturating_add(1))),
-            }
+            raise_count(self.rows, keys::group_count(self.space, group), count);
         }
     }
 
@@ -192,13 +182,8 @@ impl<R: Rows> Ledger<'_, R> {
         group: Option<&'h str>,
     ) -> Result<Option<GroupCount<'h>>, R::Error> {
         let Some(group) = group else { return Ok(None) };
-        let row = self.rows.get(Table::Index, &keys::group_count(self.space, group))?;
-        let count = match row.as_deref().map(decode_count) {
-            None => 0,
-            Some(Some(count)) => count,
-            Some(None) => return Err(RecordError::new(id, "the count of its group").into()),
-        };
-        Ok(Some((group, count)))
+        let key = keys::group_count(self.space, group);
+        Ok(Some((group, stored_count(self.rows, &key, id, "the count of its group")?)))
     }
 
     /// Finds a buried task by its id. Returns `None` if it is not buried or is damaged.
@@ -214,7 +199,39 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-pub(crate) fn encode_count(count: u64) -> Value {
+/// Reads a count, which is 0 without a row. `what` names it if it is damaged.
+pub(crate) fn stored_count<R: Reads>(
+    rows: &mut R,
+    key: &[u8],
+    id: u64,
+    what: &'static str,
+) -> Result<u64, R::Error> {
+    match rows.get(Table::Index, key)?.as_deref().map(decode_count) {
+        None => Ok(0),
+        Some(Some(count)) => Ok(count),
+        Some(None) => Err(RecordError::new(id, what).into()),
+    }
+}
+
+/// Adds 1 to a count that is stored as `count`.
+pub(crate) fn raise_count<R: Rows>(rows: &mut R, key: Vec<u8>, count: u64) {
+    match count {
+        0 => rows.insert(Table::Index, key, encode_count(1)),
+        _ => rows.replace(Table::Index, key, encode_count(count.saturating_add(1))),
+    }
+}
+
+/// Subtracts 1 from a count that is stored as `count`.
+pub(crate) fn lower_count<R: Rows>(rows: &mut R, key: Vec<u8>, count: u64) {
+    match count {
+        // The count is missing: `verify` reports it.
+        0 => {}
+        1 => rows.remove(Table::Index, key),
+        _ => rows.replace(Table::Index, key, encode_count(count - 1)),
+    }
+}
+
+fn encode_count(count: u64) -> Value {
     count.to_be_bytes().as_slice().into()
 }
 

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::failure_groups::{decode_count, encode_count};
+use crate::failure_groups::{decode_count, lower_count, raise_count, stored_count};
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
-use crate::record_error::RecordError;
 use crate::tables::{Reads, Rows, Table};
 
 /// A row of a tag.
@@ -116,7 +115,7 @@ impl<R: Rows> Ledger<'_, R> {
     #[inline]
     pub(crate) fn write_tag_change(&mut self, TagChange(steps): TagChange<'_>) {
         for step in steps {
-            write_step(self.rows, &step);
+            write_step(self.rows, step);
         }
     }
 }
@@ -128,7 +127,7 @@ pub(crate) fn forget_tags<R: Rows>(
     tags: &[Arc<str>],
 ) -> Result<(), R::Error> {
     let TagChange(steps) = read_steps(rows, id, tags, &[])?;
-    for step in &steps {
+    for step in steps {
         write_step(rows, step);
     }
     Ok(())
@@ -144,25 +143,13 @@ fn read_steps<'h, R: Reads>(
     let added = after.iter().filter(|tag| !before.contains(tag)).map(|tag| (tag, true));
     let mut steps = Vec::new();
     for (tag, is_added) in removed.chain(added) {
-        let row = rows.get(Table::Index, &keys::tag_count(tag))?;
-        let count = match row.as_deref().map(decode_count) {
-            None => 0,
-            Some(Some(count)) => count,
-            Some(None) => return Err(RecordError::new(id, "the count of its tag").into()),
-        };
+        let count = stored_count(rows, &keys::tag_count(tag), id, "the count of its tag")?;
         steps.push(TagStep { tag, count, is_added });
     }
     Ok(TagChange(steps))
 }
 
-fn write_step<R: Rows>(rows: &mut R, TagStep { tag, count, is_added }: &TagStep<'_>) {
+fn write_step<R: Rows>(rows: &mut R, TagStep { tag, count, is_added }: TagStep<'_>) {
     let key = keys::tag_count(tag);
-    match (is_added, count) {
-        (true, 0) => rows.insert(Table::Index, key, encode_count(1)),
-        (true, count) => rows.replace(Table::Index, key, encode_count(count.saturating_add(1))),
-        // The count is missing: `verify` reports it.
-        (false, 0) => {}
-        (false, 1) => rows.remove(Table::Index, key),
-        (false, count) => rows.replace(Table::Index, key, encode_count(count - 1)),
-    }
+    if is_added { raise_count(rows, key, count) } else { lower_count(rows, key, count) }
 }

@@ -1,10 +1,11 @@
 //! Verification of the failure groups: each of their rows is one that a task yields, and the count of
 //! each group is the number of its rows.
 
+use std::fmt::Display;
+
 use crate::failure_groups::decode_count;
-use crate::keys::{self, Position};
+use crate::keys;
 use crate::tables::{Reads, Table, Value};
-use crate::verify_index::yields;
 use crate::verify_rows::{GroupRows, MAX_FINDINGS, RowVerifier, TubeTotals};
 
 impl<R: Reads> RowVerifier<'_, R> {
@@ -13,7 +14,8 @@ impl<R: Reads> RowVerifier<'_, R> {
         if let Ok((space, name, _, id)) = keys::split_group(key) {
             let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
             self.count_row(&tube, name)?;
-            self.task_in_group(&tube, id, key, &value)
+            let position = self.position(&tube, id)?;
+            self.expect_yielded(&tube, (id, position), (Table::Index, key, &value))
         } else if let Ok((space, name)) = keys::split_group_count(key) {
             let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
             // If it has a task, the count is compared when the rows of the tasks have been read.
@@ -39,27 +41,6 @@ impl<R: Reads> RowVerifier<'_, R> {
         }
     }
 
-    fn task_in_group(
-        &mut self,
-        tube: &TubeTotals,
-        id: u64,
-        key: &[u8],
-        value: &Value,
-    ) -> Result<(), R::Error> {
-        let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
-        let position = pointer.and_then(|pointer| Position::from_pointer(id, &pointer).ok());
-        let is_yielded = match position {
-            None => false,
-            Some(position) => self.row_at(tube, &position)?.is_some_and(|record| {
-                yields(tube, &position, record, (Table::Index, key, value)) == Ok(true)
-            }),
-        };
-        if !is_yielded {
-            self.report_stray(tube, Table::Index, id);
-        }
-        Ok(())
-    }
-
     fn count_row(&mut self, tube: &TubeTotals, name: &str) -> Result<(), R::Error> {
         match &mut self.group {
             Some(group) if group.tube.space == tube.space && group.name == name => group.count += 1,
@@ -79,20 +60,20 @@ impl<R: Reads> RowVerifier<'_, R> {
             return Ok(());
         }
         let row = self.rows.get(Table::Index, &keys::group_count(tube.space, &name))?;
-        match row.as_deref().map(decode_count) {
-            Some(Some(stored)) if stored == count => {}
-            Some(Some(stored)) => self.report(
-                tube.space,
-                format_args!("failure group {name:?} has the count {stored} and {count} tasks"),
-            ),
-            Some(None) => self.report(
-                tube.space,
-                format_args!("the count of failure group {name:?} cannot be read"),
-            ),
-            None => {
-                self.report(tube.space, format_args!("failure group {name:?} has no count"));
-            }
+        let found = count_finding(format_args!("failure group {name:?}"), row.as_deref(), count);
+        if let Some(finding) = found {
+            self.report(tube.space, finding);
         }
         Ok(())
+    }
+}
+
+/// Describes a count that is not the number of its rows.
+pub(crate) fn count_finding(of: impl Display, stored: Option<&[u8]>, count: u64) -> Option<String> {
+    match stored.map(decode_count) {
+        Some(Some(stored)) if stored == count => None,
+        Some(Some(stored)) => Some(format!("{of} has the count {stored} and {count} tasks")),
+        Some(None) => Some(format!("the count of {of} cannot be read")),
+        None => Some(format!("{of} has no count")),
     }
 }

@@ -87,14 +87,26 @@ impl<R: Reads> RowVerifier<'_, R> {
         value: &Value,
     ) -> Result<(), R::Error> {
         let Some(tube) = self.owner(Some(space), table) else { return Ok(()) };
-        let is_yielded = match Position::from_pointer(id, value) {
-            Err(_) => false,
-            Ok(position) => self.row_at(&tube, &position)?.is_some_and(|record| {
-                yields(&tube, &position, record, (table, key, value)) == Ok(true)
-            }),
+        let position = Position::from_pointer(id, value).ok();
+        self.expect_yielded(&tube, (id, position), (table, key, value))
+    }
+
+    /// An index row is one that the record of its task yields. The position of the task is missing if
+    /// it cannot be read.
+    pub(crate) fn expect_yielded(
+        &mut self,
+        tube: &TubeTotals,
+        (id, position): (u64, Option<Position>),
+        row: (Table, &[u8], &Value),
+    ) -> Result<(), R::Error> {
+        let is_yielded = match position {
+            None => false,
+            Some(position) => self
+                .row_at(tube, &position)?
+                .is_some_and(|record| yields(tube, &position, record, row) == Ok(true)),
         };
         if !is_yielded {
-            self.report_stray(&tube, table, id);
+            self.report_stray(tube, row.0, id);
         }
         Ok(())
     }
@@ -115,7 +127,7 @@ impl<R: Reads> RowVerifier<'_, R> {
 }
 
 /// Whether the record at a position yields an index row.
-pub(crate) fn yields(
+fn yields(
     tube: &TubeTotals,
     position: &Position,
     record: Value,

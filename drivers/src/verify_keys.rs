@@ -2,7 +2,6 @@
 
 use crate::keys;
 use crate::tables::{Reads, Table, Value};
-use crate::verify_index::yields;
 use crate::verify_rows::RowVerifier;
 
 impl<R: Reads> RowVerifier<'_, R> {
@@ -13,15 +12,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             return Ok(());
         };
         let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
-        let is_yielded = match self.position(&tube, id)? {
-            None => false,
-            Some(position) => self.row_at(&tube, &position)?.is_some_and(|record| {
-                yields(&tube, &position, record, (Table::Index, key, value)) == Ok(true)
-            }),
-        };
-        if !is_yielded {
-            self.report_stray(&tube, Table::Index, id);
-        }
-        Ok(())
+        let position = self.position(&tube, id)?;
+        self.expect_yielded(&tube, (id, position), (Table::Index, key, value))
     }
 }

@@ -1,10 +1,9 @@
 //! Verification of the tags: each of their rows is one that its task yields, and the count of each tag
 //! is the number of its rows.
 
-use crate::failure_groups::decode_count;
 use crate::keys;
 use crate::tables::{Reads, Table, Value};
-use crate::verify_index::yields;
+use crate::verify_groups::count_finding;
 use crate::verify_rows::{MAX_FINDINGS, RowVerifier};
 
 impl<R: Reads> RowVerifier<'_, R> {
@@ -17,16 +16,8 @@ impl<R: Reads> RowVerifier<'_, R> {
         };
         self.count_tag(tag)?;
         let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
-        let is_yielded = match self.position(&tube, id)? {
-            None => false,
-            Some(position) => self.row_at(&tube, &position)?.is_some_and(|record| {
-                yields(&tube, &position, record, (Table::Index, key, value)) == Ok(true)
-            }),
-        };
-        if !is_yielded {
-            self.report_stray(&tube, Table::Index, id);
-        }
-        Ok(())
+        let position = self.position(&tube, id)?;
+        self.expect_yielded(&tube, (id, position), (Table::Index, key, value))
     }
 
     /// The row of the count of a tag. If the tag has a task, the count is compared when the rows of
@@ -59,16 +50,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             return Ok(());
         }
         let row = self.rows.get(Table::Index, &keys::tag_count(&tag))?;
-        let stored = row.as_deref().map(decode_count);
-        if stored != Some(Some(count)) {
-            self.found.push(match stored {
-                Some(Some(stored)) => {
-                    format!("tag {tag:?} has the count {stored} and {count} tasks")
-                }
-                Some(None) => format!("the count of tag {tag:?} cannot be read"),
-                None => format!("tag {tag:?} has no count"),
-            });
-        }
+        self.found.extend(count_finding(format_args!("tag {tag:?}"), row.as_deref(), count));
         Ok(())
     }
 }

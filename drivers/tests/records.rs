@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/recur.rs"]
+mod recur;
+
+use recur::plain_recur;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -35,23 +39,7 @@ fn plain(body: &[u8]) -> Header {
 
 /// A schedule of an interval, with nothing that can be left out.
 fn every() -> Recur {
-    Recur {
-        rule: RecurRule::Every(7),
-        next: 300,
-        fired: None,
-        last: None,
-        runs: 0,
-        skipped: 0,
-        times: None,
-        missed: 1,
-        within: None,
-        skips_overlap: false,
-        pri: None,
-        ttl: None,
-        ttr: None,
-        delay: 0,
-        tags: Arc::default(),
-    }
+    plain_recur(RecurRule::Every(7))
 }
 
 /// A schedule with everything.

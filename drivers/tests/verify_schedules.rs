@@ -4,35 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
+#[path = "common/recur.rs"]
+mod recur;
 
 use common::{Memory, ledger, plain_header};
-use std::sync::Arc;
-
+use recur::plain_recur;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, NEVER, Recur, RecurRule, Shelf, TubeTotals, verify_rows,
+    Body, Counts, HeadCache, Header, NEVER, RecurRule, Shelf, TubeTotals, verify_rows,
 };
 
 const SPACE: u32 = 7;
-
-fn recur(rule: RecurRule) -> Recur {
-    Recur {
-        rule,
-        next: 300,
-        fired: None,
-        last: None,
-        runs: 0,
-        skipped: 0,
-        times: None,
-        missed: 1,
-        within: None,
-        skips_overlap: false,
-        pri: None,
-        ttl: None,
-        ttr: None,
-        delay: 0,
-        tags: Arc::default(),
-    }
-}
 
 /// A schedule that is due at this time on the clock of its rule.
 fn schedule(rule: RecurRule, due: u64) -> Header {
@@ -41,7 +22,7 @@ fn schedule(rule: RecurRule, due: u64) -> Header {
     header.edit_more(|more| {
         more.key = Some("report".into());
         more.not_before = is_cron.then_some(due);
-        more.recur = Some(recur(rule).into());
+        more.recur = Some(plain_recur(rule).into());
     });
     header
 }

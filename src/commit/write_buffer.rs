@@ -51,6 +51,8 @@ pub(crate) struct WriteBuffer {
     pub(crate) has_waiters: bool,
     /// The latest time at which the edits so far are flushed, on running time.
     pub(crate) flush_by: Option<u64>,
+    /// As `flush_by`, of the edits whose flush is in progress.
+    in_flight_flush_by: Option<u64>,
     /// The tubes whose counts the next commit writes.
     pub(crate) dirty_counts: BTreeSet<u32>,
     /// The tubes whose numbers of the day are not written. They need no commit.
@@ -100,6 +102,7 @@ impl WriteBuffer {
             left_to_writer: false,
             has_waiters: false,
             flush_by: None,
+            in_flight_flush_by: None,
             dirty_counts: BTreeSet::new(),
             dirty_days: BTreeSet::new(),
             days_due: 0,
@@ -193,6 +196,7 @@ impl WriteBuffer {
         self.changes_in_flight = std::mem::take(&mut self.changes);
         self.in_flight_batch = Some(batch.clone());
         self.in_flight_commit = self.edits.last_commit();
+        self.in_flight_flush_by = self.flush_by.take();
         self.has_waiters = false;
         BatchGuard(batch)
     }
@@ -201,6 +205,7 @@ impl WriteBuffer {
     pub(crate) fn finish_flush(&mut self) -> Vec<Change> {
         self.edits.note_flushed(self.in_flight_commit);
         self.in_flight_batch = None;
+        self.in_flight_flush_by = None;
         std::mem::take(&mut self.changes_in_flight)
     }
 
@@ -254,6 +259,11 @@ impl WriteBuffer {
     /// The batch whose flush is in progress.
     pub(crate) fn in_flight_batch(&self) -> Option<&Arc<Batch>> {
         self.in_flight_batch.as_ref()
+    }
+
+    /// The latest time at which the flush in progress ends, on running time, if it has one.
+    pub(crate) fn in_flight_flush_by(&self) -> Option<u64> {
+        self.in_flight_flush_by
     }
 
     /// Notes dues that were written at `due` and at `moment`, or later; `NEVER` for none.

@@ -85,19 +85,18 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
+        let done = change.to == State::Done;
+        if is_current && done && change.from.is_some_and(takes_a_place) {
+            tube.occupied = tube.occupied.saturating_sub(1);
+        }
+        let has_waiters = tube.has_waiting_takers();
         if !self.readers.wanted().is_empty() || tube.callback.is_some() || !self.origins.is_empty()
         {
             self.queue_event(change);
         }
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
         if !is_current {
             return;
         }
-        let done = change.to == State::Done;
-        if done && change.from.is_some_and(takes_a_place) {
-            tube.occupied = tube.occupied.saturating_sub(1);
-        }
-        let has_waiters = tube.has_waiting_takers();
         let freed = self.offer(change);
         let admitted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
         let served = match freed {

@@ -11,6 +11,7 @@ use tubewell_drivers::NEVER;
 use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner};
 use super::leadership::{next_task, request_commit_now};
 use crate::clock::TimeDriven;
+use crate::commit::WriteBuffer;
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::FailureCause;
 use crate::sync::MutexGuard;
@@ -123,7 +124,12 @@ impl TimeDriven for StoreInner {
         let due = match &*core {
             core if core.closed => NEVER,
             core if core.has_chores() && idle => 0,
-            core => core.next_due(),
+            core if core.outage.is_some() => core.next_due(),
+            // A flush that another thread has begun may be due too.
+            core => {
+                let flushes = core.buffers.iter().filter_map(WriteBuffer::in_flight_flush_by);
+                flushes.min().unwrap_or(NEVER).min(core.next_due())
+            }
         };
         (due != NEVER).then(|| due.max(core.now.running))
     }

@@ -130,6 +130,8 @@ mod sub_queue_limits;
 mod sub_queue_pauses;
 mod sub_queue_rates;
 mod tags;
+mod tags_in_files;
+mod tags_listed;
 mod take;
 mod update;
 mod update_at_random;

@@ -11,6 +11,14 @@ fn wait_ready(tube: &Tube) -> Wait<bool> {
     Wait::begin(tube.wait_ready_async(NO_TIMEOUT))
 }
 
+/// Asserts that the wait ends after this time, and not a millisecond earlier.
+fn assert_ready_after(case: &Case, wait: Wait<bool>, millis: u64) {
+    case.advance(millis - 1);
+    wait.assert_waits();
+    case.advance(1);
+    assert_eq!(wait.answer(), Ok(true));
+}
+
 /// T004
 #[test]
 fn wait_ready_of_an_empty_tube_ends_with_its_timeout() {
@@ -67,16 +75,10 @@ fn wait_ready_ends_when_a_delay_elapses_or_a_claim_expires() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").delay(secs(1)).ttr(secs(2)));
         let wait = wait_ready(&case.tube);
-        case.advance(999);
-        wait.assert_waits();
-        case.advance(1);
-        assert_eq!(wait.answer(), Ok(true));
+        assert_ready_after(case, wait, 1000);
         case.take();
         let wait = wait_ready(&case.tube);
-        case.advance(1999);
-        wait.assert_waits();
-        case.advance(1);
-        assert_eq!(wait.answer(), Ok(true));
+        assert_ready_after(case, wait, 2000);
     });
 }
 
@@ -120,10 +122,7 @@ fn wait_ready_ends_when_a_pause_is_over() {
         case.tube.pause_for(secs(1)).unwrap();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
-        case.advance(999);
-        wait.assert_waits();
-        case.advance(1);
-        assert_eq!(wait.answer(), Ok(true));
+        assert_ready_after(case, wait, 1000);
         case.tube.pause().unwrap();
         let wait = wait_ready(&case.tube);
         case.tube.unpause().unwrap();
@@ -147,10 +146,7 @@ fn wait_ready_ends_when_a_limit_or_a_rate_allows_a_take() {
         case.take();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
-        case.advance(999);
-        wait.assert_waits();
-        case.advance(1);
-        assert_eq!(wait.answer(), Ok(true));
+        assert_ready_after(case, wait, 1000);
         assert_sound(&case.store);
     });
 }
@@ -170,10 +166,7 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
         case.tube.pause_sub_queue("a", secs(1)).unwrap();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
-        case.advance(999);
-        wait.assert_waits();
-        case.advance(1);
-        assert_eq!(wait.answer(), Ok(true));
+        assert_ready_after(case, wait, 1000);
 
         let rate = TubeOptions::new().sub_queue_rate(Rate::per(1, secs(1))).sub_queue_limit(9);
         case.tube.alter(rate).unwrap();

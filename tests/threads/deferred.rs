@@ -38,7 +38,8 @@ fn hundreds_of_deferred_calls_share_commits() {
             acks.into_iter().enumerate().filter(|(n, _)| n % 3 > 0).map(|(_, ack)| ack).collect();
         let commit = file.store.flush().unwrap();
         for ticket in kept {
-            assert!(ticket.is_done());
+            // The leader of an earlier commit may still have to mark its tickets.
+            eventually("the ticket is done", || ticket.is_done());
             let receipt = ticket.wait().unwrap();
             assert!(receipt.state == State::Done && receipt.commit <= commit);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Durability, FIFO, ManualClock, Store, Tube, TubeOptions, WhenFull};
 
 use crate::blocking_disk::Disk;
 use crate::executor::with_timeout;
@@ -54,6 +54,35 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     ticket.wait().unwrap();
     assert_eq!(drain(&tube), ["one", "two", "three"]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// A relaxed put is flushed by the writer thread, for a deferred call, when its time elapses.
+#[test]
+fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let within = Duration::from_millis(50);
+        let relaxed = TubeOptions::new().durability(Durability::Relaxed { max_delay: within });
+        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        clock.advance(Duration::ZERO); // nothing else is due
+        relaxed.put("due in 50 ms").unwrap();
+        let put = || flushed.deferred(WhenFull::Block).put("now").unwrap();
+        let ticket = disk.block_flush_of(put);
+
+        let (sender, answers) = mpsc::channel();
+        let advancer = thread::spawn(move || {
+            clock.advance(within);
+            sender.send(()).unwrap();
+        });
+        let early = answers.recv_timeout(Duration::from_millis(100));
+        disk.unblock_flushes();
+        advancer.join().unwrap();
+        assert!(early.is_err(), "the clock did not wait for the flush in progress");
+        ticket.wait().unwrap();
+        store.close().unwrap();
+    });
 }
 
 /// Every write is blocked once: those of the records, and those of the checkpoints that move them

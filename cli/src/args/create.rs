@@ -126,13 +126,13 @@ pub struct Options {
     /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub rate: Option<Rate>,
-    /// How many entries the history of each task has at most, the first one included; 0 to 1000.
+    /// The largest number of entries in the history of a task, with the first one; 0 to 1000.
     /// Default: 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1000))]
     pub history: Option<u32>,
     #[command(flatten)]
     pub sub_queues: SubQueueOptions,
-    /// How many days its numbers are kept, which `tubewell days` shows. Default: 0, none
+    /// For how many days its numbers are kept; `tubewell days` shows them. Default: 0, none
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub metrics: Option<u32>,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;

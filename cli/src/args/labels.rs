@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{OneTask, number};
+use super::{OneTask, Shown, number};
 
 #[derive(Debug, Args)]
 pub struct EditTags {
@@ -24,16 +24,6 @@ pub struct Tags {
 pub struct Tagged {
     /// The tag
     pub tag: String,
-    /// Print the whole body of each task
-    #[arg(long)]
-    pub bodies: bool,
-    /// The largest number of tasks to print
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
-    pub limit: u64,
-    /// How many tasks to leave out first
-    #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
-    pub skip: u64,
-    /// Print all tasks
-    #[arg(long, conflicts_with = "limit")]
-    pub all: bool,
+    #[command(flatten)]
+    pub shown: Shown,
 }

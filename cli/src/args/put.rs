@@ -98,7 +98,7 @@ pub struct Put {
     /// The key: a name that no other task of the store has. Default: none
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// What to do if the key is in use. Default: reject
+    /// How to handle a key that is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
@@ -112,7 +112,7 @@ pub struct Put {
     /// Tasks that must be done before this one can be taken, by their keys. Default: none
     #[arg(long, value_name = "KEY")]
     pub after_key: Vec<String>,
-    /// What to do if one of these parents is buried or removed. Default: wait
+    /// How to handle a parent that is buried or removed. Default: wait
     #[arg(long, value_enum, value_name = "RULE")]
     pub on_parent: Option<OnParent>,
     /// How long to wait for space in a full tube. Default: 0
@@ -165,7 +165,7 @@ pub struct Import {
     pub format: Format,
     #[command(flatten)]
     pub options: PutOptions,
-    /// What to do with a task whose key is in use. Default: reject
+    /// How to handle a task whose key is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub on_key: Option<OnKey>,
 }

@@ -60,13 +60,13 @@ impl Rule {
     }
 }
 
-/// What becomes of runs that are late.
+/// The rules for runs that are late.
 #[derive(Debug, Args)]
 pub struct Lateness {
-    /// Which missed runs are made up for: this many of the newest ones, all, or skip. Default: 1
+    /// Which missed runs are put later: this many of the newest ones, all, or skip. Default: 1
     #[arg(long, value_name = "RUNS", add = ArgValueCandidates::new(missed))]
     pub missed: Option<Missed>,
-    /// What to do if the last run is not over when the next one is due. Default: allow
+    /// How to handle a run that is due before the last one is over. Default: allow
     #[arg(long, value_enum, value_name = "RULE")]
     pub overlap: Option<Overlap>,
 }
@@ -82,12 +82,12 @@ pub struct Schedule {
     pub body: Option<OsString>,
     #[command(flatten)]
     pub rule: Rule,
-    /// After how many runs the schedule ends. Default: never
+    /// The number of runs after which the schedule ends. Default: never
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub times: Option<u64>,
     #[command(flatten)]
     pub lateness: Lateness,
-    /// How late a run may be; a later one is left out. Default: never too late
+    /// How late a run may be; a later one is left out. Default: no limit
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub within: Option<Duration>,
     /// The priority of the runs; 0 is the most urgent. Default: the tube's
@@ -122,7 +122,7 @@ pub struct RescheduleArgs {
     pub key: String,
     #[command(flatten)]
     pub rule: Rule,
-    /// After how many runs the schedule ends, or none for never
+    /// The number of runs after which the schedule ends, or none for never
     #[arg(long, value_name = "N", value_parser = times, allow_negative_numbers = true)]
     pub times: Option<Times>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub struct Work {
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
-    /// What to do with a task whose command fails
+    /// How to handle a task whose command fails
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Release)]
     pub on_failure: OnFailure,
     /// How long until a failed task is ready again. Default: 0, or the backoff of its tube

@@ -42,8 +42,8 @@ pub fn tags(store: &Store, args: &Tags, output: &mut Output) -> CommandResult {
 
 /// Lists the tasks with a tag, page by page: a long list is not kept in memory.
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
-    let limit = if args.all { u64::MAX } else { args.limit };
-    let (mut skip, mut shown, mut damaged, mut place) = (args.skip, 0, 0, None);
+    let limit = args.shown.limit();
+    let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
     loop {
         let page = store.tagged(&args.tag, place, PAGE)?;
         damaged += page.damaged;
@@ -56,7 +56,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
             if shown == limit {
                 print_rows(&rows, shown, output)?;
                 output.flush()?;
-                let end = args.skip.saturating_add(shown);
+                let end = args.shown.skip.saturating_add(shown);
                 note(&format!(
                     "there are more; for the next ones give --skip {end}, for all --all"
                 ));
@@ -71,7 +71,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
             shown += 1;
             if output.json {
                 output.object(&TaskRecord::new(&found.tube, &task.info, &task.data))?;
-            } else if args.bodies {
+            } else if args.shown.bodies {
                 if shown > 1 {
                     output.line("")?;
                 }
@@ -90,7 +90,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
         }
     }
     if shown == 0 && !output.json {
-        let more = if args.skip > 0 { "more " } else { "" };
+        let more = if args.shown.skip > 0 { "more " } else { "" };
         output.line(format!("no {more}tasks with the tag {:?}", args.tag))?;
     }
     check_damaged(damaged)

@@ -38,7 +38,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         None => states.iter().map(number).sum(),
         Some(name) => group_size(&tube, name)?,
     };
-    let limit = if args.all { u64::MAX } else { args.limit };
+    let limit = args.shown.limit();
     let mut printer = Printer::new(&tube, args, limit, output);
     if let Some(name) = &args.group {
         let pages = |place| tube.list_group(name, place, PAGE);
@@ -48,7 +48,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
             print_pages(|place| tube.list_where(&wanted, place, PAGE), &mut printer)?;
         }
     } else if states == [State::Delayed] {
-        let number = args.skip.saturating_add(limit);
+        let number = args.shown.skip.saturating_add(limit);
         for id in ids_by_due_time(store, &tube, number, &mut printer.damaged)? {
             printer.task(id, Some(State::Delayed))?;
         }
@@ -59,7 +59,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     }
     let (damaged, may_have_more) = (printer.damaged, printer.left == 0);
     let shown = printer.end(total)?;
-    let end = args.skip.saturating_add(shown);
+    let end = args.shown.skip.saturating_add(shown);
     if has_conditions && may_have_more && shown > 0 {
         output.flush()?;
         note(&format!("there may be more; for the next ones give --skip {end}, for all --all"));
@@ -180,7 +180,7 @@ impl<'a> Printer<'a> {
             tube,
             args,
             output,
-            skip: args.skip,
+            skip: args.shown.skip,
             left: limit,
             shown: 0,
             damaged: 0,
@@ -221,7 +221,7 @@ impl<'a> Printer<'a> {
             let record = TaskRecord::new(&self.args.tube, &task.info, &task.data);
             return self.output.object(&record);
         }
-        if self.args.bodies {
+        if self.args.shown.bodies {
             if std::mem::replace(&mut self.printed, true) {
                 self.output.line("")?;
             }
@@ -236,7 +236,7 @@ impl<'a> Printer<'a> {
         self.print_rows()?;
         if !self.output.json && !self.printed {
             self.output.line(match total {
-                u64::MAX if self.args.skip == 0 => "no tasks".into(),
+                u64::MAX if self.args.shown.skip == 0 => "no tasks".into(),
                 u64::MAX => "no more tasks".into(),
                 0 => "no tasks".into(),
                 _ => format!("no more tasks: there are {total}"),

@@ -62,14 +62,11 @@ pub struct ExportedSchedule {
 impl ExportedSchedule {
     /// The schedule for a tube of this driver. `id`: its id in the store; `None` is the next one.
     pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule {
-        let PutOptions { sub_queue, max_attempts, tags, .. } = &self.options;
-        let untimed = PutOptions {
-            sub_queue: sub_queue.clone(),
-            max_attempts: *max_attempts,
-            tags: tags.clone(),
-            ..PutOptions::default()
-        };
-        let options = if is_timed(driver) { &self.options } else { &untimed };
+        let mut options = self.options;
+        if !is_timed(driver) {
+            let PutOptions { sub_queue, max_attempts, tags, .. } = options;
+            options = PutOptions { sub_queue, max_attempts, tags, ..PutOptions::default() };
+        }
         let put = options.apply(Put::new(self.body));
         self.schedule.put(put).restored(id, self.runs, self.skipped)
     }

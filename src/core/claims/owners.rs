@@ -41,14 +41,10 @@ impl Core {
         }
         for claim in self.claims.values().filter(|claim| self.is_live(claim)) {
             let parked = claim.parked.as_deref().filter(|parked| parked.until.is_some());
-            let session = self.sessions.get(&claim.session);
-            let label = match parked {
-                Some(parked) => &parked.label,
-                None => session.map_or(&None, |session| &session.label),
-            };
-            let key = (label.as_deref(), claim.session);
+            let label = self.label(claim);
+            let key = (label.map(|label| &**label), claim.session);
             let owner = owners.entry(key).or_insert_with(|| OwnerInfo {
-                label: label.clone(),
+                label: label.cloned(),
                 ..self.owner_info(claim.session)
             });
             match parked {

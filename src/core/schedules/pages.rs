@@ -1,9 +1,9 @@
 //! The public descriptions of schedules.
 
-use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, RecurRule, Shelf};
+use tubewell_drivers::{Header, NEVER, PAGE_MAX, RecurRule, Shelf};
 
 use crate::core::state::{Core, missed_of};
-use crate::core::verbs::{Listing, begin_of_page, empty_page, key_of};
+use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::task::Cursor;
@@ -21,14 +21,13 @@ impl Core {
         let shelf = Shelf::Recurring;
         let begin = begin_of_page(after, Listing::State(State::Recurring))?;
         if limit == 0 {
-            return Ok(SchedulePage { next: empty_page(after).next, ..SchedulePage::default() });
+            let next = Some(cursor_of_empty_page(after));
+            return Ok(SchedulePage { next, ..SchedulePage::default() });
         }
         let from = begin.map(|cursor| &cursor.position);
         let found = self.edit(number, |ledger| ledger.page(shelf, from, limit))?;
-        let next = found.tasks.last().filter(|_| found.may_have_more).map(|(id, task)| {
-            let sub = task.record.header.sub.clone();
-            Cursor::from(Position { shelf, order: 0, id: *id, sub })
-        });
+        let next = found.tasks.last().filter(|_| found.may_have_more);
+        let next = next.map(|(id, task)| Cursor::from(found_position(*id, task)));
         let schedules = found.tasks.iter();
         let schedules = schedules
             .filter_map(|(id, task)| self.describe_schedule(number, *id, &task.record.header))

@@ -120,16 +120,7 @@ impl Core {
     ) -> Result<Result<Run>> {
         let header = &found.record.header;
         let body = Body::new(self.edit(number, |ledger| ledger.body(id, found))?);
-        let mut request = PutRequest {
-            pri: recur.pri,
-            ttl: recur.ttl,
-            ttr: recur.ttr,
-            delay: recur.delay,
-            sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-            max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
-            tags: recur.tags.clone(),
-            ..PutRequest::of_body(body)
-        };
+        let mut request = request_of_run(header, recur, body);
         let run = recur.runs.saturating_add(1);
         if let Some(key) = key_of(header) {
             let key: Arc<str> = key_of_run(key, run).into();
@@ -248,6 +239,20 @@ impl Core {
         let (kind, from) = (EventKind::Forget, Some(State::Recurring));
         let change = self.change(number, id, kind, from, State::Done, None);
         self.make_visible(change, visibility);
+    }
+}
+
+/// The put of a run with this body, without its key.
+pub(super) fn request_of_run(header: &Header, recur: &Recur, body: Body) -> PutRequest {
+    PutRequest {
+        pri: recur.pri,
+        ttl: recur.ttl,
+        ttr: recur.ttr,
+        delay: recur.delay,
+        sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+        max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+        tags: recur.tags.clone(),
+        ..PutRequest::of_body(body)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 
 use super::moments::set_due;
+use super::runs::request_of_run;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, FORMAT_WITH_LABELS, PutRequest, ScheduleRequest};
 use crate::core::verbs::{KeyLookUp, Keyed};
@@ -26,10 +27,7 @@ impl Core {
                 let (header, body) = self.new_schedule(number, key, request)?;
                 self.check_disk_space(number, body.len(), 1)?;
                 let own_id = request.restored.and_then(|restored| restored.id);
-                let id = match own_id {
-                    None => self.ids.next,
-                    Some(id) => self.check_restored_id(id)?,
-                };
+                let id = self.id_check().assign(&self.restored, own_id)?;
                 self.clear_key(number, key, left_over);
                 self.insert_schedule(number, id, own_id.is_some(), header, body)
             }
@@ -238,15 +236,7 @@ impl Core {
         if let Some(tags) = &request.tags {
             recur.tags = tags.clone();
         }
-        let wanted = PutRequest {
-            pri: recur.pri,
-            ttl: recur.ttl,
-            ttr: recur.ttr,
-            delay: recur.delay,
-            sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-            ..PutRequest::of_body(Body::new(Vec::new()))
-        };
-        tube.check_put(&wanted)?;
+        tube.check_put(&request_of_run(&header, &recur, Body::new(Vec::new())))?;
         if recur.next != next || request.rule.is_some() {
             let due = if recur.next == next { due_of(old).max(next) } else { recur.next };
             set_due(&mut header, recur, due);
@@ -289,14 +279,6 @@ impl Core {
             return Err(Error::invalid("the schedule would have no further run; unschedule it"));
         }
         Ok(())
-    }
-
-    /// Checks the id of a task that is restored.
-    fn check_restored_id(&self, id: u64) -> Result<u64> {
-        if id < self.ids.restorable_from || self.restored.contains(&id) {
-            return Err(Error::IdUsed { id });
-        }
-        Ok(id)
     }
 }
 

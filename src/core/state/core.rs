@@ -364,9 +364,9 @@ impl Core {
             || active.bytes() >= self.config.max_pending_bytes
     }
 
-    /// Removes the flush timer of a write buffer whose edits are being committed.
+    /// Removes the flush timer of a write buffer whose flush begins.
     pub(crate) fn cancel_flush_timer(&mut self, buffer: usize) {
-        if let Some(by) = self.buffers[buffer].flush_by.take() {
+        if let Some(by) = self.buffers[buffer].flush_by {
             self.timers.remove(&(by, Timer::Flush(buffer)));
         }
     }

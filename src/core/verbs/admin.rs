@@ -141,6 +141,11 @@ impl Core {
         self.edit(number, |ledger| ledger.find(id))?.ok_or(Error::NotFound { id })
     }
 
+    /// The header of a task: that of its claim, or else the stored one.
+    pub(super) fn newest_header<'a>(&'a self, id: u64, found: &'a Found) -> &'a Header {
+        self.claims.get(&id).map_or(&found.record.header, |claim| &claim.header)
+    }
+
     /// The header of a stored task, with the takes of its claim.
     pub(super) fn current_header(&self, found: &Found, id: u64) -> Header {
         let mut header = found.record.header.clone();

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use tubewell_drivers::{Found, PAGE_MAX, Position, Shelf};
+use tubewell_drivers::{Found, PAGE_MAX, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
-use super::peek::rank_of;
+use super::peek::{found_position, rank_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::selection::Select;
@@ -340,11 +340,8 @@ impl Core {
     ) -> Result<Selected> {
         let after = after.map(|cursor| &cursor.position);
         let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
-        let next = page.tasks.last().filter(|_| page.may_have_more).map(|(id, found)| {
-            let header = &found.record.header;
-            let (order, sub) = (header.order_on(shelf), header.sub.clone());
-            Cursor::from(Position { shelf, order, id: *id, sub })
-        });
+        let next = page.tasks.last().filter(|_| page.may_have_more);
+        let next = next.map(|(id, found)| Cursor::from(found_position(*id, found)));
         let mut tasks = page.tasks;
         tasks.retain(|(id, _)| !self.is_claimed(*id));
         Ok(Selected { tasks, next })

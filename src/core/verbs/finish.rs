@@ -211,7 +211,7 @@ impl Core {
             steps.push(match self.put_over_key(*tube, request, look_up, None)? {
                 Some(step) => step,
                 None => {
-                    let new_id = ids.assign(&self.restored, request)?;
+                    let new_id = ids.assign(&self.restored, request.id)?;
                     Step::New(self.insert_task(*tube, new_id, request, header)?)
                 }
             });

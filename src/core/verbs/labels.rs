@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, TaggedId};
 
-use super::peek::{Listing, begin_of_page, start_cursor};
+use super::peek::{Listing, begin_of_page, cursor_of_empty_page};
 use crate::core::state::{Core, Decided, FILE, MEMORY};
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
@@ -42,7 +42,7 @@ impl Core {
         let begin = begin_of_page(after, Listing::Tag(tag))?.map(|cursor| cursor.position.id);
         let mut page = TaggedPage::default();
         if limit == 0 {
-            page.next = Some(after.cloned().unwrap_or_else(start_cursor));
+            page.next = Some(cursor_of_empty_page(after));
             return Ok(page);
         }
         let (rows, last) = self.tagged_in_both(tag, begin, limit.min(LOOK_UPS))?;

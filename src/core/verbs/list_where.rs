@@ -6,11 +6,11 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use tubewell_drivers::{Found, Position, Shelf};
+use tubewell_drivers::{Found, Shelf};
 
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
-use super::peek::{Listing, begin_of_page, cursor, rank_of, start_cursor};
+use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
 use crate::core::state::Core;
 use crate::core::state::window::Rank;
 use crate::listing::{TaskPage, Where};
@@ -98,7 +98,7 @@ impl Core {
             if wanted.tag.is_some() || wanted.group.is_some() { LOOK_UPS } else { RECORDS };
         let mut matches = Matches { wanted, limit, rows_left, bytes_left, tasks, next, damaged };
         if limit == 0 {
-            matches.next = Some(after.cloned().unwrap_or_else(start_cursor));
+            matches.next = Some(cursor_of_empty_page(after));
             return Ok(matches);
         }
         match (&wanted.tag, &wanted.group, wanted.wanted_state()) {
@@ -223,7 +223,10 @@ impl Core {
                     ledger.page_of(shelf, sub, from, want, wanted.newest_first)
                 })?;
                 matches.damaged += page.damaged;
-                let read: Vec<ReadRow> = page.tasks.into_iter().map(on_shelf).collect();
+                let read = page.tasks.into_iter();
+                let read: Vec<ReadRow> = read
+                    .map(|(id, found)| (found_position(id, &found).into(), id, Some(found)))
+                    .collect();
                 after = read.last().map(|(here, ..)| here.position.clone());
                 if self.add_wanted(matches, read, page.may_have_more || shelves.peek().is_some()) {
                     return Ok(());
@@ -299,12 +302,6 @@ impl Matches<'_> {
             found => found,
         }
     }
-}
-
-fn on_shelf((id, found): (u64, Found)) -> ReadRow {
-    let header = &found.record.header;
-    let (shelf, order, sub) = (found.shelf, header.order_on(found.shelf), header.sub.clone());
-    (Cursor::from(Position { shelf, order, id, sub }), id, Some(found))
 }
 
 /// What the pages list, by the condition that decides which rows are read.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
+use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use super::keys::key_of;
 use crate::core::state::window::Rank;
@@ -74,10 +74,9 @@ impl Core {
             let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
             page.damaged += rows.damaged;
             for (id, found) in rows.tasks {
-                let header = &found.record.header;
-                let order = header.order_on(shelf);
-                after = Some(Position { shelf, order, id, sub: header.sub.clone() });
+                after = Some(found_position(id, &found));
                 if !self.is_claimed(id) {
+                    let header = &found.record.header;
                     page.tasks.push(self.describe_for_page(number, id, shelf, header)?);
                 }
             }
@@ -157,13 +156,20 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-pub(super) fn start_cursor() -> Cursor {
+fn start_cursor() -> Cursor {
     cursor(Shelf::Ready, 0, NEVER)
 }
 
 /// A cursor of a listing that sub-queues do not divide.
 pub(super) fn cursor(shelf: Shelf, order: u64, id: u64) -> Cursor {
     Cursor::from(Position { shelf, order, id, sub: "".into() })
+}
+
+/// Where a task is stored.
+pub(in crate::core) fn found_position(id: u64, found: &Found) -> Position {
+    let header = &found.record.header;
+    let (shelf, order, sub) = (found.shelf, header.order_on(found.shelf), header.sub.clone());
+    Position { shelf, order, id, sub }
 }
 
 pub(super) fn rank_of(cursor: &Cursor) -> Rank {
@@ -223,10 +229,14 @@ pub(in crate::core) fn begin_of_page<'a>(
     Ok(begin)
 }
 
-/// A page without tasks: the next one begins where this one does.
+/// Where the page after one without tasks begins: where that one does.
+pub(in crate::core) fn cursor_of_empty_page(after: Option<&Cursor>) -> Cursor {
+    after.cloned().unwrap_or_else(start_cursor)
+}
+
+/// A page without tasks.
 pub(in crate::core) fn empty_page(after: Option<&Cursor>) -> Page {
-    let next = after.cloned().unwrap_or_else(start_cursor);
-    Page { next: Some(next), ..Page::default() }
+    Page { next: Some(cursor_of_empty_page(after)), ..Page::default() }
 }
 
 /// The public description of a task at a moment, from its record only.

@@ -22,17 +22,21 @@ const RESTORE_TIME: u64 = 60_000_000;
 const TASK_OVERHEAD: u64 = 512;
 
 /// The ids of the tasks of one call.
-pub(super) struct IdCheck {
+pub(in crate::core) struct IdCheck {
     next: u64,
     restorable_from: u64,
     named: HashSet<u64>,
 }
 
 impl IdCheck {
-    /// The id of the next task. Refuses a restored id that this store may have assigned. `restored`:
-    /// those of earlier calls.
-    pub(super) fn assign(&mut self, restored: &HashSet<u64>, request: &PutRequest) -> Result<u64> {
-        let Some(id) = request.id else {
+    /// The id of the next task; `own` is the one of a restored task. Refuses an id that this store
+    /// may have assigned. `restored`: the restored ids of earlier calls.
+    pub(in crate::core) fn assign(
+        &mut self,
+        restored: &HashSet<u64>,
+        own: Option<u64>,
+    ) -> Result<u64> {
+        let Some(id) = own else {
             let id = self.next;
             self.next = self.next.saturating_add(1);
             self.restorable_from = self.next;
@@ -234,11 +238,11 @@ impl Core {
     /// tasks.
     fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
         let mut ids = self.id_check();
-        requests.iter().try_for_each(|request| ids.assign(&self.restored, request).map(drop))?;
+        requests.iter().try_for_each(|request| ids.assign(&self.restored, request.id).map(drop))?;
         Ok(ids.next)
     }
 
-    pub(super) fn id_check(&self) -> IdCheck {
+    pub(in crate::core) fn id_check(&self) -> IdCheck {
         let Ids { next, restorable_from, .. } = self.ids;
         IdCheck { next, restorable_from, named: HashSet::new() }
     }

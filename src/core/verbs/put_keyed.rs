@@ -129,7 +129,7 @@ impl Core {
         }
         let header = self.new_header(number, request, Some(so_far.places))?;
         so_far.places += u64::from(!request.is_done());
-        let id = so_far.ids.assign(&self.restored, request)?;
+        let id = so_far.ids.assign(&self.restored, request.id)?;
         Ok(Step::New(self.insert_task(number, id, request, header)?))
     }
 

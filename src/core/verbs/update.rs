@@ -24,8 +24,7 @@ impl Core {
         self.check_update(number, &request)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;
-        let claim = self.claims.get(&id);
-        let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
+        let mut header = self.newest_header(id, &found).clone();
         header.pri = pri;
         header.order = self.order_of(number, id, &found, &header, None)?;
         self.apply_update(number, id, &found, found.shelf, header, None)
@@ -41,8 +40,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;
-        let claim = self.claims.get(&id);
-        let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
+        let mut header = self.newest_header(id, &found).clone();
         let mut tags = header.tags().to_vec();
         match edit {
             TagEdit::Add(added) => {
@@ -210,8 +208,7 @@ impl Core {
         body: Option<&Body>,
     ) -> Result<Decided<Receipt>> {
         let old = &found.record.header;
-        let current = self.claims.get(&id).map_or(old, |claim| &claim.header);
-        if body.is_none() && header == *current {
+        if body.is_none() && header == *self.newest_header(id, found) {
             return Ok(self.unchanged(number, id, shelf));
         }
         self.need_format_of_header(&header);
