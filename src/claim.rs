@@ -131,8 +131,8 @@ impl Claim {
         self.grant.epoch
     }
 
-    /// Whether the claim has not ended: the task was not released, buried or removed, and neither
-    /// the claim nor the task has expired. Reads memory and does not block.
+    /// Whether the claim has not ended: the task was not released, buried or removed, neither the
+    /// claim nor the task has expired, and the store was not closed. Reads memory and does not block.
     ///
     /// The answer may be out of date when it returns. A call with the claim checks it again.
     ///

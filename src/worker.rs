@@ -43,7 +43,7 @@ mod stopper;
 pub use builder::Worker;
 pub use future::WorkerFuture;
 pub use handle::WorkerHandle;
-pub use job::Job;
+pub use job::{Cancelled, Job};
 pub use order::Order;
 pub use outcome::{IntoOutcome, Outcome};
 pub use report::{Ended, Left, Report, Tally};

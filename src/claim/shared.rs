@@ -3,11 +3,13 @@
 //! None of them consumes the claim. The claim is checked by its epoch, as everywhere, so that the
 //! calls after its end are refused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Claim;
 use crate::core::{Call, HolderVerb};
 use crate::micros::micros_ceil;
+use crate::signal::Signal;
 use crate::{ClaimToken, Receipt, Result};
 
 impl Claim {
@@ -28,6 +30,17 @@ impl Claim {
         let body = self.new_body(body)?;
         let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
         self.handle.call(self.grant.buffer, checkpoint)
+    }
+
+    /// Releases a task that no code has begun to work on. The attempt is forgiven.
+    pub(crate) fn give_back(mut self) {
+        self.release_on_drop = false;
+        self.handle.drop_claim(&self.grant, true);
+    }
+
+    /// The signal that is raised when the claim ends, or when the store is closed.
+    pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
+        self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::EndSignal))
     }
 
     /// As [`snooze`](Claim::snooze) without a delay: only memory changes, and nothing blocks.

@@ -1,6 +1,7 @@
 //! The answers to calls, as values.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tubewell_drivers::DayCounts;
 
@@ -12,6 +13,7 @@ use super::verbs::{FindStep, Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
+use crate::signal::Signal;
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TaskInfo, TubeTask};
 use crate::{
@@ -67,6 +69,7 @@ pub(crate) enum Answer {
     /// By the days since 1970.
     Days(Vec<(u32, DayCounts)>),
     FailedOn(FailedStep),
+    EndSignal(Arc<Signal>),
 }
 
 /// What a caller expects of an answer.
@@ -162,4 +165,5 @@ from_answer! {
     Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
     Answer::Days(days) => days, Vec<(u32, DayCounts)>;
     Answer::FailedOn(step) => step, FailedStep;
+    Answer::EndSignal(signal) => signal, Arc<Signal>;
 }

@@ -11,7 +11,6 @@ use crate::{Claim, Result, Tube};
 impl Claim {
     /// How long the sleep of this name still lasts; zero once it is over. It begins with the first call,
     /// in this attempt or an earlier one, and goes on while the store is closed.
-    #[allow(dead_code, reason = "the jobs of a worker use it")]
     pub(crate) fn sleep_step(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
         let left = self.make(StepVerb::Sleep { name, time: micros_ceil(time) });
@@ -19,7 +18,6 @@ impl Claim {
     }
 
     /// As `sleep_step`, as a future that blocks no thread.
-    #[allow(dead_code, reason = "the jobs of a worker use it")]
     pub(crate) async fn sleep_step_async(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
         let left = self.make_async(StepVerb::Sleep { name, time: micros_ceil(time) }).await;
@@ -29,7 +27,6 @@ impl Claim {
     /// Whether these tasks, of this tube or of others to which they have gone on, are over. If one is
     /// not, the claim has ended when this returns: the task is blocked until they are, and the attempt is
     /// forgiven. In the next attempt the wait of this name is over.
-    #[allow(dead_code, reason = "the jobs of a worker use it")]
     pub(crate) fn join_step(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<bool> {
         let named = self.name_step(name)?;
         tube.check_store(&self.handle)?;
@@ -37,7 +34,6 @@ impl Claim {
     }
 
     /// As `join_step`, as a future that blocks no thread.
-    #[allow(dead_code, reason = "the jobs of a worker use it")]
     pub(crate) async fn join_step_async(
         &self,
         name: &str,

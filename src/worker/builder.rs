@@ -238,8 +238,18 @@ impl Worker {
         })
     }
 
-    fn into_pool(self, is_blocking: bool, ends_when_idle: bool) -> Result<Pool> {
+    fn into_pool(mut self, is_blocking: bool, ends_when_idle: bool) -> Result<Pool> {
         self.check()?;
+        for registered in &mut self.tubes {
+            if registered.tube.is_timed()? {
+                continue;
+            }
+            if self.max_runtime.is_some() {
+                let driver = registered.tube.driver().into();
+                return Err(Error::Unsupported { what: "max_runtime".into(), driver });
+            }
+            registered.untimed = Some(registered.tube.driver().into());
+        }
         Ok(Pool::new(Parts {
             handle: self.store.handle.clone(),
             session: self.store.session_named(self.name)?,
@@ -276,12 +286,6 @@ impl Worker {
                     "tube {:?} has two handlers in one worker; leave one out",
                     tube.name()
                 )));
-            }
-            if !tube.is_timed()? && self.max_runtime.is_some() {
-                return Err(Error::Unsupported {
-                    what: "max_runtime".into(),
-                    driver: tube.driver().into(),
-                });
             }
         }
         Ok(())

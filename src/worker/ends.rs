@@ -24,6 +24,8 @@ enum End {
     Bury(Failure),
     /// The claim is left as it is.
     Keep,
+    /// The claim has ended: the task waits for other ones.
+    Blocked,
 }
 
 /// Ends a job whose handler has ended like this. Returns whether the store works.
@@ -74,6 +76,10 @@ pub(super) async fn end_job(
 fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ended, Result<End>) {
     let outcome = match (interrupt, handled) {
         (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
+        (Interrupt::Blocked, _) => return (Ended::Suspended, Ok(End::Blocked)),
+        (Interrupt::Asleep(left), Handled::Failed(_)) => {
+            return (Ended::Suspended, Ok(End::Snooze(left)));
+        }
         (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
         (_, Handled::Outcome(outcome)) => outcome,
         (_, Handled::Failed(failure)) => Outcome::Fail(failure),
@@ -144,6 +150,7 @@ async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
         End::Fail(delay, failure) => HolderVerb::Fail { delay: delay.map(micros_ceil), failure },
         End::Bury(failure) => HolderVerb::Bury(Some(failure)),
         End::Keep => return Ok(State::Taken),
+        End::Blocked => return Ok(State::Blocked),
     };
     let claim = job.claim();
     let receipt: Receipt = if pool.is_blocking {

@@ -115,7 +115,9 @@ impl Lanes {
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        // Handlers that were handed out see it, and so does the thread of a pause.
+        // This releases the tasks. Handlers that were handed out see that, and then the stop, which
+        // also ends the thread of a pause.
+        self.futures.clear();
         self.pool.stop.raise();
     }
 }

@@ -1,10 +1,15 @@
 //! A job: a task that a worker has taken, as its handler sees it.
 
+mod steps;
+mod waits;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+pub use waits::Cancelled;
 
 use crate::micros::duration;
 use crate::signal::Signal;
@@ -175,15 +180,14 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// [`Interrupted`](Error::Interrupted).
     pub fn check(&self) -> Result<()> {
-        let why = if self.is_lost() {
-            "its claim has ended"
+        if self.is_lost() {
+            self.core.interrupted_because("its claim has ended")
         } else if self.is_stopping() {
             self.core.interrupt(Interrupt::Stopping);
-            "the worker stops"
+            self.core.interrupted_because("the worker stops")
         } else {
-            return Ok(());
-        };
-        Err(Error::Interrupted { id: self.id(), why: why.into() })
+            Ok(())
+        }
     }
 
     /// Parks the claim, so that it outlives the job, the worker and the process. As
@@ -236,6 +240,8 @@ impl<T, C> fmt::Debug for Job<T, C> {
 pub(super) struct JobCore {
     claim: Claim,
     stop: Arc<Signal>,
+    /// The driver of its tube, if it has no delays.
+    untimed: Option<Arc<str>>,
     /// When it has begun, on running time.
     began: u64,
     interrupt: Mutex<Interrupt>,
@@ -251,16 +257,21 @@ pub(super) enum Interrupt {
     None,
     /// It has seen that the worker stops.
     Stopping,
+    /// It waits for this time: its task is snoozed.
+    Asleep(Duration),
+    /// It waits for other tasks: its claim has ended.
+    Blocked,
     /// It has parked the claim.
     Parked,
 }
 
 impl JobCore {
-    pub(super) fn new(claim: Claim, stop: Arc<Signal>) -> JobCore {
+    pub(super) fn new(claim: Claim, stop: Arc<Signal>, untimed: Option<Arc<str>>) -> JobCore {
         let began = claim.handle.inner().clock().running();
         JobCore {
             claim,
             stop,
+            untimed,
             began,
             interrupt: Mutex::new(Interrupt::None),
             is_kept: AtomicBool::new(false),
@@ -289,12 +300,18 @@ impl JobCore {
         *self.interrupt.lock()
     }
 
-    /// A later interrupt replaces an earlier one, except that a parked claim stays parked.
+    /// A later interrupt replaces an earlier one, unless the claim has gone with that.
     fn interrupt(&self, why: Interrupt) {
         let mut interrupt = self.interrupt.lock();
-        if *interrupt != Interrupt::Parked {
-            *interrupt = why;
-        }
+        *interrupt = match (*interrupt, why) {
+            (gone @ (Interrupt::Parked | Interrupt::Blocked), _) => gone,
+            (asleep @ Interrupt::Asleep(_), Interrupt::Stopping) => asleep,
+            _ => why,
+        };
+    }
+
+    fn interrupted_because(&self, why: &str) -> Result<()> {
+        Err(Error::Interrupted { id: self.claim.id(), why: why.into() })
     }
 
     /// Dropping the claim does not release the task from now on.

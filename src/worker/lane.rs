@@ -127,10 +127,10 @@ fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
 
 async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
     let place = pool.place_of(&claim);
-    let job = Arc::new(JobCore::new(claim, pool.stop.clone()));
     let Some(registered) = place.and_then(|place| pool.tubes.get(place)) else {
-        return job.give_back();
+        return claim.give_back();
     };
+    let job = Arc::new(JobCore::new(claim, pool.stop.clone(), registered.untimed.clone()));
     if !lane.begin(&job, &pool.stop) {
         return job.give_back();
     }

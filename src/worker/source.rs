@@ -71,6 +71,8 @@ where
 pub(super) struct Registered {
     pub(super) tube: Tube,
     pub(super) handler: Handler,
+    /// Its driver, if that has no delays. Known once the worker has been checked.
+    pub(super) untimed: Option<Arc<str>>,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
 }
@@ -118,6 +120,6 @@ impl Registered {
 
     fn new<S: Source>(source: &S, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered { tube: source.as_tube().clone(), handler, is_dropped }
+        Registered { tube: source.as_tube().clone(), handler, untimed: None, is_dropped }
     }
 }

@@ -15,8 +15,11 @@ mod executor;
 mod support;
 
 mod errors;
+mod futures;
 mod limits;
 mod order;
 mod refused;
 mod returns;
+mod steps;
 mod stop;
+mod waits;

@@ -3,7 +3,7 @@
 use tubewell_drivers::Body;
 
 use super::steps::StepVerb;
-use crate::core::answer::{Answer, FromAnswer, answer, done};
+use crate::core::answer::{Answer, FromAnswer, answer, done, now};
 use crate::core::claims::{End, ProgressReport};
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest};
 use crate::{Failure, Result};
@@ -43,6 +43,8 @@ pub(crate) enum HolderVerb<'a> {
     /// The end of the task or its passing on, and puts.
     Finish(&'a FinishRequest),
     Step(StepVerb<'a>),
+    /// Nothing: the signal of the end of the claim.
+    EndSignal,
 }
 
 impl Core {
@@ -68,6 +70,7 @@ impl Core {
             }
             HolderVerb::Log(text) => answer(self.log_held(key, text)?, Answer::Receipt),
             HolderVerb::Step(verb) => self.carry_out_step(key, verb),
+            HolderVerb::EndSignal => now(self.end_signal(key)?, Answer::EndSignal),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),

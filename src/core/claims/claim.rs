@@ -2,12 +2,15 @@
 //!
 //! A claim is kept in memory only, unless it is parked. A claimed task is stored as ready.
 
+use std::sync::Arc;
+
 use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Holder, Timer};
+use crate::signal::Signal;
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -36,6 +39,13 @@ impl Core {
             return Err(not_taken());
         }
         Ok(())
+    }
+
+    /// The signal that is raised when the claim ends.
+    pub(in crate::core) fn end_signal(&mut self, key: ClaimKey) -> Result<Arc<Signal>> {
+        self.check_claim(key)?;
+        let claim = self.claims.get_mut(&key.id).ok_or(Error::NotTaken { id: key.id })?;
+        Ok(claim.end_signal.get_or_insert_default().clone())
     }
 
     /// Whether the claim of this epoch has not ended.
@@ -73,7 +83,8 @@ impl Core {
     /// Removes a claim from memory. Its row stays.
     #[inline]
     fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
-        let claim = self.claims.remove(&id)?;
+        let mut claim = self.claims.remove(&id)?;
+        self.effects.after_unlock.end_signals.extend(claim.end_signal.take());
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);

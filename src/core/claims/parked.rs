@@ -178,6 +178,7 @@ impl Core {
             is_counted: false,
             parked: Some(Box::new(Parked { until: None, label: row.label })),
             progress: None,
+            end_signal: None,
             header,
         };
         self.claims.insert(id, claim);

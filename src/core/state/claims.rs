@@ -7,6 +7,7 @@ use tubewell_drivers::{Header, Table, Value};
 use super::decided::Wait;
 use crate::SessionId;
 use crate::id_map::IdSet;
+use crate::signal::Signal;
 use crate::task::Progress;
 
 /// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
@@ -34,6 +35,8 @@ pub(crate) struct ClaimState {
     pub(crate) parked: Option<Box<Parked>>,
     /// What its holder has reported.
     pub(in crate::core) progress: Option<Box<ReportedProgress>>,
+    /// Raised when the claim has ended. Made when its holder first waits for that.
+    pub(in crate::core) end_signal: Option<Arc<Signal>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }

@@ -9,6 +9,7 @@ use std::task::Waker;
 use super::waits::{CapacitySlot, PutSlot, TakeSlot, WatchSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
+use crate::signal::Signal;
 use crate::storage::Checkpoint;
 use crate::user_code;
 
@@ -44,6 +45,8 @@ pub(crate) struct AfterUnlock {
     pub(crate) put_slots: Vec<Arc<PutSlot>>,
     pub(crate) watch_slots: Vec<Arc<WatchSlot>>,
     pub(crate) capacity_slots: Vec<Arc<CapacitySlot>>,
+    /// The signals of claims that have ended.
+    pub(crate) end_signals: Vec<Arc<Signal>>,
     /// Wakers of event streams.
     pub(crate) wakers: Vec<Waker>,
 }
@@ -53,7 +56,8 @@ impl AfterUnlock {
     #[inline]
     fn is_empty(&self) -> bool {
         let AfterUnlock { leader, callbacks, finished, checkpointed, .. } = self;
-        let AfterUnlock { take_slots, put_slots, watch_slots, capacity_slots, wakers, .. } = self;
+        let AfterUnlock { take_slots, put_slots, watch_slots, capacity_slots, .. } = self;
+        let AfterUnlock { end_signals, wakers, .. } = self;
         leader.is_none()
             && callbacks.is_empty()
             && finished.is_empty()
@@ -62,6 +66,7 @@ impl AfterUnlock {
             && put_slots.is_empty()
             && watch_slots.is_empty()
             && capacity_slots.is_empty()
+            && end_signals.is_empty()
             && wakers.is_empty()
     }
 
@@ -76,6 +81,7 @@ impl AfterUnlock {
         self.put_slots.drain(..).for_each(|slot| slot.wake());
         self.watch_slots.drain(..).for_each(|slot| slot.wake());
         self.capacity_slots.drain(..).for_each(|slot| slot.wake());
+        self.end_signals.drain(..).for_each(|signal| signal.raise());
         self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));

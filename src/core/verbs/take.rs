@@ -281,6 +281,7 @@ impl Core {
             is_counted: false,
             parked: None,
             progress: None,
+            end_signal: None,
             header: header.clone(),
         };
         self.claims.insert(id, claim);

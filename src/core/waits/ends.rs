@@ -37,6 +37,8 @@ impl Core {
             self.end_waiting_put(number, arrival, Err(error.clone()));
         }
         self.end_watches(|_, _| true, || Err(error.clone()));
+        let signals = self.claims.values_mut().filter_map(|claim| claim.end_signal.take());
+        self.effects.after_unlock.end_signals.extend(signals);
     }
 
     /// Ends the waits of a session, in order of arrival.
