@@ -4,8 +4,8 @@
 //! Threads and futures run the same loop. On a thread the calls to the store block, and only the
 //! waits are futures.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ use super::spawned;
 use crate::core::TubeHead;
 use crate::signal::SignalWait;
 use crate::user_code::{catch_panic, panic_to_error};
-use crate::wait::{TakeFuture, take};
+use crate::wait::{TakeFrom, take};
 use crate::{Claim, Error, Result};
 
 /// Runs until the worker stops, its limit is reached, or it is idle and ends then.
@@ -87,12 +87,13 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
     }
     let timeout = if pool.idle.is_some() { at_once } else { None };
     let mut stop = SignalWait::new(&pool.stop);
-    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard(), timeout);
-    let mut future = pin!(future);
-    // Dropping the future releases a task that was assigned to it meanwhile.
-    poll_fn(|context| match stop.poll(context.waker()) {
-        Poll::Ready(()) => Poll::Ready(Ok(None)),
-        Poll::Pending => future.as_mut().poll(context),
+    let tubes = Ok(Cow::Borrowed(tubes));
+    let mut take = TakeFrom::new(&pool.handle, tubes, session, guard(), timeout);
+    // Dropping the take releases a task that was assigned to it meanwhile. One that finds a task
+    // immediately does not wait for a stop; `Lane::begin` sees that.
+    poll_fn(|context| match take.poll_take(context) {
+        Poll::Pending => stop.poll(context.waker()).map(|()| Ok(None)),
+        taken => taken,
     })
     .await
 }
