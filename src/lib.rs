@@ -64,7 +64,8 @@
 //! If the process dies, the task is ready at the next open. A task is delivered at least once, so
 //! the work must be idempotent. If a worker hangs, its claim expires (after the *ttr*, below), and
 //! its later calls return [`NotTaken`](Error::NotTaken): it cannot finish a task that another
-//! worker has by now. Long work [renews](Claim::renew) its claim (a heartbeat).
+//! worker has by now. Long work [renews](Claim::renew) its claim (a heartbeat). A
+//! [worker](#workers) does all this for a function.
 //!
 //! # Waiting
 //!
@@ -149,6 +150,36 @@
 //! assert!(pages.try_take()?.is_none()); // /b waits for /a
 //! first.ack()?;
 //! assert!(pages.try_take()?.is_some());
+//! # Ok::<(), tubewell::Error>(())
+//! ```
+//!
+//! # Workers
+//!
+//! A [`Worker`](worker::Worker) takes tasks, calls a function for each of them, and ends them as it
+//! returns: an error or a panic fails the attempt, and the tube retries it with a backoff or buries
+//! the task after its last attempt. It runs on threads or as a future, stops gracefully, and needs no
+//! heartbeat. A step that has finished does not run again in the next attempt.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tubewell::worker::{Job, Worker};
+//! use tubewell::{Backoff, FIFOTTL, Result, Store, TubeOptions};
+//!
+//! fn sign_up(job: &Job<String>) -> Result<()> {
+//!     let id = job.step("create", || create_account(job.value()))?;
+//!     job.step("welcome", || send_mail(job.value(), id))
+//! }
+//! # fn create_account(_: &str) -> Result<u64> { Ok(7) }
+//! # fn send_mail(_: &str, _: u64) -> Result<()> { Ok(()) }
+//!
+//! # let store = Store::in_memory()?;
+//! let retry = Backoff::exponential(Duration::from_secs(1));
+//! let options = TubeOptions::new().max_attempts(5).backoff(retry);
+//! let sign_ups = store.create_tube("sign-ups", FIFOTTL, options)?.typed::<String>();
+//! let worker = Worker::new(&store).on(&sign_ups, sign_up).concurrency(8).start()?;
+//! sign_ups.put(&"ann".into())?;
+//! # while sign_ups.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
+//! worker.stop(Duration::from_secs(30))?; // jobs may end; those that do not are given back
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!

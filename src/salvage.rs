@@ -22,7 +22,7 @@ use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
     Backoff, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
-    ScheduleInfo, StoreOptions, TubeInfo,
+    ScheduleInfo, Step, StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -50,6 +50,9 @@ pub enum Salvaged {
         on_parent: OnParent,
         /// Its history. Entries that are damaged are left out, and reported as [`Lost`](Salvaged::Lost).
         history: Vec<HistoryEntry>,
+        /// Its stored [steps](crate::Claim::step), by name. Steps that are damaged are left out, and
+        /// reported as [`Lost`](Salvaged::Lost): if the task is restored, they run again.
+        steps: Vec<Step>,
     },
     /// A [schedule](crate::Tube::schedule), in its place among the tasks of its tube.
     Schedule {

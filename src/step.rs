@@ -13,6 +13,7 @@ pub enum StepKind {
     /// The value of [`Claim::step`](crate::Claim::step), as its codec encodes it.
     Value,
     /// The id of the task that [`Claim::spawn`](crate::Claim::spawn) has put: 8 bytes, big-endian.
+    /// `u64::MAX` for a task that another store has had, and this one has not: it counts as over.
     Spawned,
     /// When a sleep ends: 8 bytes, big-endian, microseconds of the wall clock since 1970.
     Sleep,

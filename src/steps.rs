@@ -236,6 +236,14 @@ impl Claim {
         self.make(StepVerb::List)
     }
 
+    /// As [`steps`](Claim::steps), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`steps`](Claim::steps).
+    pub async fn steps_async(&self) -> Result<Vec<Step>> {
+        self.make_async(StepVerb::List).await
+    }
+
     /// Notes that this claim has a step of this name. Refuses a second one.
     fn name_step<'a>(&'a self, name: &'a str) -> Result<Named<'a>> {
         if self.step_names.lock().insert(name.into()) {

@@ -246,6 +246,7 @@ mod tests {
     fn states_and_event_kinds_are_parsed_from_their_names_only() {
         STATES.into_iter().for_each(assert_round_trip);
         EVENT_KINDS.into_iter().for_each(assert_round_trip);
+        StepKind::ALL.into_iter().for_each(assert_round_trip);
         assert_invalid::<State>(&["", "Ready", "r", "ready ", "gone"]);
         assert_invalid::<EventKind>(&["", "PUT", "puts"]);
         assert_eq!(format!("{:>8}|{:<8}", State::Ready, EventKind::Ack), "   ready|ack     ");
@@ -262,8 +263,10 @@ mod tests {
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
              bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move \
-             update log";
+             update log step";
         assert_eq!(kinds.join(" "), names);
+        let kinds = StepKind::ALL.map(StepKind::as_str);
+        assert_eq!(kinds.join(" "), "value spawned sleep join");
     }
 
     #[test]

@@ -1,28 +1,111 @@
 //! Workers: they take the tasks of tubes, call a function for each of them, and end the tasks as the
 //! functions say.
 //!
+//! A [`Worker`] runs on threads, or as a future of any runtime. It needs no heartbeat, polls nothing,
+//! and costs nothing while there are no tasks.
+//!
+//! # Example: a worker for two tubes
 //! ```
 //! use std::time::Duration;
 //! use tubewell::worker::{Job, Worker};
-//! use tubewell::{FIFO, Store, TubeOptions};
+//! use tubewell::{FIFO, Result, Store, TubeOptions};
 //!
-//! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! #   let store = Store::in_memory()?;
-//! #   let _ = || -> tubewell::Result<Store> {
-//!     let store = Store::open("app.tubewell")?;
-//! #   Ok(store) };
+//! fn main() -> Result<()> {
+//! #   let dir = tempfile::tempdir().unwrap();
+//! #   let path = dir.path().join("app.tubewell");
+//!     let store = Store::open(&path)?;
 //!     let options = || TubeOptions::new().if_not_exists(true).max_attempts(5);
 //!     let mails = store.create_tube("mails", FIFO, options())?.typed::<String>();
 //!     let films = store.create_tube("films", FIFO, options())?;
 //!     mails.put(&"to: ann".into())?;
+//!
 //!     let send = |job: &Job<String>| println!("sending {}", job.value());
 //!     let encode = |job: &Job| println!("encoding {} bytes", job.data().len());
 //!     let worker = Worker::new(&store).on(&mails, send).on(&films, encode).concurrency(4).start()?;
+//!     // ... the program does its work, until it is asked to end
 //! #   while mails.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
-//!     worker.stop(Duration::from_secs(30))?; // for instance after a signal
+//!     worker.stop(Duration::from_secs(30))?;
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # The return value decides
+//! A handler that returns `()` or `Ok(())` has done the task: it is acked. An `Err` of any error type
+//! fails the attempt, and the tube decides by its [budget](crate::TubeOptions::max_attempts) and its
+//! [backoff](crate::TubeOptions::backoff) what becomes of the task. An [`Outcome`] says anything else:
+//! a result, the next tube of a pipeline, a delay, a dead letter. A panic fails the attempt, a body
+//! that cannot be decoded is buried, and the worker goes on in both cases. If the store refuses an
+//! outcome, for instance to advance to a tube that is full, the attempt fails in the group `refused`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tubewell::worker::{Job, Outcome, Worker};
+//! use tubewell::{Backoff, FIFOTTL, Failure, State, Store, TubeOptions};
+//!
+//! #[derive(Debug, thiserror::Error)]
+//! #[error("the server answered {0}")]
+//! struct ServerError(u16);
+//!
+//! fn post(job: &Job<u16>) -> Result<Outcome, ServerError> {
+//!     match job.value() {
+//!         200 => Ok(Outcome::result("created")),
+//!         400 => Ok(Outcome::bury(Failure::new("bad request", "no attempt can do it"))),
+//!         503 => Ok(Outcome::snooze(Duration::from_secs(60))), // the attempt does not count
+//!         code => Err(ServerError(*code)),
+//!     }
+//! }
+//!
+//! let store = Store::in_memory()?;
+//! let options = TubeOptions::new().backoff(Backoff::exponential(Duration::from_secs(1)));
+//! let posts = store.create_tube("posts", FIFOTTL, options)?.typed::<u16>();
+//! posts.put_many(&[200, 400, 503, 500])?;
+//! let tally = Worker::new(&store).on(&posts, post).run_until_idle()?;
+//! assert_eq!((tally.done, tally.buried, tally.snoozed, tally.failed), (1, 1, 1, 1));
+//! let failed = posts.peek(3)?.info;
+//! assert_eq!((failed.state, failed.failure.unwrap().group.as_str()), (State::Delayed, "ServerError"));
+//! # Ok::<(), tubewell::Error>(())
+//! ```
+//!
+//! # Jobs that take long
+//! A worker holds a task while its handler runs, whatever the ttr of the tube, so that no heartbeat
+//! hides a job that hangs. [`Worker::max_runtime`] limits it. A job that works in a loop calls
+//! [`Job::check`] with `?`, so that it returns when its worker stops or when its task was deleted;
+//! one that waits has [`Job::cancelled`] or [`Job::wait_cancelled`]. A job of several steps names
+//! them with [`Job::step`], so that the next attempt goes on where this one was; it can
+//! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
+//!
+//! # Async
+//! [`Worker::run_async`] is the worker as a future. It polls up to [`Worker::concurrency`] handlers
+//! itself, or hands them to [`Worker::spawn_with`], such as `tokio::spawn`.
+//!
+//! ```
+//! use tubewell::worker::{Job, Worker};
+//! use tubewell::{FIFO, Result, Store, TubeOptions};
+//!
+//! async fn fetch(job: Job<String>) -> Result<()> {
+//!     // ... with an asynchronous client
+//! #   let _ = job;
+//!     Ok(())
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let store = Store::in_memory()?;
+//! let pages = store.create_tube("pages", FIFO, TubeOptions::new())?.typed::<String>();
+//! pages.put_many(&["/".to_owned(), "/about".to_owned()])?;
+//! let worker = Worker::new(&store).on_async(&pages, fetch).concurrency(100).limit(2);
+//! let tally = worker.spawn_with(|handler| drop(tokio::spawn(handler))).run_async().await?;
+//! assert_eq!(tally.done, 2);
+//! # Ok::<(), tubewell::Error>(()) }).unwrap();
+//! ```
+//!
+//! # Stops and errors
+//! [`WorkerHandle::stop`] is a graceful shutdown: nothing new is taken, jobs may end within a time,
+//! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks for
+//! it from elsewhere. A worker whose take fails, or that cannot store the end of a job, pauses (100 ms,
+//! doubling to 5 s) and goes on. [`Worker::watch`] reports each end and each error.
+//!
+//! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
+//! must be idempotent. docs/semantics.md has the details.
 
 mod builder;
 mod ends;

@@ -68,7 +68,7 @@ fn tasks_and_pages_are_json_objects() {
         .to_owned()
         + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-        + r#""not_before":null,"progress":null,"spawned_by":null}"#;
+        + r#""not_before":null,"progress":null,"spawned_by":null,"steps":0}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -110,7 +110,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"block":0,"unblock":0,"#,
             r#""resolve":0,"forget":0,"schedule":0,"spawn":0,"#,
-            r#""advance":0,"moved":0,"arrive":0,"update":0,"log":0}}"#
+            r#""advance":0,"moved":0,"arrive":0,"update":0,"log":0,"step":0}}"#
         ),
     );
 }
@@ -312,6 +312,7 @@ fn task_without_later_fields_is_read() {
         r#","not_before":null"#,
         r#","progress":null"#,
         r#","spawned_by":null"#,
+        r#","steps":0"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);

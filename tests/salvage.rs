@@ -253,6 +253,54 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
     }
 }
 
+#[test]
+fn damaged_step_is_lost_and_its_task_is_not() {
+    for damages in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, clock) = (dir.path().join("store"), ManualClock::new());
+        let store = Store::options().clock(&clock).open(&path).unwrap();
+        let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        tube.put(body(0)).unwrap();
+        let job = tube.try_take().unwrap().unwrap();
+        for n in 0..5 {
+            let value = format!("<value {n}>");
+            job.step(&format!("step {n}"), || Ok::<_, tubewell::Error>(value)).unwrap();
+        }
+        drop(job);
+        let (task, mut expected) = (tube.peek(0).unwrap(), tube.steps(0).unwrap());
+        store.close().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        if damages {
+            for at in offsets_of(&file, b"<value 3>") {
+                file[at + 2] ^= 0x40;
+            }
+            std::fs::write(&path, &file).unwrap();
+            expected.remove(3);
+        }
+        let (mut tasks, mut lost) = (Vec::new(), Vec::new());
+        let each = |what| {
+            match what {
+                Salvaged::Task { task, steps, .. } => tasks.push((task, steps)),
+                Salvaged::Lost { what } => lost.push(what),
+                _ => {}
+            }
+            Ok(())
+        };
+        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+        let (salvaged, steps) = tasks.pop().unwrap();
+        assert_eq!((salvaged.data, salvaged.info.steps), (task.data, expected.len() as u32));
+        assert_eq!((steps, lost.len()), (expected.clone(), usize::from(damages)));
+        let named = |what: &String| what.contains("task 0: 1 of its steps cannot be read");
+        assert!(lost.iter().all(named), "{lost:?}");
+        // What is left can be restored.
+        let other = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = other.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        tube.restore_many([Restore::new("x").steps(expected.clone())]).unwrap();
+        assert_eq!(tube.steps(0).unwrap(), expected);
+        assert_eq!(other.verify().unwrap(), [""; 0]);
+    }
+}
+
 /// The done tasks can be restored, although the policies of their tube are lost.
 #[test]
 fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {

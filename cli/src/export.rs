@@ -21,6 +21,7 @@ use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
+use crate::step::StepRecord;
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -120,6 +121,8 @@ struct TaskLine<'a> {
     history: Vec<EntryRecord<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spawned_by: Option<SpawnedByRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<StepRecord<'a>>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -226,7 +229,7 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
-            Salvaged::Task { tube, task, result, parents, on_parent, history } => {
+            Salvaged::Task { tube, task, result, parents, on_parent, history, steps } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
@@ -239,6 +242,7 @@ impl Export<'_> {
                     parents_lost: Some(lost).filter(|lost| *lost > 0),
                     on_parent: rule.map(OnParent::as_str),
                     history: history.iter().map(EntryRecord::new).collect(),
+                    steps: steps.iter().map(StepRecord::new).collect(),
                     ..line
                 })
             }
@@ -317,7 +321,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
     }
 }
 
-/// The line of a task, without its parents and its history.
+/// The line of a task, without its parents, its history and its steps.
 fn task_line<'a>(
     tube: &'a str,
     task: &'a Task,
@@ -351,6 +355,7 @@ fn task_line<'a>(
         parents_lost: None,
         on_parent: None,
         history: Vec::new(),
+        steps: Vec::new(),
         spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
         body: Body::new(&task.data),
     }

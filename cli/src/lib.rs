@@ -20,6 +20,7 @@ mod output;
 mod progress;
 mod record;
 mod signals;
+mod step;
 mod store;
 mod tube_names;
 mod work;

@@ -35,6 +35,9 @@ pub struct TaskRecord<'a> {
     pub not_before: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SpawnedByRecord>,
+    /// How many steps are stored. Left out of a task without steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
     #[serde(flatten)]
     pub body: Body<'a>,
 }
@@ -61,6 +64,7 @@ impl<'a> TaskRecord<'a> {
             due_in: seconds(info.due_in),
             not_before: info.not_before.map(moment::show),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
+            steps: Some(info.steps).filter(|steps| *steps > 0),
             body: Body::new(body),
         }
     }
@@ -225,6 +229,24 @@ impl ResultBytes<'_> {
             None => ResultBytes::Text(None),
             Some(Ok(text)) => ResultBytes::Text(Some(text)),
             Some(Err(bytes)) => ResultBytes::Bytes(STANDARD.encode(bytes)),
+        }
+    }
+}
+
+/// The value of a step, in the field `value` or `value_base64`.
+#[derive(Debug, Serialize)]
+pub enum ValueBytes<'a> {
+    #[serde(rename = "value")]
+    Text(&'a str),
+    #[serde(rename = "value_base64")]
+    Bytes(String),
+}
+
+impl ValueBytes<'_> {
+    pub fn new(bytes: &[u8]) -> ValueBytes<'_> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => ValueBytes::Text(text),
+            Err(_) => ValueBytes::Bytes(STANDARD.encode(bytes)),
         }
     }
 }
@@ -402,6 +424,22 @@ impl SummaryRecord {
             p99: percentile(0.99),
             bins: bins.collect(),
         }
+    }
+}
+
+/// The bytes of a field, or of the one with its name and `_base64`; `None` if there is none.
+pub fn bytes(
+    name: &str,
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
+    match (text, base64) {
+        (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
+        (text, None) => Ok(text.map(String::into_bytes)),
+        (None, Some(text)) => match from_base64(&text) {
+            None => Err(format!("{name}_base64 is not base64 (the standard alphabet)")),
+            bytes => Ok(bytes),
+        },
     }
 }
 

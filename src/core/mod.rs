@@ -48,6 +48,6 @@ pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
 pub(crate) use verbs::{
-    FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, describe,
+    FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
 };
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

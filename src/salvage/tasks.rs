@@ -1,11 +1,12 @@
 //! The tasks of a tube, with what belongs to them.
 
-use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note, keys};
+use tubewell_drivers::keys::{self, NoteRow};
+use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note};
 
 use super::{Salvage, Salvaged};
-use crate::core::{Clocks, decode_entry, decode_failure, describe, describe_schedule};
+use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
 use crate::task::Task;
-use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State};
+use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State, Step};
 
 /// A task's id, and the key of its row.
 type TaskKey = (u64, Box<[u8]>);
@@ -59,6 +60,13 @@ impl Salvage<'_> {
             let what = format!("task {id}: {damaged} entries of its history cannot be read");
             lost.push(Error::corrupt(what));
         }
+        let steps = self.steps(space, id, header);
+        let damaged = header.steps() as usize - steps.len().min(header.steps() as usize);
+        if damaged > 0 {
+            lost.push(Error::corrupt(format!("task {id}: {damaged} of its steps cannot be read")));
+            // As the task is reported.
+            task.info.steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        }
         let parents = self.parents(&mut task.info, header);
         match u64::from(task.info.open_parents).saturating_sub(parents.len() as u64) {
             0 => {}
@@ -66,7 +74,7 @@ impl Salvage<'_> {
                 .push(Error::corrupt(format!("task {id}: {number} of its parents cannot be read"))),
         }
         let (tube, on_parent) = (name.to_owned(), OnParent::of(header));
-        self.report(Salvaged::Task { tube, task, result, parents, on_parent, history })?;
+        self.report(Salvaged::Task { tube, task, result, parents, on_parent, history, steps })?;
         lost.into_iter().try_for_each(|why| self.report_lost(format!("in tube {name:?}: {why}")))
     }
 
@@ -126,6 +134,24 @@ impl Salvage<'_> {
         let entries: Vec<HistoryEntry> = entries.collect();
         let damaged = rows.len() - entries.len();
         (entries, damaged)
+    }
+
+    /// The steps of a task that can be read.
+    fn steps(&mut self, space: u32, id: u64, header: &Header) -> Vec<Step> {
+        if header.steps() == 0 {
+            return Vec::new();
+        }
+        let Clocks { now, wall } = self.clocks();
+        let wall = wall.at(now);
+        let found = self.reader.keys_of_task(Table::Notes, &keys::steps(space, id));
+        let mut steps = Vec::with_capacity(found.len());
+        for key in found {
+            let Ok((_, _, NoteRow::Step(name))) = keys::split_note(&key) else { continue };
+            let row = self.reader.get(Table::Notes, &key);
+            let step = row.and_then(|row| decode_step(id, name.to_owned(), &row, now, wall).ok());
+            steps.extend(step);
+        }
+        steps
     }
 
     /// A note of a task, if it has one of this kind.

@@ -53,6 +53,7 @@ fn time_left(micros: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Core;
     use crate::{
         Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, State, StepKind, Store, TubeOptions,
         UTUBETTL,
@@ -147,12 +148,13 @@ mod tests {
             let job = take(jobs);
             assert_eq!(job.join_step("parts", parts, &[over]), Ok(true));
             assert_eq!(job.join_step("nothing", parts, &[]), Ok(true));
+            assert_eq!(job.join_step("of another store", parts, &[u64::MAX]), Ok(true));
             assert!(matches!(job.join_step("parts", parts, &[]), Err(Error::Invalid { .. })));
             assert_eq!(job.join_step("itself", jobs, &[id]), Err(Error::Cycle { id }));
             let unknown = job.join_step("unknown", parts, &[99]);
             assert_eq!(unknown, Err(Error::NotFound { id: 99 }));
             assert!(job.is_current());
-            assert_eq!(job.steps().unwrap().len(), 2);
+            assert_eq!(job.steps().unwrap().len(), 3);
             // Each name is free again after an error.
             let part = parts.put("part").unwrap().id;
             assert_eq!(job.join_step("unknown", parts, &[part, over, part]), Ok(false));
@@ -196,7 +198,7 @@ mod tests {
                         parts.truncate().unwrap();
                     }
                     store.flush().unwrap();
-                    while store.inner().run(|core| core.tell_children()).unwrap() {}
+                    while store.inner().run(Core::tell_children).unwrap() {}
                     let state = jobs.peek(id).unwrap().info.state;
                     let expected =
                         if is_gone && rule != OnParent::Wait { buried } else { expected };

@@ -117,4 +117,12 @@ impl<T> TypedClaim<T> {
     pub fn steps(&self) -> Result<Vec<Step>> {
         self.claim().steps()
     }
+    /// As [`steps`](TypedClaim::steps), as a future. As
+    /// [`Claim::steps_async`](crate::Claim::steps_async).
+    ///
+    /// # Errors
+    /// Those of [`Claim::steps`](crate::Claim::steps).
+    pub fn steps_async(&self) -> impl Future<Output = Result<Vec<Step>>> {
+        self.claim().steps_async()
+    }
 }

@@ -98,10 +98,11 @@ impl WorkerHandle {
     #[doc(alias = "graceful shutdown")]
     pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
         self.pool.stop.raise();
-        let has_ended = self.pool.wait_ended(timeout.into());
-        let left = if has_ended { Ok(Vec::new()) } else { self.pool.leave_jobs() };
-        self.join();
-        left
+        if self.pool.wait_ended(timeout.into()) {
+            self.join();
+            return Ok(Vec::new());
+        }
+        self.pool.leave_jobs()
     }
 
     /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because

@@ -273,7 +273,7 @@ fn futures_of_steps_store_what_blocking_ones_do() {
             let twice = block_on(job.step_async("sum", async || Ok::<u8, Error>(1)));
             assert_invalid(twice, "named twice");
             // A future that is dropped in the middle stores nothing, and its name is free.
-            let mut endless = Box::pin(job.step_async("endless", || std::future::pending()));
+            let mut endless = Box::pin(job.step_async("endless", std::future::pending));
             let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
             let polled: std::task::Poll<Result<u8>> = endless.as_mut().poll(context);
             assert!(polled.is_pending());
@@ -302,6 +302,7 @@ fn typed_claim_has_the_steps_of_its_claim() {
         assert_eq!(job.spawn("child", &tube, "x"), Ok(1));
         assert_eq!(block_on(job.spawn_async("second", &tube, "x")), Ok(2));
         assert_eq!(job.steps(), numbers.steps(0));
+        assert_eq!(block_on(job.steps_async()), numbers.steps(0));
         assert_eq!(block_on(numbers.steps_async(0)).unwrap().len(), 6);
     }
     assert_eq!(tube.statistics().unwrap().tasks.total, 3);
@@ -318,11 +319,24 @@ fn stored_step_is_an_event_and_an_entry_of_the_history() {
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
         job.spawn("second", &case.tube, case.draft("child")).unwrap();
         let kinds: Vec<_> = log.read().into_iter().map(|(id, kind, _)| (kind, id)).collect();
-        use EventKind::{Put, Step, Take};
-        assert_eq!(kinds, [(Put, 0), (Take, 0), (Step, 0), (Step, 0), (Put, 1)]);
+        assert_eq!(
+            kinds,
+            [
+                (EventKind::Put, 0),
+                (EventKind::Take, 0),
+                (EventKind::Step, 0),
+                (EventKind::Step, 0),
+                (EventKind::Put, 1)
+            ]
+        );
         let entries = case.tube.history(0).unwrap();
         let said = entries.iter().map(|entry| (entry.what, entry.text.as_deref()));
-        let expected = [(Put, None), (Take, None), (Step, Some("first")), (Step, Some("second"))];
+        let expected = [
+            (EventKind::Put, None),
+            (EventKind::Take, None),
+            (EventKind::Step, Some("first")),
+            (EventKind::Step, Some("second")),
+        ];
         assert_eq!(said.collect::<Vec<_>>(), expected);
         let step = &entries[2];
         assert_eq!((step.state, step.owner.as_deref()), (State::Taken, Some("worker")));

@@ -6,6 +6,9 @@ use tubewell::{Error, Failure, Finish, Keep, OnKey, Put, Result, State, Store, T
 use crate::steps::{Ran, claim, names};
 use crate::support::*;
 
+/// How a task ends.
+type End = fn(&Tube, u64);
+
 /// A task with two steps, which is not taken.
 fn with_steps(case: &Case, put: Put) -> u64 {
     let id = case.add(put);
@@ -19,15 +22,15 @@ fn with_steps(case: &Case, put: Put) -> u64 {
 #[test]
 fn end_of_the_task_removes_its_steps() {
     for_each_driver(ALL, |case| {
-        let ends: [&dyn Fn(&Tube, u64); 6] = [
-            &|tube, id| assert!(tube.claim(id).unwrap().ack().is_ok()),
-            &|tube, id| {
-                assert!(tube.claim(id).unwrap().finish(Finish::new().put(tube, "x")).is_ok())
+        let ends: [End; 6] = [
+            |tube, id| assert!(tube.claim(id).unwrap().ack().is_ok()),
+            |tube, id| {
+                assert!(tube.claim(id).unwrap().finish(Finish::new().put(tube, "x")).is_ok());
             },
-            &|tube, id| assert!(tube.delete(id).is_ok()),
-            &|tube, id| assert!(tube.resolve(id, None).is_ok()),
-            &|tube, id| assert!(tube.cancel(id).is_ok()),
-            &|tube, _| tube.truncate().unwrap(),
+            |tube, id| assert!(tube.delete(id).is_ok()),
+            |tube, id| assert!(tube.resolve(id, None).is_ok()),
+            |tube, id| assert!(tube.cancel(id).is_ok()),
+            |tube, _| tube.truncate().unwrap(),
         ];
         for end in ends {
             let id = with_steps(case, case.draft("x"));
@@ -119,7 +122,7 @@ fn tasks_with_large_steps_move_a_part_at_a_time() {
             let never = || -> Result<u8> { panic!("it is stored") };
             assert_eq!(job.step("small", never), Ok(n));
             let _ = job.detach();
-            assert!(other.steps(n.into()).unwrap()[0].value.ends_with(&[n; 300_000]));
+            assert!(other.steps(n.into()).unwrap()[0].value.ends_with(&vec![n; 300_000]));
         }
     });
 }

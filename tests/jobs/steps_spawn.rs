@@ -1,7 +1,7 @@
 //! Tasks that are put as a step of the work: each exactly once.
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Error, OnKey, Put, State, StepKind, Store, TubeOptions};
+use tubewell::{Error, OnKey, Put, State, Step, StepKind, Store, TubeOptions};
 
 use crate::files::{after_a_kill, create_with};
 use crate::steps::{assert_invalid, claim, names};
@@ -31,7 +31,7 @@ fn spawned_task_is_put_once() {
         assert_eq!(parts.statistics().unwrap().tasks.total, 3);
         let steps = job.steps().unwrap();
         assert!(steps.iter().all(|step| step.kind == StepKind::Spawned));
-        assert_eq!(steps.iter().filter_map(|step| step.spawned()).collect::<Vec<_>>(), ids);
+        assert_eq!(steps.iter().filter_map(Step::spawned).collect::<Vec<_>>(), ids);
     });
 }
 

@@ -31,12 +31,17 @@ fn methods_in(source: &str, of: &str) -> Vec<String> {
             is_in_impl = implemented_type(line) == of;
         } else if line == "}" {
             is_in_impl = false;
-        } else if let Some(method) = line.strip_prefix("    pub fn ").filter(|_| is_in_impl) {
+        } else if let Some(method) = method_on(line).filter(|_| is_in_impl) {
             let name = method.split(['(', '<']).next().unwrap();
             found.push(name.to_owned());
         }
     }
     found
+}
+
+/// The public method that begins on a line.
+fn method_on(line: &str) -> Option<&str> {
+    line.strip_prefix("    pub fn ").or_else(|| line.strip_prefix("    pub async fn "))
 }
 
 /// `Tube` of `impl<T, C> Tube<T> {`.
@@ -143,6 +148,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "pause_sub_queue unpause_sub_queue", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "wait_done wait_drained wait_ready put_and_wait outcome history", "_async"),
+        ("Tube", "steps", "_async"),
+        ("Tube", "steps_async", NEVER_BLOCKS),
         ("Tube", "move_to", "Deferred::"),
         ("Tube", "schedule reschedule unschedule", "Deferred::"),
         ("Tube", "schedules", NEVER_BLOCKS),
@@ -161,6 +168,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ),
         ("Claim", "ack_with_deferred advance_deferred finish_deferred", NEVER_BLOCKS),
         ("Claim", "advance finish", "_deferred"),
+        ("Claim", "step step_with spawn steps", "_async"),
+        ("Claim", "step_async step_with_async spawn_async steps_async", NEVER_BLOCKS),
         ("Claim", "fail fail_in snooze bury_with ack_with", "_deferred"),
         ("Claim", "ack ack_many release bury touch checkpoint park log", "_deferred"),
         ("Session", "id tube end take_any_async create_tube_async resume_claim", NEVER_BLOCKS),

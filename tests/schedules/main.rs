@@ -41,4 +41,5 @@ mod time;
 #[cfg(feature = "redb")]
 mod transact;
 mod waits;
+mod workers;
 mod written;

@@ -63,6 +63,9 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     }
     lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
     lines.extend(info.failure.iter().flat_map(failure_lines));
+    if info.steps > 0 {
+        lines.push(("steps", format!("{} done", info.steps)));
+    }
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));

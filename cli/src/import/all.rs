@@ -65,7 +65,8 @@ impl Import<'_> {
             }
             return Ok(None);
         }
-        if task.waits() {
+        // Where the tasks are that its steps have put is known at the end.
+        if task.waits() || (task.has_spawned() && task.id.is_some()) {
             let waits = self.wait_for_parents((line, text), &task);
             return waits.map(|()| None).map_err(Refusal::Store);
         }

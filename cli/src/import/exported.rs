@@ -3,13 +3,17 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Tube};
+use tubewell::{
+    HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Step, StepKind,
+    Tube,
+};
 
 use super::exported_schedule::{ExportedSchedule, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
-use super::parse::{body, bytes, check_object, explain, not_before};
+use super::parse::{body, check_object, explain, not_before};
 use crate::history::EntryLine;
-use crate::record::SpawnedByRecord;
+use crate::record::{SpawnedByRecord, bytes};
+use crate::step::StepLine;
 use crate::store::is_timed;
 use crate::{args, duration, moment};
 
@@ -56,6 +60,8 @@ struct TaskLine {
     #[serde(default)]
     history: Vec<EntryLine>,
     spawned_by: Option<SpawnedByRecord>,
+    #[serde(default)]
+    steps: Vec<StepLine>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -96,6 +102,7 @@ pub struct ExportedTask {
     pub spawned_by: Option<SpawnedBy>,
     result: Option<Vec<u8>>,
     history: Vec<HistoryEntry>,
+    steps: Vec<Step>,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -122,6 +129,20 @@ impl ExportedTask {
     /// Whether it does not wait for a parent that is removed.
     pub fn ignores_removed_parents(&self) -> bool {
         self.on_parent == OnParent::Release || self.state == State::Buried
+    }
+
+    /// Whether its steps name tasks that they have put.
+    pub fn has_spawned(&self) -> bool {
+        self.steps.iter().any(|step| step.kind == StepKind::Spawned)
+    }
+
+    /// Its steps name the tasks that they have put by these ids; a task without one is over.
+    pub fn rename_spawned(&mut self, new_id: impl Fn(u64) -> Option<u64>) {
+        for step in &mut self.steps {
+            if let Some(old) = step.spawned() {
+                step.value = new_id(old).unwrap_or(u64::MAX).to_be_bytes().to_vec();
+            }
+        }
     }
 
     /// Whether another task may be kept in its place.
@@ -181,7 +202,7 @@ impl ExportedTask {
         if let Some(failure) = self.failure {
             restore = restore.failure(failure);
         }
-        restore = restore.history(self.history);
+        restore = restore.history(self.history).steps(self.steps);
         if let Some(run) = self.spawned_by {
             restore = restore.spawned_by(run);
         }
@@ -261,6 +282,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         failure: line.failure.map(exported_failure).transpose()?,
         history: line.history.into_iter().map(EntryLine::entry).collect::<Result<_, _>>()?,
         spawned_by: line.spawned_by.map(exported_run).transpose()?,
+        steps: line.steps.into_iter().map(StepLine::step).collect::<Result<_, _>>()?,
         put,
         pri: line.pri,
         ttl: exported_time("ttl", line.ttl)?,

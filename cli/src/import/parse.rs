@@ -6,7 +6,8 @@ use serde::Deserialize;
 use tubewell::Put;
 
 use crate::args::PutOptions;
-use crate::{duration, moment, record};
+use crate::record::bytes;
+use crate::{duration, moment};
 
 /// A line of JSON. An unknown field is an error: it may be a misspelt option.
 #[derive(Deserialize)]
@@ -59,22 +60,6 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
 pub(super) fn body(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
     let body = bytes("data", text, base64)?;
     body.ok_or_else(|| "it has neither data nor data_base64".into())
-}
-
-/// The bytes of a field, or of the one with its name and `_base64`; `None` if there is none.
-pub(super) fn bytes(
-    name: &str,
-    text: Option<String>,
-    base64: Option<String>,
-) -> Result<Option<Vec<u8>>, String> {
-    match (text, base64) {
-        (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
-        (text, None) => Ok(text.map(String::into_bytes)),
-        (None, Some(text)) => match record::from_base64(&text) {
-            None => Err(format!("{name}_base64 is not base64 (the standard alphabet)")),
-            bytes => Ok(bytes),
-        },
-    }
 }
 
 /// The moment of a field.

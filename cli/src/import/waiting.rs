@@ -1,4 +1,4 @@
-//! The tasks of an export that have parents. They are stored after all other tasks, parents first;
+//! The tasks of an export that have parents, or steps that have put tasks. They are stored after all other tasks, parents first;
 //! until then their lines are in a temporary file beside the store.
 
 use std::collections::HashMap;
@@ -14,6 +14,8 @@ pub struct Waiting {
     file: Option<BufWriter<File>>,
     bytes: u64,
     pub(super) tasks: Vec<Line>,
+    /// The new ids of the tasks, by their old ones.
+    new_ids: HashMap<u64, u64>,
 }
 
 /// The line of a task with parents.
@@ -32,7 +34,13 @@ impl Waiting {
     pub fn new(store: &Path) -> Waiting {
         let mut path = store.as_os_str().to_owned();
         path.push(format!(".{}.partial", std::process::id()));
-        Waiting { path: path.into(), file: None, bytes: 0, tasks: Vec::new() }
+        Waiting {
+            path: path.into(),
+            file: None,
+            bytes: 0,
+            tasks: Vec::new(),
+            new_ids: HashMap::new(),
+        }
     }
 
     /// Notes a task that has been read, and gets this id.
@@ -49,8 +57,14 @@ impl Waiting {
         self.file.insert(file).write_all(text)?;
         let (at, length) = (self.bytes, text.len());
         self.bytes += length as u64;
+        self.new_ids.insert(old_id, new_id);
         self.tasks.push(Line { number, at, length, old_id, new_id, parents: parents.into() });
         Ok(())
+    }
+
+    /// The id that one of these tasks gets.
+    pub fn new_id(&self, old_id: u64) -> Option<u64> {
+        self.new_ids.get(&old_id).copied()
     }
 
     /// Reads a line again.

@@ -1,4 +1,4 @@
-//! The import of tasks with parents.
+//! The import of tasks with parents, and of those whose steps have put tasks.
 
 use tubewell::Tube;
 
@@ -96,6 +96,11 @@ impl Import<'_> {
             }
         }
         task.wait_for(by_tube(known, &self.tubes_by_number));
+        task.rename_spawned(|old| match self.ids.get(old) {
+            Some(Place::Stored { id, .. }) => Some(id),
+            Some(Place::Done | Place::Expired) => None,
+            None => self.waiting.new_id(old),
+        });
         let id = task.is_kept_by_key(self.on_key()).then_some(old_id);
         match id {
             Some(id) => drop(self.unresolved.insert(id)),

@@ -9,6 +9,7 @@ mod completions;
 mod copied_attempts;
 mod copied_outcomes;
 mod copied_parents;
+mod copied_steps;
 mod copies;
 mod days;
 mod durability;

@@ -277,7 +277,7 @@ impl Core {
 
     /// Adds those of these tasks, of the tube `of` or of one to which they have gone on, to `open` that
     /// are not over.
-    pub(in crate::core) fn find_open(
+    pub(super) fn find_open(
         &mut self,
         number: u32,
         of: u32,
@@ -355,12 +355,7 @@ impl Core {
     }
 
     /// Refuses parents that wait for the task, through any number of tasks.
-    pub(in crate::core) fn check_no_cycle(
-        &mut self,
-        number: u32,
-        id: u64,
-        open: &[EdgeEnd],
-    ) -> Result<()> {
+    pub(super) fn check_no_cycle(&mut self, number: u32, id: u64, open: &[EdgeEnd]) -> Result<()> {
         let rows = self.buffer_of(number);
         if open.iter().any(|(parent, _)| *parent == id) {
             return Err(Error::Cycle { id });
@@ -386,7 +381,7 @@ impl Core {
     }
 }
 
-pub(in crate::core) fn count_of(edges: &[EdgeEnd]) -> u32 {
+pub(super) fn count_of(edges: &[EdgeEnd]) -> u32 {
     u32::try_from(edges.len()).unwrap_or(u32::MAX)
 }
 

@@ -10,6 +10,6 @@ mod edges;
 mod ends;
 #[cfg(feature = "redb")]
 mod in_doubt;
+mod join;
 
 pub(crate) use chores::read_ended_parents;
-pub(in crate::core) use edges::count_of;

@@ -10,10 +10,8 @@ use tubewell_drivers::{Found, Header, NEVER, STEPS_MAX, Value, check_step, encod
 
 use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
-use crate::core::claims::End;
 use crate::core::history::Entry;
-use crate::core::parents::count_of;
-use crate::core::state::{ClaimKey, Core, Decided, PutInto, Wait, check_parents};
+use crate::core::state::{ClaimKey, Core, Decided, PutInto, Wait};
 use crate::step::{check_step_name, named_twice, number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
@@ -110,49 +108,6 @@ impl Core {
         Ok(added.map(|_| time))
     }
 
-    /// Whether the wait for these tasks is over. If it is not, the claim ends, and the task is blocked
-    /// until they are: the step, the edges and the end of the claim are one commit.
-    pub(in crate::core) fn join(
-        &mut self,
-        key: ClaimKey,
-        name: &str,
-        of: u32,
-        ids: &[u64],
-    ) -> Result<Decided<bool>> {
-        let ClaimKey { tube: number, id, .. } = key;
-        self.check_claim(key)?;
-        if self.stored_step(key, name, StepKind::Join)?.is_some() {
-            return Ok(self.stored_before(key, true));
-        }
-        check_parents(ids.len())?;
-        let mut open = Vec::new();
-        self.find_open(number, of, ids, &mut open)?;
-        open.sort_unstable();
-        open.dedup_by_key(|(id, _)| *id);
-        if open.is_empty() {
-            return Ok(self.add_step(key, name, StepKind::Join, &[])?.map(|_| true));
-        }
-        self.check_no_cycle(number, id, &open)?;
-        let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        let (header, owner) = (claim.header.clone(), self.label_of(claim));
-        let end = End::Join { parents: count_of(&open) };
-        let mut fate = self.rules(number)?.fate(id, header, end);
-        count_step(&mut fate.header)?;
-        self.atomically(number, |core| {
-            core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)?;
-            core.edit(number, |ledger| {
-                ledger.write_step(id, name, encode_step(id, name, StepKind::Join.byte(), &[]));
-                ledger.add_edges(id, &open);
-                Ok(())
-            })
-        })?;
-        self.remove_claim(id);
-        let visibility = self.visibility(number);
-        self.make_fate_visible((number, id), end.kind(), State::Taken, fate, visibility);
-        Ok(self.decided(number, visibility, |_| false))
-    }
-
     /// The steps of a task, by name, for its holder.
     pub(in crate::core) fn steps_held(&mut self, key: ClaimKey) -> Result<Decided<Vec<Step>>> {
         self.check_claim(key)?;
@@ -172,7 +127,7 @@ impl Core {
     }
 
     /// What a step has stored; `None` if it is not stored. Refuses one of another kind.
-    fn stored_step(
+    pub(in crate::core) fn stored_step(
         &mut self,
         ClaimKey { tube: number, id, .. }: ClaimKey,
         name: &str,
@@ -199,12 +154,16 @@ impl Core {
     }
 
     /// The answer about a step that is stored: after its flush.
-    fn stored_before<T>(&self, ClaimKey { tube, id, .. }: ClaimKey, answer: T) -> Decided<T> {
+    pub(in crate::core) fn stored_before<T>(
+        &self,
+        ClaimKey { tube, id, .. }: ClaimKey,
+        answer: T,
+    ) -> Decided<T> {
         Decided { answer, wait: self.wait_of_last_change(tube, id) }
     }
 
     /// Stores a further step, and nothing else.
-    fn add_step(
+    pub(in crate::core) fn add_step(
         &mut self,
         key: ClaimKey,
         name: &str,
@@ -218,6 +177,15 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
+    /// Counts a further step. Refuses more than a task can have.
+    pub(in crate::core) fn count_step(header: &mut Header) -> Result<()> {
+        if header.steps() >= STEPS_MAX {
+            return Err(too_many_steps());
+        }
+        header.edit_more(|more| more.steps += 1);
+        Ok(())
+    }
+
     /// Writes the rows of a further step. Returns the header that counts it, for the claim.
     fn store_step(
         &mut self,
@@ -229,7 +197,7 @@ impl Core {
     ) -> Result<Header> {
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let mut header = claim.header.clone();
-        count_step(&mut header)?;
+        Core::count_step(&mut header)?;
         self.need_format_of_header(&header);
         let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
         let before = Some(&found.record.header);
@@ -246,7 +214,7 @@ impl Core {
 
 /// Decodes a row of the steps of a task. `now` and `wall` are this moment, on the timeline and on the
 /// wall clock.
-fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
+pub(crate) fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
     let (kind, value) = check_step(id, &name, Some(row))?;
     let kind = StepKind::from_byte(kind).ok_or_else(|| unreadable(id, &name))?;
     let value = match kind {
@@ -273,15 +241,6 @@ pub(super) fn encode_restored(id: u64, step: &Step, now: u64, wall: u64) -> Valu
     let until = until.map(u64::to_be_bytes);
     let value = until.as_ref().map_or(step.value.as_slice(), |until| until);
     encode_step(id, &step.name, step.kind.byte(), value)
-}
-
-/// Counts a further step. Refuses more than a task can have.
-fn count_step(header: &mut Header) -> Result<()> {
-    if header.steps() >= STEPS_MAX {
-        return Err(too_many_steps());
-    }
-    header.edit_more(|more| more.steps += 1);
-    Ok(())
 }
 
 fn read_number(id: u64, name: &str, value: &[u8]) -> Result<u64> {

@@ -1,0 +1,56 @@
+//! Joins: tasks whose holders wait for others give their claims up, and are blocked until these are
+//! done.
+
+use tubewell_drivers::{NEVER, encode_step};
+
+use super::edges::count_of;
+use crate::core::claims::End;
+use crate::core::state::{ClaimKey, Core, Decided, check_parents};
+use crate::{Error, Result, State, StepKind};
+
+impl Core {
+    /// Whether the wait for these tasks is over. If it is not, the claim ends, and the task is blocked
+    /// until they are: the step, the edges and the end of the claim are one commit.
+    pub(in crate::core) fn join(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        of: u32,
+        ids: &[u64],
+    ) -> Result<Decided<bool>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        if self.stored_step(key, name, StepKind::Join)?.is_some() {
+            return Ok(self.stored_before(key, true));
+        }
+        check_parents(ids.len())?;
+        // No task has this id: it stands for one that was over when the task was restored.
+        let ids: Vec<u64> = ids.iter().copied().filter(|id| *id != NEVER).collect();
+        let mut open = Vec::new();
+        self.find_open(number, of, &ids, &mut open)?;
+        open.sort_unstable();
+        open.dedup_by_key(|(id, _)| *id);
+        if open.is_empty() {
+            return Ok(self.add_step(key, name, StepKind::Join, &[])?.map(|_| true));
+        }
+        self.check_no_cycle(number, id, &open)?;
+        let found = self.find(number, id)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let (header, owner) = (claim.header.clone(), self.label_of(claim));
+        let end = End::Join { parents: count_of(&open) };
+        let mut fate = self.rules(number)?.fate(id, header, end);
+        Core::count_step(&mut fate.header)?;
+        self.atomically(number, |core| {
+            core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)?;
+            core.edit(number, |ledger| {
+                ledger.write_step(id, name, encode_step(id, name, StepKind::Join.byte(), &[]));
+                ledger.add_edges(id, &open);
+                Ok(())
+            })
+        })?;
+        self.remove_claim(id);
+        let visibility = self.visibility(number);
+        self.make_fate_visible((number, id), end.kind(), State::Taken, fate, visibility);
+        Ok(self.decided(number, visibility, |_| false))
+    }
+}

@@ -1,0 +1,59 @@
+//! The costs of a job over those of a take and an ack, and of a worker that waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tubewell::worker::{Job, Worker};
+use tubewell::{Durability, FIFO, FIFOTTL, TubeOptions};
+
+use crate::{allocations, with_tube};
+
+const JOBS: u64 = 500;
+
+/// One allocation: what a job shares with its worker.
+#[test]
+fn job_allocates_once_more_than_a_take_and_an_ack() {
+    for driver in [FIFO, FIFOTTL] {
+        let options = TubeOptions::new().durability(Durability::relaxed());
+        with_tube(driver, options, |store, tube| {
+            let put = |count| tube.put_many((0..count).map(|_| [7; 128].as_slice())).unwrap();
+            put(2 * JOBS);
+            let bare = allocations(JOBS, || _ = tube.try_take().unwrap().unwrap().ack().unwrap());
+            let work = || {
+                let worker = Worker::new(store).on(tube, |_: &Job| ()).run_until_idle();
+                assert_eq!(worker.unwrap().done, JOBS);
+            };
+            put(JOBS);
+            work();
+            put(JOBS);
+            let jobs = allocation_counter::measure(work).count_total;
+            println!("{driver}: {bare} allocations, {} with a worker", jobs.div_ceil(JOBS));
+            // The worker itself has a few.
+            assert!(jobs <= (bare + 1) * JOBS + 100, "{driver}: {bare}, {jobs}");
+        });
+    }
+}
+
+/// It reads, writes, commits and flushes nothing, and the store wakes it for nothing.
+#[test]
+fn waiting_worker_costs_nothing() {
+    with_tube(FIFOTTL, TubeOptions::new(), |store, tube| {
+        let jobs = Arc::new(AtomicU64::new(0));
+        let count = jobs.clone();
+        let worker = Worker::new(store).concurrency(8).on(tube, move |_: &Job| {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let worker = worker.start().unwrap();
+        while store.tubes()[0].waiting < 8 {
+            std::thread::yield_now();
+        }
+        let before = store.counters();
+        tube.statistics().unwrap();
+        let after = store.counters();
+        assert_eq!((after.commits, after.flushes), (before.commits, before.flushes));
+        assert_eq!((after.rows, after.reads), (before.rows, before.reads));
+        assert_eq!(store.tubes()[0].waiting, 8);
+        worker.stop(None).unwrap();
+        assert_eq!(jobs.load(Ordering::SeqCst), 0);
+    });
+}
