@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,8 +32,8 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(claim) = next(&pool, &mut order).await else { break };
-        run_job(&pool, lane, claim).await;
+        let Some(job) = next(&pool, &mut order).await else { break };
+        run_job(&pool, lane, job).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
@@ -55,12 +54,12 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
+async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Arc<JobCore>> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
         match take_one(pool, order.next(&pool.last_tube)).await {
-            Ok(Some(claim)) => return Some(claim),
+            Ok(Some(job)) => return Some(job),
             Ok(None) => {
                 if let Some((idle, jobs)) = jobs
                     && !idle.wait(jobs, &pool.stop).await
@@ -76,13 +75,13 @@ async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
 
 /// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
 /// or if it stops.
-async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
+async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>>> {
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
     let at_once = Some(Duration::ZERO);
     if pool.is_blocking {
         let found = take(&pool.handle, tubes, session, guard(), at_once)?;
         if found.is_some() || pool.idle.is_some() {
-            return Ok(found);
+            return Ok(found.and_then(|claim| job_of(pool, claim)));
         }
     }
     let timeout = if pool.idle.is_some() { at_once } else { None };
@@ -93,9 +92,21 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
     // immediately does not wait for a stop; `Lane::begin` sees that.
     poll_fn(|context| match take.poll_take(context) {
         Poll::Pending => stop.poll(context.waker()).map(|()| Ok(None)),
-        taken => taken,
+        Poll::Ready(taken) => {
+            Poll::Ready(taken.map(|claim| claim.and_then(|claim| job_of(pool, claim))))
+        }
     })
     .await
+}
+
+/// The job of a claim, which is large, so it is not moved after this.
+fn job_of(pool: &Pool, claim: Claim) -> Option<Arc<JobCore>> {
+    let Some(place) = pool.place_of(&claim) else {
+        claim.give_back();
+        return None;
+    };
+    let untimed = pool.tubes.get(place).and_then(|registered| registered.untimed.clone());
+    Some(Arc::new(JobCore::new(claim, place, pool.stop.clone(), untimed)))
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
@@ -126,18 +137,14 @@ fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
     }
 }
 
-async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
-    let place = pool.place_of(&claim);
-    let Some(registered) = place.and_then(|place| pool.tubes.get(place)) else {
-        return claim.give_back();
-    };
-    let job = Arc::new(JobCore::new(claim, pool.stop.clone(), registered.untimed.clone()));
+async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>) {
+    let Some(registered) = pool.tubes.get(job.place()) else { return job.give_back() };
     if !lane.begin(&job, &pool.stop) {
         return job.give_back();
     }
     // Dropping the lane drops the handler, and releases the task.
     let release = ReleaseOnDrop(&job);
-    pool.last_tube.store(place.unwrap_or_default(), Ordering::Relaxed);
+    pool.note_tube(job.place());
     hold(pool, &job);
     let handled = match &registered.handler {
         Handler::Blocking(handler) => {
