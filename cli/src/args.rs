@@ -39,7 +39,7 @@ pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use schedules::{RescheduleArgs, Schedule, Schedules, Unschedule};
-pub use work::{OnFailure, Work};
+pub use work::{OnFailure, Order, Work};
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";

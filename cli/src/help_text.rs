@@ -333,10 +333,20 @@ pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
 TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY and TUBEWELL_TAGS (a
-tag a line). Exit code 0 removes the task. After any other exit code the task is
-ready again. If its tube has a limit of attempts or a backoff, the failure is
-recorded with the last lines of standard error, and the task is ready after the
-backoff, or buried after its last attempt.
+tag a line).
+
+Exit codes of CMD:
+  0      the task is done; --keep-output keeps standard output as its result
+  65     the task is buried: no attempt can do it (EX_DATAERR)
+  75     the task is snoozed: ready again, after --delay, and the attempt does
+         not count (EX_TEMPFAIL)
+  other  the attempt has failed: the task is ready again, after --delay or
+         --backoff. If the task has a limit of attempts, or a backoff, the
+         failure is recorded with the last lines of standard error, and the
+         task is buried after its last attempt.
+
+A command that runs longer than --max-runtime, and the processes that it
+started, get SIGTERM, after 5 seconds SIGKILL. The attempt has failed.
 
 The store is in use while work runs: no other process can open it, CMD neither.
 Without --once, work waits until a delayed task is ready.
@@ -348,7 +358,9 @@ are ready again. If work itself is killed, its tasks are ready at the next open.
 Examples:
   tubewell work mail -- ./send.sh
   tubewell work urgent mail --jobs 4 -- ./send.sh
-  tubewell work mail --delay 30s --max-takes 5 -- ./send.sh
+  tubewell work mail urgent --order round-robin --max-runtime 10m -- ./send.sh
+  tubewell work mail --backoff 1s,factor=2,cap=1h --max-attempts 5 -- ./send.sh
+  tubewell work sums --keep-output -- wc -c
   tubewell work mail --once --on-failure bury -- sh -c 'cat > $TUBEWELL_ID'";
 
 pub const PEEK: &str = "\

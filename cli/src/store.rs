@@ -234,14 +234,17 @@ pub fn renew_without_limit(store: &Store, claim: &Claim) -> CommandResult<bool> 
         Err(Error::NotTaken { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    // The next attempt may succeed, unless the ttr is too short for every attempt.
-    let (id, name) = (claim.id(), claim.tube());
+    check_ttr(store, claim.tube(), claim.id()).map(|()| false)
+}
+
+/// Says why the claim on a task has ended already, if its ttr is too short for every claim.
+pub fn check_ttr(store: &Store, name: &str, id: u64) -> CommandResult {
     let ttr = match tube(store, name)?.peek(id) {
         Ok(task) => task.info.ttr,
         Err(Error::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let Some(ttr) = ttr.filter(|ttr| *ttr < MIN_TTR) else { return Ok(false) };
+    let Some(ttr) = ttr.filter(|ttr| *ttr < MIN_TTR) else { return Ok(()) };
     let ttr = duration::show(ttr);
     let why = format!("task {id} of {name} has a ttr of {ttr}, so every claim expires immediately");
     Err(Failure::new(Exit::Refused, why).hint(format!(

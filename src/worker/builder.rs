@@ -14,7 +14,7 @@ use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::source::{Handler, Registered, Source};
 use super::stopper::Stopper;
-use crate::{Error, Result, Store};
+use crate::{Error, Result, Session, Store};
 
 /// The most jobs that a worker runs at a time.
 const MAX_CONCURRENCY: usize = 1024;
@@ -28,6 +28,7 @@ const MAX_CONCURRENCY: usize = 1024;
 pub struct Worker {
     store: Store,
     name: Arc<str>,
+    session: Option<Session>,
     tubes: Vec<Registered>,
     concurrency: usize,
     order: Order,
@@ -44,6 +45,7 @@ impl Worker {
         Worker {
             store: store.clone(),
             name: "worker".into(),
+            session: None,
             tubes: Vec::new(),
             concurrency: 1,
             order: Order::Listed,
@@ -59,6 +61,45 @@ impl Worker {
     /// [`Tube::owner_of`](crate::Tube::owner_of) show. Default: `worker`.
     pub fn name(mut self, label: impl Into<Arc<str>>) -> Worker {
         self.name = label.into();
+        self
+    }
+
+    /// The session that the worker takes tasks for, instead of one of its own, which ends with it.
+    ///
+    /// For handlers that return [`Outcome::Detached`](super::Outcome::Detached): the tubes of this
+    /// session end these claims later, by the ids of the tasks. [`name`](Worker::name) has no
+    /// effect with it.
+    ///
+    /// # Example: failed tasks that are tried again after the run, and not in it
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use tubewell::worker::{Job, Outcome, Worker};
+    /// use tubewell::{FIFO, Failure, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put_many(["bad", "good"])?;
+    /// let session = store.session();
+    /// let jobs = session.tube("jobs")?;
+    /// let failed = Arc::new(Mutex::new(Vec::new()));
+    /// let keep = {
+    ///     let failed = failed.clone();
+    ///     move |job: &Job| match job.data() {
+    ///         b"good" => Outcome::Done,
+    ///         _ => {
+    ///             failed.lock().unwrap().push(job.id());
+    ///             Outcome::Detached
+    ///         }
+    ///     }
+    /// };
+    /// Worker::new(&store).session(&session).on(&jobs, keep).run_until_idle()?;
+    /// for id in failed.lock().unwrap().drain(..) {
+    ///     jobs.fail(id, &Failure::new("bad", "it is not good"))?;
+    /// }
+    /// assert_eq!(jobs.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn session(mut self, session: &Session) -> Worker {
+        self.session = Some(session.clone());
         self
     }
 
@@ -130,8 +171,8 @@ impl Worker {
 
     /// The function that is called after each end of a job and each error of a take. Default: none.
     ///
-    /// It is called on the threads of the worker, and while futures are polled; a slow one delays
-    /// the next job. A panic in it is ignored.
+    /// It is called on the threads of the worker, after the end of a job on the thread that ran the
+    /// job, and while futures are polled. A slow one delays the next job. A panic in it is ignored.
     pub fn watch(mut self, watch: impl Fn(&Report) + Send + Sync + 'static) -> Worker {
         self.watch = Some(Box::new(watch));
         self
@@ -176,8 +217,8 @@ impl Worker {
     /// tasks without polling, and cost nothing while there are none.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube of another store, a
-    /// concurrency that is not 1 to 1024, or too long a name.
+    /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube or a session of
+    /// another store, a concurrency that is not 1 to 1024, or too long a name.
     /// [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube whose
     /// claims do not expire. [`Io`](Error::Io): a thread could not be started. The errors of every
     /// call. Nothing was started.
@@ -188,9 +229,10 @@ impl Worker {
     /// Works until no task is ready and no job runs, and returns how the jobs have ended. For tests,
     /// and for programs that work off what there is and exit.
     ///
-    /// Tasks that are delayed, or that wait for other tasks, are not waited for. The first handler
-    /// runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of them do. The
-    /// call blocks until then, until the [limit](Worker::limit), or until a
+    /// Ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or sub-queue holds
+    /// back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The first
+    /// handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of them
+    /// do. The call blocks until then, until the [limit](Worker::limit), or until a
     /// [stop](Worker::stopper).
     ///
     /// # Errors
@@ -250,9 +292,13 @@ impl Worker {
             }
             registered.untimed = Some(registered.tube.driver().into());
         }
+        let session = match self.session {
+            Some(session) => session,
+            None => self.store.session_named(self.name)?,
+        };
         Ok(Pool::new(Parts {
             handle: self.store.handle.clone(),
-            session: self.store.session_named(self.name)?,
+            session,
             tubes: self.tubes,
             order: self.order,
             max_runtime: self.max_runtime,
@@ -277,6 +323,13 @@ impl Worker {
                 "a worker runs 1 to {MAX_CONCURRENCY} jobs at a time, not {}",
                 self.concurrency
             )));
+        }
+        if let Some(session) = &self.session
+            && !session.guard().handle.is_same_store(&self.store.handle)
+        {
+            return Err(Error::invalid(
+                "the session belongs to another store; give one of the store of the worker",
+            ));
         }
         for (place, registered) in self.tubes.iter().enumerate() {
             let tube = &registered.tube;

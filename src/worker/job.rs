@@ -1,5 +1,6 @@
 //! A job: a task that a worker has taken, as its handler sees it.
 
+mod calls;
 mod steps;
 mod waits;
 
@@ -221,8 +222,7 @@ impl<T, C> Job<T, C> {
     /// ```
     pub fn park(&self, hold: Duration) -> Result<ClaimToken> {
         let token = self.core.claim.park_shared(hold)?;
-        self.core.interrupt(Interrupt::Parked);
-        self.core.keep();
+        self.core.parked();
         Ok(token)
     }
 }

@@ -76,18 +76,46 @@ async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Arc<JobCore>> {
 /// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
 /// or if it stops.
 async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>>> {
+    if !pool.is_blocking {
+        return take_or_wait(pool, tubes, None).await;
+    }
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
-    let at_once = Some(Duration::ZERO);
-    if pool.is_blocking {
-        let found = take(&pool.handle, tubes, session, guard(), at_once)?;
-        if found.is_some() || pool.idle.is_some() {
-            return Ok(found.and_then(|claim| job_of(pool, claim)));
+    let at_once = || -> Result<Option<Arc<JobCore>>> {
+        let found = take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO))?;
+        Ok(found.and_then(|claim| job_of(pool, claim)))
+    };
+    let found = at_once()?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    if pool.idle.is_none() {
+        return take_or_wait(pool, tubes, None).await;
+    }
+    if pool.has_blocked_tasks()? {
+        // A parent may have ended whose children are not all free yet.
+        pool.handle.inner().catch_up()?;
+        let found = at_once()?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
-    let timeout = if pool.idle.is_some() { at_once } else { None };
+    match pool.longest_gap()? {
+        Duration::ZERO => Ok(None),
+        gap => take_or_wait(pool, tubes, Some(gap)).await,
+    }
+}
+
+/// Takes a task of one of these tubes, or waits for one. `None` if the time has elapsed, or if the
+/// worker stops.
+async fn take_or_wait(
+    pool: &Pool,
+    tubes: &[TubeHead],
+    timeout: Option<Duration>,
+) -> Result<Option<Arc<JobCore>>> {
     let mut stop = SignalWait::new(&pool.stop);
+    let (session, guard) = (pool.session.id(), Some(pool.session.guard().clone()));
     let tubes = Ok(Cow::Borrowed(tubes));
-    let mut take = TakeFrom::new(&pool.handle, tubes, session, guard(), timeout);
+    let mut take = TakeFrom::new(&pool.handle, tubes, session, guard, timeout);
     // Dropping the take releases a task that was assigned to it meanwhile. One that finds a task
     // immediately does not wait for a stop; `Lane::begin` sees that.
     poll_fn(|context| match take.poll_take(context) {

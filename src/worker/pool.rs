@@ -141,6 +141,32 @@ impl Pool {
         permits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
     }
 
+    /// Whether a tube has tasks that wait for others.
+    pub(super) fn has_blocked_tasks(&self) -> Result<bool> {
+        for registered in &self.tubes {
+            if !registered.is_dropped() && registered.tube.statistics()?.tasks.blocked > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How long the rates of the tubes may keep their ready tasks from being taken.
+    pub(super) fn longest_gap(&self) -> Result<Duration> {
+        let mut longest = Duration::ZERO;
+        for registered in self.tubes.iter().filter(|registered| !registered.is_dropped()) {
+            let info = registered.tube.info()?;
+            let rates = [info.rate, info.sub_queue_rate].into_iter().flatten();
+            if let Some(gap) = rates.map(|rate| rate.period()).max()
+                && !info.paused
+                && registered.tube.statistics()?.tasks.ready > 0
+            {
+                longest = longest.max(gap);
+            }
+        }
+        Ok(longest)
+    }
+
     pub(super) fn report(&self, report: impl FnOnce() -> Report) {
         if let Some(watch) = &self.watch {
             catch_panic(|| watch(&report()));

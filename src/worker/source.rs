@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -121,5 +121,9 @@ impl Registered {
     fn new<S: Source>(source: &S, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
         Registered { tube: source.as_tube().clone(), handler, untimed: None, is_dropped }
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::SeqCst)
     }
 }

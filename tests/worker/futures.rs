@@ -219,6 +219,27 @@ fn stopped_future_resolves_when_the_last_handler_has_ended() {
     });
 }
 
+#[test]
+fn calls_of_a_job_that_wait_for_a_flush_have_futures() {
+    in_every_form(|form| {
+        let case = Case::with(FIFOTTL, TubeOptions::new().history(9));
+        let id = case.put("old");
+        let calls = |job: Job| async move {
+            job.log_async("begun").await?;
+            job.checkpoint_async("new").await?;
+            let token = job.park_async(secs(60)).await?;
+            assert_eq!(token.to_string().parse(), Ok(token));
+            job.check()
+        };
+        let worker = Worker::new(&case.store).on_async(&case.tube, calls).limit(1);
+        assert_eq!(form.start(worker).wait().unwrap().detached, 1);
+        assert_eq!(case.tube.peek(id).unwrap().data, b"new");
+        assert_eq!(case.state(id), Some(State::Taken));
+        let history = case.tube.history(id).unwrap();
+        assert!(history.iter().any(|entry| entry.text.as_deref() == Some("begun")));
+    });
+}
+
 /// A future that is not `Unpin`, in a runtime with a timer.
 #[test]
 fn worker_runs_on_a_runtime() {

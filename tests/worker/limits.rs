@@ -112,7 +112,8 @@ fn worker_that_ends_when_idle_ends_at_its_limit_and_without_tasks() {
     });
 }
 
-/// Q332
+/// Q332 T069
+/// Difference: without a keep-alive, which would hide a job that hangs.
 #[test]
 fn task_is_held_without_a_limit_while_its_job_runs() {
     in_every_form(|form| {

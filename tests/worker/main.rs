@@ -16,9 +16,11 @@ mod support;
 
 mod errors;
 mod futures;
+mod idle;
 mod limits;
 mod order;
 mod refused;
+mod retries;
 mod returns;
 mod steps;
 mod stop;

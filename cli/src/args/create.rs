@@ -43,7 +43,7 @@ fn counting() -> impl TypedValueParser<Value = Counting> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Counting>())
 }
 
-fn backoffs() -> Vec<CompletionCandidate> {
+pub(super) fn backoffs() -> Vec<CompletionCandidate> {
     ["10s", "1s,factor=2,cap=1h", "1s,factor=2,cap=1h,jitter=0.5"]
         .map(CompletionCandidate::new)
         .into()

@@ -4,16 +4,22 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tubewell::Claim;
+use tubewell::MAX_BODY;
+use tubewell::worker::Job;
 
 #[cfg(unix)]
-use super::stderr::Stderr;
+use super::pipe::{Kind, Pipe};
 use crate::failure::{CommandResult, Exit, Failure};
 
 /// Every operating system buffers this many bytes in a pipe, so the write does not block.
 const PIPE_BUFFER: usize = 4096;
+
+/// How long a command may run after SIGTERM before it gets SIGKILL.
+pub const TERM_GRACE: Duration = Duration::from_secs(5);
 
 /// A running command.
 pub struct Child {
@@ -21,7 +27,10 @@ pub struct Child {
     group: Arc<ProcessGroup>,
     /// If the last lines of its standard error are kept.
     #[cfg(unix)]
-    stderr: Option<Stderr>,
+    stderr: Option<Pipe>,
+    /// If its standard output is kept.
+    #[cfg(unix)]
+    stdout: Option<Pipe>,
 }
 
 /// How a command ended.
@@ -29,6 +38,10 @@ pub struct Ended {
     pub status: io::Result<ExitStatus>,
     /// The last lines of its standard error, if they were kept.
     pub last_lines: String,
+    /// Its standard output, if it was kept. One with more than `MAX_BODY` bytes is cut.
+    pub output: Option<Vec<u8>>,
+    /// It was told to end because it ran too long.
+    pub ran_too_long: bool,
 }
 
 /// The process group of a command: the command and the processes that it started.
@@ -45,7 +58,7 @@ impl Child {
     /// group of its own, so it finishes.
     pub fn start(
         command: &[OsString],
-        claim: &Claim,
+        job: &Job,
         stdout: Stdio,
         keep_stderr: bool,
     ) -> io::Result<Child> {
@@ -53,53 +66,50 @@ impl Child {
         let mut start = Command::new(program);
         start
             .args(arguments)
-            .env("TUBEWELL_ID", claim.id().to_string())
-            .env("TUBEWELL_TUBE", claim.tube())
-            .env("TUBEWELL_TAKES", claim.takes().to_string())
-            .env("TUBEWELL_ATTEMPT", claim.attempt().to_string())
+            .env("TUBEWELL_ID", job.id().to_string())
+            .env("TUBEWELL_TUBE", job.tube())
+            .env("TUBEWELL_TAKES", job.takes().to_string())
+            .env("TUBEWELL_ATTEMPT", job.attempt().to_string())
             .stdin(Stdio::piped())
             .stdout(stdout);
         if cfg!(unix) && keep_stderr {
             start.stderr(Stdio::piped());
         }
-        match claim.attempts_left() {
-            Some(left) => start.env("TUBEWELL_ATTEMPTS_LEFT", left.to_string()),
-            None => start.env_remove("TUBEWELL_ATTEMPTS_LEFT"),
-        };
-        match claim.sub_queue() {
-            // A NUL cannot be in an environment.
-            Some(name) => start.env("TUBEWELL_SUB_QUEUE", name.replace('\0', "\u{fffd}")),
-            None => start.env_remove("TUBEWELL_SUB_QUEUE"),
-        };
-        match claim.key() {
-            Some(key) => start.env("TUBEWELL_KEY", key.replace('\0', "\u{fffd}")),
-            None => start.env_remove("TUBEWELL_KEY"),
-        };
-        let tags: Vec<&str> = claim.tags().collect();
-        match tags.as_slice() {
-            [] => start.env_remove("TUBEWELL_TAGS"),
-            tags => start.env("TUBEWELL_TAGS", tags.join("\n").replace('\0', "\u{fffd}")),
-        };
+        let tags = job.tags().collect::<Vec<_>>().join("\n");
+        for (name, value) in [
+            ("TUBEWELL_ATTEMPTS_LEFT", job.attempts_left().map(|left| left.to_string())),
+            ("TUBEWELL_SUB_QUEUE", job.sub_queue().map(str::to_owned)),
+            ("TUBEWELL_KEY", job.key().map(str::to_owned)),
+            ("TUBEWELL_TAGS", Some(tags).filter(|tags| !tags.is_empty())),
+        ] {
+            match value {
+                // A NUL cannot be in an environment.
+                Some(value) => start.env(name, value.replace('\0', "\u{fffd}")),
+                None => start.env_remove(name),
+            };
+        }
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut start, 0);
         let mut process = start.spawn()?;
         if let Some(stdin) = process.stdin.take() {
-            write_body(stdin, claim.data());
+            write_body(stdin, job.data());
         }
         let group = Arc::new(ProcessGroup { pid: process.id(), reaped: Mutex::new(false) });
         #[cfg(unix)]
-        let stderr = match process.stderr.take().map(Stderr::pass_on).transpose() {
-            Ok(stderr) => stderr,
-            Err(error) => {
-                group.terminate(true);
-                return Err(error);
-            }
+        let pipes = || {
+            let stderr = process.stderr.take().map(|from| Pipe::read(from, Kind::Messages));
+            let stdout = process.stdout.take().map(|from| Pipe::read(from, Kind::Result(MAX_BODY)));
+            Ok((stderr.transpose()?, stdout.transpose()?))
         };
+        #[cfg(unix)]
+        let (stderr, stdout) = terminated_on_error(&group, pipes)?;
         Ok(Child {
             process,
             group,
             #[cfg(unix)]
             stderr,
+            #[cfg(unix)]
+            stdout,
         })
     }
 
@@ -107,14 +117,51 @@ impl Child {
         self.group.clone()
     }
 
-    /// Waits for the end of the command.
-    pub fn wait(mut self) -> Ended {
+    /// Waits for the end of the command, which may run for this long: then the processes of its
+    /// group get SIGTERM, and SIGKILL if it has not ended soon after.
+    pub fn wait(self, most: Option<Duration>) -> io::Result<Ended> {
+        let Some(most) = most else { return Ok(self.ended()) };
+        let (ended, has_ended) = channel::<()>();
+        let group = self.group();
+        let ends_in = move |time| has_ended.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
+        std::thread::scope(|scope| {
+            let limit = move || {
+                if ends_in(most) {
+                    return false;
+                }
+                group.terminate(false);
+                if !ends_in(TERM_GRACE) {
+                    group.terminate(true);
+                }
+                true
+            };
+            let thread = std::thread::Builder::new().name("limit".into());
+            let limit = terminated_on_error(&self.group(), || thread.spawn_scoped(scope, limit))?;
+            let done = self.ended();
+            drop(ended);
+            Ok(Ended { ran_too_long: limit.join().unwrap_or(false), ..done })
+        })
+    }
+
+    #[cfg(unix)]
+    fn ended(mut self) -> Ended {
         let status = self.reap();
-        #[cfg(unix)]
         let last_lines = self.stderr.map(|stderr| stderr.last_lines()).unwrap_or_default();
-        #[cfg(not(unix))]
-        let last_lines = String::new();
-        Ended { status, last_lines }
+        let output = self.stdout.map(|stdout| stdout.content());
+        Ended { status, last_lines, output, ran_too_long: false }
+    }
+
+    #[cfg(not(unix))]
+    fn ended(mut self) -> Ended {
+        use std::io::Read;
+
+        let mut output = Vec::new();
+        let stdout = self.process.stdout.take();
+        let read =
+            |out: std::process::ChildStdout| out.take(MAX_BODY as u64 + 1).read_to_end(&mut output);
+        let output = stdout.map(read).map(|_| output);
+        let status = self.reap();
+        Ended { status, last_lines: String::new(), output, ran_too_long: false }
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
@@ -168,6 +215,14 @@ impl ProcessGroup {
     }
 }
 
+/// Ends a command for which something could not be started.
+fn terminated_on_error<T>(
+    group: &ProcessGroup,
+    start: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    start().inspect_err(|_| group.terminate(true))
+}
+
 /// Whether the reader of standard output has closed it, which makes commands fail.
 #[cfg(unix)]
 pub fn is_output_closed() -> bool {
@@ -185,7 +240,8 @@ pub fn is_output_closed() -> bool {
 }
 
 /// Checks before the first task that the program exists.
-pub fn check(program: &OsStr) -> CommandResult {
+pub fn check(command: &[OsString]) -> CommandResult {
+    let program = program(command);
     let path = Path::new(program);
     let found = if path.components().count() > 1 {
         path.exists()
@@ -196,11 +252,12 @@ pub fn check(program: &OsStr) -> CommandResult {
         true
     };
     let missing = io::Error::new(io::ErrorKind::NotFound, "no such command");
-    if found { Ok(()) } else { Err(not_started(program, &missing)) }
+    if found { Ok(()) } else { Err(not_started(command, &missing)) }
 }
 
 /// Why a command could not be started.
-pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
+pub fn not_started(command: &[OsString], error: &io::Error) -> Failure {
+    let program = program(command);
     let name = program.display();
     let failure = Failure::new(Exit::NotStarted, format!("cannot start {name}: {error}"));
     let path = Path::new(program);
@@ -217,6 +274,10 @@ pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => failure.hint(format!("try chmod +x {name}")),
         _ => failure,
     }
+}
+
+fn program(command: &[OsString]) -> &OsStr {
+    command.first().map_or(OsStr::new(""), |program| program)
 }
 
 /// Writes the body. A command need not read it, so a closed pipe is no error.

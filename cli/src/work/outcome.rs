@@ -1,160 +1,215 @@
 //! What becomes of a task after its command has ended.
 
-use std::io;
+use std::collections::HashSet;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use serde::Serialize;
-use tubewell::{Claim, Error, Receipt, State};
+use tubewell::worker::{Job, Outcome as End};
+use tubewell::{Backoff, MAX_BODY, Store};
 
 use super::child::Ended;
 use crate::args::{OnFailure, Work};
-use crate::failure::Failure;
 
-/// What the options say about failed tasks.
-#[derive(Clone, Copy, Debug)]
-pub struct FailurePolicy {
-    on_failure: OnFailure,
-    delay: Option<Duration>,
-    max_takes: Option<u32>,
-    /// Failed tasks stay taken until the run ends, so that --once tries each task once.
-    keep: bool,
+/// The exit codes of `sysexits.h` with a meaning of their own: the input of the command cannot be
+/// used (`EX_DATAERR`), and try again later (`EX_TEMPFAIL`).
+const BURY: i32 = 65;
+const SNOOZE: i32 = 75;
+
+/// What the options and the tubes say about failed tasks.
+pub struct Policy {
+    pub args: Work,
+    /// The tubes with a backoff.
+    backing_off: HashSet<String>,
 }
 
-/// What became of a task.
-#[derive(Clone, Debug)]
+/// What becomes of a task.
+pub struct Decision {
+    pub outcome: Outcome,
+    /// How its claim ends. `Detached` is a burial without a failure.
+    pub claim: End,
+    /// Its claim ends when the run ends, so that --once tries each task once.
+    pub keep: bool,
+}
+
+/// What became of a task, as it is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     Released,
+    Snoozed,
     Buried,
-    /// It failed, and is released when the run ends, or reported as failed.
-    Kept(Option<tubewell::Failure>),
+    /// It failed, and is released when the run ends, or reported as failed (true).
+    Kept(bool),
     /// Its command was terminated by `work` or with it, and the task was released.
     Ended,
     /// Its ttl elapsed, or another caller changed it, while the command ran.
     Lost,
     /// The store failed.
-    Unknown(Failure),
+    Unknown,
 }
 
 /// A task whose command has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    pub id: u64,
-    pub tube: String,
     pub takes: u32,
     pub end: CommandEnd,
     pub outcome: Outcome,
 }
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CommandEnd {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
+    cause: Cause,
 }
 
-impl FailurePolicy {
-    pub fn of(args: &Work) -> FailurePolicy {
-        let releases = args.on_failure == OnFailure::Release;
-        FailurePolicy {
-            on_failure: args.on_failure,
-            delay: args.delay,
-            max_takes: args.max_takes,
-            keep: args.once && args.max_takes.is_none() && releases,
+/// Why a command has not succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Cause {
+    #[default]
+    Status,
+    MaxRuntime,
+    Output,
+}
+
+impl Policy {
+    pub fn of(args: &Work, store: &Store) -> Policy {
+        let tubes = store.tubes().into_iter();
+        let backing_off = tubes.filter(|tube| tube.backoff != Backoff::none());
+        let backing_off = backing_off.map(|tube| tube.name).collect();
+        let backoff = args.backoff.filter(|backoff| *backoff != Backoff::none());
+        Policy { args: Work { backoff, ..args.clone() }, backing_off }
+    }
+
+    /// Whether all attempts of a task were used already: by workers that were killed.
+    pub fn is_exhausted(&self, job: &Job) -> bool {
+        self.args.max_attempts.is_some_and(|max| job.attempt() > max)
+    }
+
+    /// Whether failures of the task are recorded: where there are rules for them.
+    pub fn records_failures(&self, job: &Job) -> bool {
+        job.attempts_left().is_some()
+            || self.args.backoff.is_some()
+            || self.backing_off.contains(job.tube())
+    }
+
+    /// Gives a task back that was not attempted to the end.
+    pub fn give_back(&self, job: &Job) -> End {
+        if self.records_failures(job) || self.args.max_attempts.is_some() {
+            return End::Snooze(Duration::ZERO);
         }
+        End::Release(Duration::ZERO)
     }
 
-    /// Whether a task was taken --max-takes times already: by workers that were killed.
-    pub fn is_exhausted(&self, claim: &Claim) -> bool {
-        self.max_takes.is_some_and(|max| claim.takes() > max)
-    }
-
-    /// Finishes a task after its command has ended. `reports` says that its tube has rules for
-    /// failures. `terminated` says that `work` was stopped, so that a failure does not count.
-    pub fn finish(&self, claim: Claim, ended: Ended, reports: bool, terminated: bool) -> Finished {
-        let (id, tube, takes) = (claim.id(), claim.tube().to_owned(), claim.takes());
-        let Ended { status, last_lines } = ended;
-        let end = status.as_ref().map_or_else(|_| CommandEnd::default(), |status| end(*status));
-        let succeeded = status.is_ok_and(|status| status.success());
-        let outcome = if succeeded {
-            outcome_of(claim.ack(), Outcome::Done)
-        } else if terminated && reports {
-            outcome_of(claim.snooze(Duration::ZERO), Outcome::Ended)
-        } else if terminated {
-            outcome_of(claim.release(Duration::ZERO), Outcome::Ended)
-        } else {
-            self.failed(claim, reports.then(|| end.failure(last_lines)))
+    /// Decides what becomes of a task whose command has ended like this. `is_terminated` says that
+    /// `work` was stopped, so that a failure does not count.
+    pub fn decide(
+        &self,
+        job: &Job,
+        end: CommandEnd,
+        ended: Ended,
+        is_terminated: bool,
+    ) -> Decision {
+        let decided = |outcome, claim| Decision { outcome, claim, keep: false };
+        if end.is_success() {
+            return decided(Outcome::Done, ended.output.map_or(End::Done, End::Result));
+        }
+        if is_terminated {
+            return decided(Outcome::Ended, self.give_back(job));
+        }
+        let code = end.exit.filter(|_| end.cause == Cause::Status);
+        if code == Some(SNOOZE) {
+            let snooze = End::Snooze(self.args.delay.unwrap_or_default());
+            return Decision { keep: self.args.once, ..decided(Outcome::Snoozed, snooze) };
+        }
+        let is_special = code == Some(BURY) || end.cause != Cause::Status;
+        let is_recorded = is_special || self.records_failures(job);
+        let failure = is_recorded.then(|| end.failure(ended.last_lines));
+        let was_last = self.args.max_attempts.is_some_and(|max| job.attempt() >= max);
+        if code == Some(BURY) || was_last || self.args.on_failure == OnFailure::Bury {
+            return decided(Outcome::Buried, failure.map_or(End::Detached, End::Bury));
+        }
+        let claim = match (failure, self.delay_of(job)) {
+            (None, delay) => End::Release(delay.unwrap_or_default()),
+            (Some(failure), None) => End::Fail(failure),
+            (Some(failure), Some(delay)) => End::FailIn(delay, failure),
         };
-        Finished { id, tube, takes, end, outcome }
-    }
-
-    fn failed(&self, claim: Claim, failure: Option<tubewell::Failure>) -> Outcome {
-        let exhausted = self.max_takes.is_some_and(|max| claim.takes() >= max);
-        if exhausted || self.on_failure == OnFailure::Bury {
-            let buried = match failure {
-                Some(failure) => claim.bury_with(failure),
-                None => claim.bury(),
-            };
-            return outcome_of(buried, Outcome::Buried);
-        }
         // After its last attempt a task is not taken again.
-        if self.keep && claim.attempts_left() != Some(0) {
-            // The session keeps the claim, without the body in memory.
-            drop(claim.detach());
-            return Outcome::Kept(failure);
+        if self.args.once && self.args.max_attempts.is_none() && job.attempts_left() != Some(0) {
+            return Decision { keep: true, ..decided(Outcome::Kept(is_recorded), claim) };
         }
-        released(match (failure, self.delay) {
-            (None, delay) => claim.release(delay.unwrap_or_default()),
-            (Some(failure), None) => claim.fail(failure),
-            (Some(failure), Some(delay)) => claim.fail_in(delay, failure),
-        })
+        decided(Outcome::Released, claim)
     }
 
-    /// Buries a task without running its command.
-    pub fn bury(claim: Claim) -> Finished {
-        let (id, tube, takes) = (claim.id(), claim.tube().to_owned(), claim.takes());
-        let outcome = outcome_of(claim.bury(), Outcome::Buried);
-        Finished { id, tube, takes, end: CommandEnd::default(), outcome }
+    /// The delay of a failed task; `None` leaves it to its tube.
+    fn delay_of(&self, job: &Job) -> Option<Duration> {
+        let backoff = self.args.backoff.filter(|_| !self.backing_off.contains(job.tube()));
+        self.args.delay.or_else(|| Some(backoff?.delay(job.id(), job.attempt())))
     }
 }
 
 impl Outcome {
     /// Its name in JSON.
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Outcome::Done => "done",
             Outcome::Released => "released",
+            Outcome::Snoozed => "snoozed",
             Outcome::Buried => "buried",
             Outcome::Kept(_) => "kept",
             Outcome::Ended => "ended",
             Outcome::Lost => "lost",
-            Outcome::Unknown(_) => "unknown",
+            Outcome::Unknown => "unknown",
         }
     }
 
     /// Its text.
-    pub fn text(&self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Outcome::Done => "done",
             Outcome::Released => "released",
+            Outcome::Snoozed => "snoozed",
             Outcome::Buried => "buried",
-            Outcome::Kept(None) => "released when this run ends",
-            Outcome::Kept(Some(_)) => "tried again after this run",
+            Outcome::Kept(false) => "released when this run ends",
+            Outcome::Kept(true) => "tried again after this run",
             Outcome::Ended => "terminated, the task is ready again",
             Outcome::Lost => "the claim has ended, perhaps because the ttl elapsed",
-            Outcome::Unknown(_) => "the store cannot be written",
+            Outcome::Unknown => "the store cannot be written",
         }
     }
 }
 
 impl CommandEnd {
+    pub fn of(ended: &Ended) -> CommandEnd {
+        let is_too_long = |output: &Vec<u8>| output.len() > MAX_BODY;
+        let cause = match &ended.output {
+            _ if ended.ran_too_long => Cause::MaxRuntime,
+            Some(output) if is_too_long(output) => Cause::Output,
+            _ => Cause::Status,
+        };
+        let status = ended.status.as_ref().ok();
+        let exit = status.and_then(ExitStatus::code);
+        let cause = if cause == Cause::Output && exit != Some(0) { Cause::Status } else { cause };
+        #[cfg(unix)]
+        let signal = status.and_then(std::os::unix::process::ExitStatusExt::signal);
+        #[cfg(not(unix))]
+        let signal = None;
+        CommandEnd { exit, signal, cause }
+    }
+
+    pub fn is_success(self) -> bool {
+        self.exit == Some(0) && self.cause == Cause::Status
+    }
+
     /// The failure to report.
     fn failure(self, last_lines: String) -> tubewell::Failure {
-        let group = match (self.exit, self.signal) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "not run".into(),
+        let group = match (self.cause, self.exit, self.signal) {
+            (Cause::MaxRuntime, ..) => "max-runtime".into(),
+            (Cause::Output, ..) => "output".into(),
+            (_, Some(code), _) => format!("exit {code}"),
+            (_, None, Some(signal)) => format!("signal {signal}"),
+            (_, None, None) => "not run".into(),
         };
         let message = if last_lines.is_empty() { self.text() } else { last_lines };
         tubewell::Failure::new(group, message)
@@ -162,44 +217,22 @@ impl CommandEnd {
 
     /// Its text.
     pub fn text(self) -> String {
-        match (self.exit, self.signal) {
+        let status = match (self.exit, self.signal) {
             (Some(code), _) => format!("exit code {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
             (None, None) => "not run".into(),
+        };
+        match self.cause {
+            Cause::Status => status,
+            Cause::MaxRuntime => format!("{status} after max-runtime had elapsed"),
+            Cause::Output => format!("{status} with more than {MAX_BODY} bytes of output"),
         }
     }
-}
 
-/// Whether a command was ended by this signal, or reports that as shells do. A service manager
-/// sends the signal that stops `work` to its commands, too.
-pub fn is_ended_by(status: &io::Result<ExitStatus>, signal: u8) -> bool {
-    let CommandEnd { exit, signal: ended_by } =
-        status.as_ref().map_or_else(|_| CommandEnd::default(), |status| end(*status));
-    let signal = i32::from(signal);
-    ended_by == Some(signal) || exit == Some(128 + signal)
-}
-
-/// The outcome of a failed task that was given back.
-fn released(answer: tubewell::Result<Receipt>) -> Outcome {
-    let is_buried = answer.as_ref().is_ok_and(|receipt| receipt.state == State::Buried);
-    outcome_of(answer, if is_buried { Outcome::Buried } else { Outcome::Released })
-}
-
-fn outcome_of<T>(answer: tubewell::Result<T>, outcome: Outcome) -> Outcome {
-    match answer {
-        Ok(_) => outcome,
-        Err(Error::NotTaken { .. }) => Outcome::Lost,
-        Err(error) => Outcome::Unknown(error.into()),
+    /// Whether a command was ended by this signal, or reports that as shells do. A service manager
+    /// sends the signal that stops `work` to its commands, too.
+    pub fn is_by(self, signal: u8) -> bool {
+        let signal = i32::from(signal);
+        self.signal == Some(signal) || self.exit == Some(128 + signal)
     }
-}
-
-#[cfg(unix)]
-fn end(status: ExitStatus) -> CommandEnd {
-    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-    CommandEnd { exit: status.code(), signal }
-}
-
-#[cfg(not(unix))]
-fn end(status: ExitStatus) -> CommandEnd {
-    CommandEnd { exit: status.code(), signal: None }
 }

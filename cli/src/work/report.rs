@@ -1,10 +1,11 @@
 //! What `work` prints: each failure as it happens (with --json, each task), and a summary.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
-use super::outcome::{CommandEnd, Finished, Outcome};
+use super::outcome::{Finished, Outcome};
 use crate::duration;
 use crate::failure::CommandResult;
 use crate::output::{Output, count, note};
@@ -16,47 +17,27 @@ struct Tally {
     done: u64,
     buried: u64,
     released: u64,
+    snoozed: u64,
     lost: u64,
 }
 
-pub struct Report<'a> {
-    pub output: &'a mut Output,
-    progress: Progress,
+pub struct Report {
+    output: Output,
+    progress: Arc<Progress>,
     tally: Tally,
-    /// With --once, the tasks whose last attempt failed, and whether they are buried: each counts
-    /// once. Otherwise each failure counts, so that a long run needs no memory for it.
-    failed: Option<HashMap<u64, bool>>,
+    /// With --once, the last outcomes of the tasks that are not done: each task counts once.
+    /// Otherwise each run counts, so that a long run needs no memory for it.
+    failed: Option<HashMap<u64, Outcome>>,
 }
 
-impl<'a> Report<'a> {
-    pub fn new(output: &'a mut Output, progress: Progress, once: bool) -> Report<'a> {
+impl Report {
+    pub fn new(json: bool, progress: Arc<Progress>, once: bool) -> Report {
         let failed = once.then(HashMap::new);
-        Report { output, progress, tally: Tally::default(), failed }
+        Report { output: Output::new(json), progress, tally: Tally::default(), failed }
     }
 
-    /// Counts and prints the end of a task.
-    pub fn finished(&mut self, finished: &Finished) -> CommandResult {
-        self.count(finished);
-        let Tally { done, buried, released, lost } = self.tally;
-        self.progress.set(done + buried + released + lost);
-        let Finished { id, tube, takes, end, outcome } = finished;
-        if self.output.json {
-            let CommandEnd { exit, signal } = end;
-            self.output.object(&json!({
-                "id": id,
-                "tube": tube,
-                "takes": takes,
-                "outcome": outcome.name(),
-                "exit": exit,
-                "signal": signal,
-            }))?;
-            return self.output.flush();
-        }
-        if !matches!(outcome, Outcome::Done) {
-            let (end, outcome) = (end.text(), outcome.text());
-            self.note(&format!("{tube} {id}: {end} at take {takes}; {outcome}"));
-        }
-        Ok(())
+    pub fn is_json(&self) -> bool {
+        self.output.json
     }
 
     /// Prints a remark above the progress bar.
@@ -64,23 +45,50 @@ impl<'a> Report<'a> {
         self.progress.note(text);
     }
 
+    /// Counts and prints the end of a task.
+    pub fn finished(&mut self, tube: &str, id: u64, finished: Finished) -> CommandResult {
+        let Finished { takes, end, outcome } = finished;
+        self.count(id, outcome);
+        self.progress.set(self.tally.done + self.tally.failed());
+        if self.output.json {
+            self.output.object(&json!({
+                "id": id,
+                "tube": tube,
+                "takes": takes,
+                "outcome": outcome.name(),
+                "exit": end.exit,
+                "signal": end.signal,
+            }))?;
+            return self.output.flush();
+        }
+        if outcome != Outcome::Done {
+            let (end, outcome) = (end.text(), outcome.text());
+            self.progress.note(&format!("{tube} {id}: {end} at take {takes}; {outcome}"));
+        }
+        Ok(())
+    }
+
     /// Prints the summary.
     pub fn end(&mut self) -> CommandResult {
         let elapsed = self.progress.elapsed();
         self.progress.end();
-        let Tally { done, buried, released, lost } = self.tally;
+        let Tally { done, buried, released, snoozed, lost } = self.tally;
         if self.output.json {
-            return self.output.object(&json!({
+            self.output.object(&json!({
                 "summary": true,
                 "done": done,
                 "buried": buried,
                 "released": released,
+                "snoozed": snoozed,
                 "lost": lost,
                 "seconds": elapsed.as_secs_f64(),
-            }));
+            }))?;
+            return self.output.flush();
         }
         let mut text = format!("{} done", count(done, "task"));
-        for (number, outcome) in [(buried, "buried"), (released, "released"), (lost, "lost")] {
+        for (number, outcome) in
+            [(buried, "buried"), (released, "released"), (snoozed, "snoozed"), (lost, "lost")]
+        {
             if number > 0 {
                 text = format!("{text}, {number} {outcome}");
             }
@@ -89,38 +97,42 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    fn count(&mut self, finished: &Finished) {
-        let failed = self.failed.as_mut();
-        if let Some(buried) = failed.and_then(|failed| failed.remove(&finished.id)) {
+    fn count(&mut self, id: u64, outcome: Outcome) {
+        if let Some(last) = self.failed.as_mut().and_then(|failed| failed.remove(&id))
+            && let Some(number) = self.tally.of(last)
+        {
             // It was tried again: only the last outcome counts.
-            *self.failures(buried) -= 1;
+            *number -= 1;
         }
-        let buried = match &finished.outcome {
-            Outcome::Done => {
-                self.tally.done += 1;
-                return;
-            }
-            Outcome::Lost => {
-                self.tally.lost += 1;
-                return;
-            }
-            Outcome::Unknown(_) => return,
-            Outcome::Buried => true,
-            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => false,
-        };
-        *self.failures(buried) += 1;
-        if let Some(failed) = &mut self.failed {
-            failed.insert(finished.id, buried);
+        if let Some(number) = self.tally.of(outcome) {
+            *number += 1;
         }
-    }
-
-    fn failures(&mut self, buried: bool) -> &mut u64 {
-        if buried { &mut self.tally.buried } else { &mut self.tally.released }
+        if let Some(failed) = &mut self.failed
+            && !matches!(outcome, Outcome::Done | Outcome::Lost)
+        {
+            failed.insert(id, outcome);
+        }
     }
 
     /// Whether a task was not done.
     pub fn has_failures(&self) -> bool {
-        let Tally { buried, released, lost, .. } = self.tally;
-        buried + released + lost > 0
+        self.tally.failed() > 0
+    }
+}
+
+impl Tally {
+    fn of(&mut self, outcome: Outcome) -> Option<&mut u64> {
+        Some(match outcome {
+            Outcome::Done => &mut self.done,
+            Outcome::Buried => &mut self.buried,
+            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => &mut self.released,
+            Outcome::Snoozed => &mut self.snoozed,
+            Outcome::Lost => &mut self.lost,
+            Outcome::Unknown => return None,
+        })
+    }
+
+    fn failed(&self) -> u64 {
+        self.buried + self.released + self.snoozed + self.lost
     }
 }

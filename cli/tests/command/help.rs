@@ -54,7 +54,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
     ("renew", "token=$(tubewell claim mail | sed -n 1p)"),
     ("revoke", "tubewell claim mail 17"),
-    ("work", ""),
+    ("work", SUMS),
     ("peek", ""),
     ("tagged", ""),
     ("tags", ""),
@@ -145,7 +145,7 @@ fn help_and_manual_pages_need_no_store() {
         assert!(script.contains("tubewell") && script.contains("TUBEWELL_COMPLETE"), "{script}");
     }
     assert!(sandbox.ok("man").starts_with(".ie"));
-    assert!(sandbox.ok("man work").contains("max\\-takes"));
+    assert!(sandbox.ok("man work").contains("max\\-attempts"));
     assert!(sandbox.fails("man wrok", 2).contains("wrok"));
     assert!(sandbox.fails("man take", 2).contains("take"));
     assert_eq!(sandbox.ok("help work"), sandbox.ok("work --help"));

@@ -34,3 +34,4 @@ mod support;
 mod terminal;
 mod work;
 mod work_attempts;
+mod work_options;

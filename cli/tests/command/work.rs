@@ -53,16 +53,16 @@ fn once_tries_each_task_once_and_releases_failed_tasks() {
 }
 
 #[test]
-fn once_with_max_takes_tries_again_and_then_buries() {
+fn once_with_max_attempts_tries_again_and_then_buries() {
     let sandbox = Sandbox::with(&["bad", "good"]);
     let script = "echo $TUBEWELL_TAKES; test \"$(cat)\" = good";
-    let done = work(&sandbox, "mail --once --max-takes 3", script).expect(7);
+    let done = work(&sandbox, "mail --once --max-attempts 3", script).expect(7);
     assert_eq!(done.text(), "1\n2\n3\n1\n");
     assert!(done.err.contains("1 task done, 1 buried in"), "{}", done.err);
     assert_eq!(sandbox.counts(), (0, 0, 1));
     // A task that was taken too often by killed workers is not tried again.
     sandbox.ok("kick mail 0");
-    let done = work(&sandbox, "mail --once --max-takes 2", "echo tried; exit 1").expect(7);
+    let done = work(&sandbox, "mail --once --max-attempts 2", "echo tried; exit 1").expect(7);
     assert_eq!(done.text(), "");
     assert_eq!(sandbox.counts(), (0, 0, 1));
 }
@@ -71,7 +71,7 @@ fn once_with_max_takes_tries_again_and_then_buries() {
 fn task_that_succeeds_after_failures_counts_as_done() {
     let sandbox = Sandbox::with(&["shy", "bold"]);
     let script = "test \"$(cat)\" = bold -o $TUBEWELL_TAKES = 3";
-    let done = work(&sandbox, "mail --once --max-takes 5", script).expect(0);
+    let done = work(&sandbox, "mail --once --max-attempts 5", script).expect(0);
     assert!(done.err.contains("2 tasks done in"), "{}", done.err);
     assert_eq!(sandbox.counts(), (0, 0, 0));
 }
@@ -176,7 +176,7 @@ fn first_signal_lets_running_commands_finish() {
 #[test]
 fn second_signal_terminates_commands_and_releases_their_tasks() {
     let sandbox = Sandbox::with(&["one", "two"]);
-    let options = "mail --jobs 2 --on-failure bury --max-takes 1";
+    let options = "mail --jobs 2 --on-failure bury --max-attempts 1";
     let mut running = sandbox.work(options, "echo started; exec sleep 1000");
     running.prints("started");
     running.prints("started");
@@ -272,7 +272,7 @@ fn closed_output_releases_the_tasks_of_failed_commands() {
 fn no_more_than_jobs_commands_run_when_tasks_fail_repeatedly() {
     let sandbox = Sandbox::with(&["x"; 3]);
     let script = "touch run-$$; set -- run-*; test $# -gt 2 && echo too many; rm run-$$; exit 1";
-    let done = work(&sandbox, "mail --once --jobs 2 --max-takes 100", script).expect(7);
+    let done = work(&sandbox, "mail --once --jobs 2 --max-attempts 100", script).expect(7);
     assert_eq!(done.text(), "");
     assert_eq!(sandbox.counts(), (0, 0, 3));
 }
@@ -330,7 +330,7 @@ fn signal_stops_a_worker_that_buries_many_tasks() {
     let store = tubewell::Store::open(sandbox.store()).unwrap();
     drop(store.tube("mail").unwrap().take_many(5000, std::time::Duration::ZERO).unwrap());
     store.close().unwrap();
-    let options = "mail --max-takes 1 --jobs 1 --json";
+    let options = "mail --max-attempts 1 --jobs 1 --json";
     let mut running = sandbox.work(options, "exit 0");
     running.prints("buried");
     running.signal(Signal::TERM);

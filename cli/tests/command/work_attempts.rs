@@ -76,9 +76,9 @@ fn failed_task_is_delayed_by_the_backoff_of_its_tube() {
 }
 
 #[test]
-fn max_takes_and_on_failure_bury_report_the_failure() {
+fn max_attempts_and_on_failure_bury_report_the_failure() {
     let sandbox = jobs("--max-attempts 9", &["one", "two"]);
-    once(&sandbox, "--max-takes 2", "echo no >&2; exit 4").expect(7);
+    once(&sandbox, "--max-attempts 2", "echo no >&2; exit 4").expect(7);
     for id in [0, 1] {
         assert_eq!(seen(&sandbox, id), json!(["buried", 2, "exit 4", "no"]));
     }

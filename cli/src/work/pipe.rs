@@ -1,8 +1,10 @@
-//! The standard error of a command: passed on as it comes, with its last lines kept.
+//! A pipe from a command, read as it comes: of standard error the last lines are kept, of standard
+//! output everything.
 
 use std::io::{self, Write, stderr};
-use std::process::ChildStderr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem::take;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -10,49 +12,67 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const KEPT_BYTES: usize = 2000;
 const KEPT_LINES: usize = 20;
 
-/// The standard error of a running command.
-pub struct Stderr(Arc<Shared>);
+/// The reading end of a pipe of a running command.
+pub struct Pipe(Arc<Shared>);
+
+/// What a pipe is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Passed on to standard error.
+    Messages,
+    /// The result of the task, with at most this many bytes and one more.
+    Result(usize),
+}
 
 struct Shared {
-    from: ChildStderr,
+    from: OwnedFd,
+    kind: Kind,
     /// Held by who reads and passes on.
     read: Mutex<Read>,
 }
 
 #[derive(Default)]
 struct Read {
-    last: Vec<u8>,
+    kept: Vec<u8>,
     /// All processes that had it have closed it.
     ended: bool,
 }
 
-impl Stderr {
-    /// Passes on what the command prints, on a thread of its own.
-    pub fn pass_on(from: ChildStderr) -> io::Result<Stderr> {
-        let shared = Arc::new(Shared { from, read: Mutex::default() });
+impl Pipe {
+    /// Reads what the command prints, on a thread of its own.
+    pub fn read(from: impl Into<OwnedFd>, kind: Kind) -> io::Result<Pipe> {
+        let shared = Arc::new(Shared { from: from.into(), kind, read: Mutex::default() });
         let read = shared.clone();
         // The thread is not joined: a process that the command started may keep the pipe open.
         std::thread::Builder::new()
-            .name("stderr".into())
-            .spawn(move || while read.is_readable(None) && !read.pass_on() {})?;
-        Ok(Stderr(shared))
+            .name("pipe".into())
+            .spawn(move || while read.is_readable(None) && !read.read_on() {})?;
+        Ok(Pipe(shared))
     }
 
     /// The last lines of a command that has ended.
     pub fn last_lines(&self) -> String {
+        last_lines(&self.rest().kept)
+    }
+
+    /// The output of a command that has ended.
+    pub fn content(&self) -> Vec<u8> {
+        take(&mut self.rest().kept)
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Read> {
         // What the command has printed is in the pipe, at the latest.
-        self.0.pass_on();
-        let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
-        last_lines(&read.last)
+        self.0.read_on();
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shared {
-    /// Passes on what is in the pipe. True at its end.
-    fn pass_on(&self) -> bool {
+    /// Reads what is in the pipe. True at its end.
+    fn read_on(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffer = [0; 4096];
+        let mut buffer = [0; 16_384];
         // The other thread may have read it meanwhile: a read must not block with the lock.
         while !read.ended && self.is_readable(Some(&now)) {
             let length = match rustix::io::read(&self.from, &mut buffer) {
@@ -61,13 +81,25 @@ impl Shared {
                 Ok(length) => length,
             };
             read.ended = length == 0;
-            // The command goes on if nothing reads its messages any more.
-            let _ = stderr().write_all(&buffer[..length]);
-            read.last.extend_from_slice(&buffer[..length]);
-            let too_many = read.last.len().saturating_sub(KEPT_BYTES);
-            read.last.drain(..too_many);
+            self.keep(&mut read.kept, &buffer[..length]);
         }
         read.ended
+    }
+
+    fn keep(&self, kept: &mut Vec<u8>, bytes: &[u8]) {
+        match self.kind {
+            Kind::Messages => {
+                // The command goes on if nothing reads its messages any more.
+                let _ = stderr().write_all(bytes);
+                kept.extend_from_slice(bytes);
+                let too_many = kept.len().saturating_sub(KEPT_BYTES);
+                kept.drain(..too_many);
+            }
+            Kind::Result(most) => {
+                let left = most + 1 - kept.len();
+                kept.extend_from_slice(&bytes[..bytes.len().min(left)]);
+            }
+        }
     }
 
     /// Waits until there is something to read, or the end. False if the time elapses first.

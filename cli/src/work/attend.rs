@@ -1,0 +1,251 @@
+//! The handler of the worker: runs the command for a task.
+
+use std::cell::Cell;
+use std::io;
+use std::mem::take;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
+use tubewell::{Error, Session, State, Store, Tube, WhenFull};
+
+use super::child::{self, Child, is_output_closed, not_started};
+use super::outcome::{CommandEnd, Decision, Finished, Outcome, Policy};
+use super::report::Report;
+use super::running::Running;
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::count;
+use crate::signals::StopSignal;
+use crate::store;
+
+thread_local! {
+    /// The last job of this thread, until the worker reports its end.
+    static LAST: Cell<Option<Finished>> = const { Cell::new(None) };
+}
+
+/// Runs the command for each task, and reports its end.
+pub struct Attendant {
+    store: Store,
+    session: Session,
+    tubes: Vec<Tube>,
+    policy: Policy,
+    is_json: bool,
+    running: Arc<Running>,
+    last_signal: StopSignal,
+    shared: Mutex<Shared>,
+}
+
+/// What the threads of the worker share.
+struct Shared {
+    report: Report,
+    /// The jobs that have begun, and whose ends are not reported.
+    jobs: usize,
+    /// The remark about waiting is printed once, and not at all with --once and --json.
+    notes_idle: bool,
+    /// How the claims of failed tasks end when the run ends.
+    kept: Vec<(Tube, u64, End)>,
+}
+
+impl Attendant {
+    /// `tubes` are those of this session.
+    pub fn new(
+        store: &Store,
+        session: Session,
+        tubes: Vec<Tube>,
+        policy: Policy,
+        report: Report,
+        running: Arc<Running>,
+        last_signal: StopSignal,
+    ) -> Attendant {
+        let (store, is_json) = (store.clone(), report.is_json());
+        let notes_idle = !policy.args.once && !is_json;
+        let shared = Shared { report, jobs: 0, notes_idle, kept: Vec::new() };
+        let shared = Mutex::new(shared);
+        Attendant { store, session, tubes, policy, is_json, running, last_signal, shared }
+    }
+
+    /// Runs the command for a task. Returns how the claim on the task ends.
+    pub fn attend(&self, job: &Job) -> End {
+        self.shared().jobs += 1;
+        if self.policy.is_exhausted(job) {
+            return self.bury(job, CommandEnd::default());
+        }
+        if job.is_lost() {
+            // The next attempt may succeed, unless the ttr is too short for every attempt.
+            let checked = store::check_ttr(&self.store, job.tube(), job.id());
+            checked.unwrap_or_else(|failure| self.running.fail(failure));
+            return End::Detached;
+        }
+        match self.run(job) {
+            Ok(Some((ended, is_terminated))) => self.decide(job, ended, is_terminated),
+            Ok(None) => self.policy.give_back(job),
+            Err(error) => {
+                self.running.fail(not_started(&self.policy.args.command, &error));
+                self.policy.give_back(job)
+            }
+        }
+    }
+
+    /// Runs the command. Returns how it ended and whether commands are terminated; `None` if they
+    /// were before it could start.
+    fn run(&self, job: &Job) -> io::Result<Option<(child::Ended, bool)>> {
+        let keep_stderr = self.policy.records_failures(job);
+        let args = &self.policy.args;
+        let stdout = match self.is_json {
+            _ if args.keep_output => Stdio::piped(),
+            // Only objects go to standard output.
+            true => Stdio::from(io::stderr()),
+            false => Stdio::inherit(),
+        };
+        let start = || Child::start(&args.command, job, stdout, keep_stderr);
+        let Some(child) = self.running.start(start).transpose()? else { return Ok(None) };
+        let ended = child.wait(args.max_runtime);
+        let is_terminated = self.running.ended();
+        Ok(Some((ended?, is_terminated)))
+    }
+
+    fn decide(&self, job: &Job, ended: child::Ended, is_terminated: bool) -> End {
+        let (end, signal) = (CommandEnd::of(&ended), self.last_signal.number());
+        let mut is_terminated = is_terminated || signal.is_some_and(|signal| end.is_by(signal));
+        let has_output = !self.is_json && !self.policy.args.keep_output;
+        if !end.is_success() && has_output && is_output_closed() {
+            is_terminated = true;
+            if signal.is_none() {
+                // The next command would fail, too.
+                self.running.fail(Failure::silent(Exit::Pipe));
+            }
+        }
+        let Decision { outcome, claim, keep } = self.policy.decide(job, end, ended, is_terminated);
+        if outcome == Outcome::Buried && matches!(claim, End::Detached) {
+            return self.bury(job, end);
+        }
+        LAST.set(Some(Finished { takes: job.takes(), end, outcome }));
+        if keep && let Some(tube) = self.tube_of(job) {
+            self.shared().kept.push((tube.clone(), job.id(), claim));
+            return End::Detached;
+        }
+        claim
+    }
+
+    /// Buries a task without a failure.
+    fn bury(&self, job: &Job, end: CommandEnd) -> End {
+        let buried = self.tube_of(job).filter(|_| !job.is_lost()).map(|tube| tube.bury(job.id()));
+        let outcome = match buried {
+            Some(Ok(_)) => Outcome::Buried,
+            None | Some(Err(Error::NotFound { .. })) => Outcome::Lost,
+            Some(Err(error)) => {
+                self.running.fail(Failure::from(error).context(format!("task {}", job.id())));
+                Outcome::Unknown
+            }
+        };
+        LAST.set(Some(Finished { takes: job.takes(), end, outcome }));
+        End::Detached
+    }
+
+    /// Reports the end of a job, on the thread that has run it, and the errors of the worker.
+    pub fn watch(&self, reported: &Reported) {
+        let (tube, id) = match reported {
+            Reported::Error(error) => return self.running.fail(error.clone().into()),
+            Reported::Ended { tube, id, .. }
+            | Reported::Lost { tube, id, .. }
+            | Reported::NotStored { tube, id, .. } => (tube, *id),
+            _ => return,
+        };
+        match reported {
+            Reported::NotStored { error, .. } => {
+                self.running.fail(Failure::from(error.clone()).context(format!("task {id}")));
+            }
+            Reported::Ended { end: Ended::Panicked, failure: Some(failure), .. } => {
+                self.running.fail(Failure::new(Exit::Failed, failure.message()));
+            }
+            _ => {}
+        }
+        let mut shared = self.shared();
+        shared.jobs -= 1;
+        let printed = LAST.take().map_or(Ok(()), |finished| {
+            let outcome = match reported {
+                Reported::Lost { .. } => Outcome::Lost,
+                Reported::NotStored { .. } => Outcome::Unknown,
+                Reported::Ended { state: State::Buried, .. } => Outcome::Buried,
+                _ => finished.outcome,
+            };
+            shared.report.finished(tube, id, Finished { outcome, ..finished })
+        });
+        drop(shared);
+        printed.unwrap_or_else(|failure| self.running.fail(failure));
+        self.note_idle();
+    }
+
+    /// Says once why nothing happens.
+    pub fn note_idle(&self) {
+        let mut shared = self.shared();
+        if !shared.notes_idle || shared.jobs > 0 || self.running.is_stopping() {
+            return;
+        }
+        let delayed = match self.waiting() {
+            Ok(None) => return,
+            Ok(Some(delayed)) => delayed,
+            Err(error) => return self.running.fail(error.into()),
+        };
+        shared.notes_idle = false;
+        shared.report.note(&match delayed {
+            0 => "no task to wait for: no other process can put while work has the store open; \
+                  Ctrl-C stops"
+                .into(),
+            _ => format!("waiting for {}; Ctrl-C stops", count(delayed, "delayed task")),
+        });
+    }
+
+    /// How many delayed tasks the worker waits for. `None` if it has a task, or can take one.
+    fn waiting(&self) -> tubewell::Result<Option<u64>> {
+        let mut delayed = 0;
+        for tube in &self.tubes {
+            let tasks = tube.statistics()?.tasks;
+            if tasks.ready > 0 && !tube.info()?.paused {
+                return Ok(None);
+            }
+            delayed += tasks.delayed;
+        }
+        let id = self.session.id();
+        // A thread may have been given a task, and not have begun with it.
+        let has_task = self.store.owners().iter().any(|owner| owner.session == id);
+        Ok((!has_task).then_some(delayed))
+    }
+
+    /// Ends the claims of the failed tasks that were kept until the end of the run.
+    pub fn release_kept(&self) -> CommandResult {
+        let kept = take(&mut self.shared().kept);
+        // They share a few flushes.
+        let mut tickets = Vec::new();
+        for (tube, id, end) in kept {
+            let deferred = tube.deferred(WhenFull::Block);
+            let ticket = match end {
+                End::Fail(failure) => deferred.fail(id, &failure),
+                End::FailIn(delay, failure) => deferred.fail_in(id, delay, &failure),
+                End::Snooze(delay) => deferred.snooze(id, delay),
+                End::Release(delay) => deferred.release(id, delay),
+                _ => continue,
+            };
+            match ticket {
+                Ok(ticket) => tickets.push(ticket),
+                Err(Error::NotTaken { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop)).map_err(Failure::from)
+    }
+
+    /// Prints the summary. Returns whether a task was not done, too.
+    pub fn end(&self) -> (CommandResult, bool) {
+        let report = &mut self.shared().report;
+        (report.end(), report.has_failures())
+    }
+
+    fn tube_of(&self, job: &Job) -> Option<&Tube> {
+        self.tubes.iter().find(|tube| tube.name() == job.tube())
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

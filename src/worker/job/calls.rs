@@ -1,0 +1,50 @@
+//! The calls of a job that wait for a flush, as futures.
+
+use std::time::Duration;
+
+use super::{Interrupt, Job, JobCore};
+use crate::core::{Call, FromAnswer, HolderVerb};
+use crate::micros::micros_ceil;
+use crate::{ClaimToken, Receipt, Result, wait};
+
+impl<T, C> Job<T, C> {
+    /// As [`log`](Job::log), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`log`](Job::log).
+    pub async fn log_async(&self, text: &str) -> Result<Receipt> {
+        self.core.call(HolderVerb::Log(text)).await
+    }
+
+    /// As [`checkpoint`](Job::checkpoint), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`checkpoint`](Job::checkpoint).
+    pub async fn checkpoint_async(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
+        let body = self.core.claim.new_body(body.into())?;
+        self.core.call(HolderVerb::Checkpoint(&body)).await
+    }
+
+    /// As [`park`](Job::park), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`park`](Job::park).
+    pub async fn park_async(&self, hold: Duration) -> Result<ClaimToken> {
+        let epoch = self.core.call(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
+        self.core.parked();
+        Ok(self.core.claim.token(epoch))
+    }
+}
+
+impl JobCore {
+    async fn call<A: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<A> {
+        let call = Call::Claim(self.claim.claim_key(), verb);
+        wait::call(&self.claim.handle, self.claim.grant.buffer, call).await
+    }
+
+    /// The claim is parked: the job has ended.
+    pub(super) fn parked(&self) {
+        self.interrupt(Interrupt::Parked);
+        self.keep();
+    }
+}
