@@ -4,6 +4,7 @@ mod call;
 mod capacity;
 mod counted;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -63,25 +64,7 @@ pub(crate) fn take(
 /// body of a task from the file. Dropping the future is safe: the taker no longer waits, and a task
 /// already assigned to it is released.
 #[must_use = "a future takes nothing until it is polled"]
-pub struct TakeFuture {
-    handle: StoreHandle,
-    guard: Option<Arc<SessionGuard>>,
-    session: SessionId,
-    tubes: Result<Vec<TubeHead>>,
-    timeout: Option<Duration>,
-    until: Option<Option<u64>>,
-    waiting: Option<(u64, Arc<TakeSlot>)>,
-    /// The task that was taken, until its take is counted.
-    counting: Option<CountedTake>,
-    /// Set while earlier takes have removed more expired tasks than a commit should hold.
-    expiry: Option<CapacityWait>,
-}
-
-impl std::fmt::Debug for TakeFuture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TakeFuture").field("waits", &self.waiting.is_some()).finish_non_exhaustive()
-    }
-}
+pub struct TakeFuture(TakeFrom<'static>);
 
 impl TakeFuture {
     pub(crate) fn new(
@@ -91,7 +74,49 @@ impl TakeFuture {
         guard: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
     ) -> TakeFuture {
-        TakeFuture {
+        TakeFuture(TakeFrom::new(handle, tubes.map(Cow::Owned), session, guard, timeout))
+    }
+}
+
+impl Future for TakeFuture {
+    type Output = Result<Option<Claim>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_take(context)
+    }
+}
+
+impl std::fmt::Debug for TakeFuture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let waits = self.0.waiting.is_some();
+        f.debug_struct("TakeFuture").field("waits", &waits).finish_non_exhaustive()
+    }
+}
+
+/// As [`TakeFuture`], of tubes that may be borrowed.
+pub(crate) struct TakeFrom<'a> {
+    handle: StoreHandle,
+    guard: Option<Arc<SessionGuard>>,
+    session: SessionId,
+    tubes: Result<Cow<'a, [TubeHead]>>,
+    timeout: Option<Duration>,
+    until: Option<Option<u64>>,
+    waiting: Option<(u64, Arc<TakeSlot>)>,
+    /// The task that was taken, until its take is counted.
+    counting: Option<CountedTake>,
+    /// Set while earlier takes have removed more expired tasks than a commit should hold.
+    expiry: Option<CapacityWait>,
+}
+
+impl<'a> TakeFrom<'a> {
+    pub(crate) fn new(
+        handle: &StoreHandle,
+        tubes: Result<Cow<'a, [TubeHead]>>,
+        session: SessionId,
+        guard: Option<Arc<SessionGuard>>,
+        timeout: Option<Duration>,
+    ) -> TakeFrom<'a> {
+        TakeFrom {
             handle: handle.clone(),
             guard,
             session,
@@ -104,7 +129,7 @@ impl TakeFuture {
         }
     }
 
-    fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
+    pub(crate) fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
         let tubes = self.tubes.as_deref().map_err(Error::clone)?;
         loop {
             if let Some(expiry) = &mut self.expiry {
@@ -164,15 +189,7 @@ impl TakeFuture {
     }
 }
 
-impl Future for TakeFuture {
-    type Output = Result<Option<Claim>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().poll_take(context)
-    }
-}
-
-impl Drop for TakeFuture {
+impl Drop for TakeFrom<'_> {
     fn drop(&mut self) {
         if let Some((arrival, slot)) = self.waiting.take() {
             // A task whose record cannot be read stays claimed until its session ends.

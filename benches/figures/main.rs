@@ -41,6 +41,7 @@ mod takes;
 mod transact;
 mod tubes;
 mod wakes;
+mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +69,7 @@ const SUBJECTS: &[Subject] = &[
     ("filters", filters::measure),
     ("metrics", metrics::measure),
     ("labels", labels::measure),
+    ("worker", worker::measure),
     ("idle", idle::measure),
 ];
 

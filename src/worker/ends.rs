@@ -13,11 +13,10 @@ use crate::micros::micros_ceil;
 use crate::{Error, Failure, Finish, Receipt, Result, State, wait};
 
 /// The call that ends a claim.
-#[expect(clippy::large_enum_variant, reason = "a job allocates nothing for its end")]
 enum End {
     Ack,
     Result(Vec<u8>),
-    Finish(FinishRequest),
+    Finish(Box<FinishRequest>),
     Release(Duration),
     Snooze(Duration),
     Fail(Option<Duration>, Failure),
@@ -81,7 +80,8 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             return (Ended::Suspended, Ok(End::Snooze(left)));
         }
         (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
-        (_, Handled::Outcome(outcome)) => outcome,
+        (_, Handled::Done) => return (Ended::Done, Ok(End::Ack)),
+        (_, Handled::Outcome(outcome)) => *outcome,
         (_, Handled::Failed(failure)) => Outcome::Fail(failure),
         (_, Handled::Panicked(why)) => {
             return (Ended::Panicked, Ok(End::Fail(None, Failure::new("panic", why))));
@@ -92,7 +92,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
         }
         (_, Handled::Dropped) => Outcome::Release(Duration::ZERO),
     };
-    let finish = |finish: Finish| finish.into_request(handle).map(End::Finish);
+    let finish = |finish: Finish| Ok(End::Finish(Box::new(finish.into_request(handle)?)));
     match outcome {
         Outcome::Done => (Ended::Done, Ok(End::Ack)),
         Outcome::Result(result) => {

@@ -38,6 +38,9 @@ impl Idle {
     pub(super) fn job_ended(&self) {
         let mut state = self.0.lock();
         state.jobs += 1;
+        if state.waiting == 0 {
+            return;
+        }
         state.busy += take(&mut state.waiting);
         let changed = take(&mut state.changed);
         drop(state);

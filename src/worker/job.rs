@@ -239,6 +239,8 @@ impl<T, C> fmt::Debug for Job<T, C> {
 /// What a job shares with its worker.
 pub(super) struct JobCore {
     claim: Claim,
+    /// The place of its tube in the worker.
+    place: usize,
     stop: Arc<Signal>,
     /// The driver of its tube, if it has no delays.
     untimed: Option<Arc<str>>,
@@ -266,10 +268,16 @@ pub(super) enum Interrupt {
 }
 
 impl JobCore {
-    pub(super) fn new(claim: Claim, stop: Arc<Signal>, untimed: Option<Arc<str>>) -> JobCore {
+    pub(super) fn new(
+        claim: Claim,
+        place: usize,
+        stop: Arc<Signal>,
+        untimed: Option<Arc<str>>,
+    ) -> JobCore {
         let began = claim.handle.inner().clock().running();
         JobCore {
             claim,
+            place,
             stop,
             untimed,
             began,
@@ -281,6 +289,10 @@ impl JobCore {
 
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
+    }
+
+    pub(super) fn place(&self) -> usize {
+        self.place
     }
 
     pub(super) fn data(&self) -> &[u8] {

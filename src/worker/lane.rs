@@ -4,10 +4,9 @@
 //! Threads and futures run the same loop. On a thread the calls to the store block, and only the
 //! waits are futures.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use super::spawned;
 use crate::core::TubeHead;
 use crate::signal::SignalWait;
 use crate::user_code::{catch_panic, panic_to_error};
-use crate::wait::{TakeFuture, take};
+use crate::wait::{TakeFrom, take};
 use crate::{Claim, Error, Result};
 
 /// Runs until the worker stops, its limit is reached, or it is idle and ends then.
@@ -33,8 +32,8 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(claim) = next(&pool, &mut order).await else { break };
-        run_job(&pool, lane, claim).await;
+        let Some(job) = next(&pool, &mut order).await else { break };
+        run_job(&pool, lane, job).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
@@ -55,12 +54,12 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
+async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Arc<JobCore>> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
         match take_one(pool, order.next(&pool.last_tube)).await {
-            Ok(Some(claim)) => return Some(claim),
+            Ok(Some(job)) => return Some(job),
             Ok(None) => {
                 if let Some((idle, jobs)) = jobs
                     && !idle.wait(jobs, &pool.stop).await
@@ -76,12 +75,15 @@ async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
 
 /// Takes a task of one of these tubes. `None` if there is none and the worker ends when it is idle,
 /// or if it stops.
-async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Claim>> {
+async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>>> {
     if !pool.is_blocking {
         return take_or_wait(pool, tubes, None).await;
     }
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
-    let at_once = || take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO));
+    let at_once = || -> Result<Option<Arc<JobCore>>> {
+        let found = take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO))?;
+        Ok(found.and_then(|claim| job_of(pool, claim)))
+    };
     let found = at_once()?;
     if found.is_some() {
         return Ok(found);
@@ -109,17 +111,30 @@ async fn take_or_wait(
     pool: &Pool,
     tubes: &[TubeHead],
     timeout: Option<Duration>,
-) -> Result<Option<Claim>> {
+) -> Result<Option<Arc<JobCore>>> {
     let mut stop = SignalWait::new(&pool.stop);
     let (session, guard) = (pool.session.id(), Some(pool.session.guard().clone()));
-    let future = TakeFuture::new(&pool.handle, Ok(tubes.to_vec()), session, guard, timeout);
-    let mut future = pin!(future);
-    // Dropping the future releases a task that was assigned to it meanwhile.
-    poll_fn(|context| match stop.poll(context.waker()) {
-        Poll::Ready(()) => Poll::Ready(Ok(None)),
-        Poll::Pending => future.as_mut().poll(context),
+    let tubes = Ok(Cow::Borrowed(tubes));
+    let mut take = TakeFrom::new(&pool.handle, tubes, session, guard, timeout);
+    // Dropping the take releases a task that was assigned to it meanwhile. One that finds a task
+    // immediately does not wait for a stop; `Lane::begin` sees that.
+    poll_fn(|context| match take.poll_take(context) {
+        Poll::Pending => stop.poll(context.waker()).map(|()| Ok(None)),
+        Poll::Ready(taken) => {
+            Poll::Ready(taken.map(|claim| claim.and_then(|claim| job_of(pool, claim))))
+        }
     })
     .await
+}
+
+/// The job of a claim, which is large, so it is not moved after this.
+fn job_of(pool: &Pool, claim: Claim) -> Option<Arc<JobCore>> {
+    let Some(place) = pool.place_of(&claim) else {
+        claim.give_back();
+        return None;
+    };
+    let untimed = pool.tubes.get(place).and_then(|registered| registered.untimed.clone());
+    Some(Arc::new(JobCore::new(claim, place, pool.stop.clone(), untimed)))
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
@@ -150,18 +165,14 @@ fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
     }
 }
 
-async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
-    let place = pool.place_of(&claim);
-    let Some(registered) = place.and_then(|place| pool.tubes.get(place)) else {
-        return claim.give_back();
-    };
-    let job = Arc::new(JobCore::new(claim, pool.stop.clone(), registered.untimed.clone()));
+async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>) {
+    let Some(registered) = pool.tubes.get(job.place()) else { return job.give_back() };
     if !lane.begin(&job, &pool.stop) {
         return job.give_back();
     }
     // Dropping the lane drops the handler, and releases the task.
     let release = ReleaseOnDrop(&job);
-    pool.last_tube.store(place.unwrap_or_default(), Ordering::Relaxed);
+    pool.note_tube(job.place());
     hold(pool, &job);
     let handled = match &registered.handler {
         Handler::Blocking(handler) => {

@@ -108,11 +108,11 @@ impl IntoOutcome for () {}
 impl IntoOutcome for Outcome {}
 impl<R: IntoOutcome, E: Into<Box<dyn StdError + Send + Sync>>> IntoOutcome for Result<R, E> {}
 
-/// How a handler has ended.
-#[expect(clippy::large_enum_variant, reason = "a job allocates nothing for its end")]
+/// How a handler has ended. It is moved several times for each job, so it is small.
 #[derive(Debug)]
 pub enum Handled {
-    Outcome(Outcome),
+    Done,
+    Outcome(Box<Outcome>),
     Failed(Failure),
     Panicked(String),
     /// The handler was not called.
@@ -129,13 +129,16 @@ pub(super) mod sealed {
 
 impl sealed::IntoOutcome for () {
     fn into_handled(self) -> Handled {
-        Handled::Outcome(Outcome::Done)
+        Handled::Done
     }
 }
 
 impl sealed::IntoOutcome for Outcome {
     fn into_handled(self) -> Handled {
-        Handled::Outcome(self)
+        match self {
+            Outcome::Done => Handled::Done,
+            other => Handled::Outcome(Box::new(other)),
+        }
     }
 }
 

@@ -126,6 +126,14 @@ impl Pool {
         self.tubes.iter().position(|registered| registered.tube.number() == claim.grant.tube)
     }
 
+    /// Notes which tube gave the last task. Only round robin asks for it, and threads that write to
+    /// the same place slow each other down.
+    pub(super) fn note_tube(&self, place: usize) {
+        if self.order == Order::RoundRobin {
+            self.last_tube.store(place, Ordering::Relaxed);
+        }
+    }
+
     /// Whether a further job may begin. The caller begins one, or ends.
     pub(super) fn take_permit(&self) -> bool {
         let Some(permits) = &self.permits else { return true };
