@@ -62,7 +62,9 @@ fn tags_lists_those_that_several_tasks_have() {
     sandbox.ok("delete mail 0");
     sandbox.ok("truncate mail");
     sandbox.ok("drop mail");
-    assert_eq!(sandbox.ok("tags"), "no tag that several tasks have\n");
+    // The rows of a dropped tube are removed while a command has the store open.
+    let are_removed = || sandbox.ok("tags") == "no tag that several tasks have\n";
+    assert!((0..500).any(|_| are_removed()));
 }
 
 #[test]
