@@ -8,6 +8,7 @@ mod limits;
 mod moments;
 mod parents;
 mod restored;
+mod schedules;
 mod setup;
 
 use std::collections::BTreeSet;
@@ -144,6 +145,8 @@ struct Choices {
     moments: bool,
     /// Tasks of another store that are put back have keys, as others have.
     restored_keys: bool,
+    /// Schedules put tasks.
+    schedules: bool,
 }
 
 impl Source<'_> {
@@ -346,6 +349,9 @@ impl Source<'_> {
         }
         if self.1.keys && self.once_in(4)? {
             return self.use_keys(tubes);
+        }
+        if self.1.schedules && self.once_in(2)? {
+            return self.use_schedules(tubes);
         }
         if self.1.limits && self.once_in(4)? {
             return self.change_limits(setup);

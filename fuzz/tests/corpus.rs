@@ -152,6 +152,22 @@ fn corpus_of_operations_has_tasks_that_wait_for_others() {
 }
 
 #[test]
+fn corpus_of_operations_has_schedules_and_their_runs() {
+    let wanted = [
+        "New Verb(Schedule) Recurring",
+        "New Verb(Spawn) Ready",
+        "New Verb(Spawn) Delayed",
+        "Recurring Verb(Schedule) Recurring",
+        "Recurring Verb(Move) Done",
+        "Recurring Verb(Delete) Done",
+        "Recurring ScheduleEnded Done",
+        "Recurring Truncated Done",
+        "Recurring Reopened Done",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
+#[test]
 fn corpus_of_operations_shuts_sub_queues_in_every_way() {
     let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
     let shut = inputs.flat_map(|bytes| tubewell_fuzz::operations::shut_sub_queues(&bytes));

@@ -67,8 +67,8 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An interval and a number of runs. Runs that follow each other shortly are few, so that a long move
-/// of the clock does not put thousands.
+/// An interval and a number of runs. Runs that follow each other shortly are few, so that a long
+/// move of the clock does not put thousands.
 fn moments() -> impl Strategy<Value = (Micros, Option<u64>)> {
     let long = prop_oneof![3 => Just(SECOND), 1 => Just(61 * SECOND), 1 => Just(NEVER)];
     prop_oneof![

@@ -1,7 +1,7 @@
 //! Tags and histories under simulation, in tubes of every durability that keep some entries of each
-//! task. While the disk works, the tags and the histories are those of a model. After a fault, a kill
-//! or a power cut, each task has the tags and the history of one of its changes: of the last one that
-//! was answered, or of one after it.
+//! task. While the disk works, the tags and the histories are those of a model. After a fault, a
+//! kill or a power cut, each task has the tags and the history of one of its changes: of the last
+//! one that was answered, or of one after it.
 
 mod recovery;
 

@@ -227,8 +227,8 @@ impl Core {
             ledger.rewrite(id, found, &header);
             Ok(())
         })?;
-        // Its row may be the one that was just read: a run has waited until the next one is due, or the
-        // clock was set back.
+        // Its row may be the one that was just read: a run has waited until the next one is due, or
+        // the clock was set back.
         let shelf = Shelf::Recurring;
         let (due, moment) = (header.due(shelf), header.moment(shelf));
         let buffer = self.buffer_of(number);

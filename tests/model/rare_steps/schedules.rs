@@ -19,9 +19,8 @@ pub(super) fn schedules(driver: Driver) -> (Setup, Vec<Step>) {
     ];
     let tubes = options.map(|options| Definition { driver, options, durability: None }).to_vec();
     let mut actions = Vec::new();
-    for (tube, definition) in tubes.iter().enumerate() {
-        let other = if tube == 1 { 1 } else { 2 - tube };
-        let definition = definition.clone();
+    for (tube, other) in [(0, 2), (1, 1)] {
+        let definition = tubes[tube].clone();
         let (client, same, if_not_exists) = (0, false, false);
         let create = Action::CreateTube { client, tube, definition, same, if_not_exists };
         let create = vec![Action::DropTube { tube }, create];
@@ -30,20 +29,25 @@ pub(super) fn schedules(driver: Driver) -> (Setup, Vec<Step>) {
             actions.extend(end);
             actions.extend([Action::Truncate { tube }, Action::Truncate { tube: other }]);
         }
-        for missed in missed_runs() {
-            actions.extend([schedule(tube, missed), advance(SECOND)]);
-            actions.push(Action::Reopen { closed_for: ClockMove::By(61 * SECOND) });
-            actions.push(schedule(tube, every(SECOND)));
-            actions.push(Action::Kill { dead_for: ClockMove::By(61 * SECOND) });
-            actions.extend([advance(SECOND), Action::Truncate { tube }]);
-        }
-        for last in last_runs(tube, other) {
-            let terms = TermsTemplate { skips_overlap: Some(true), ..every(5 * MS) };
-            actions.push(schedule(tube, terms));
-            actions.extend(last);
-            actions.extend([advance(5 * MS), put(tube), advance(5 * MS)]);
-            actions.extend([Action::Truncate { tube }, Action::Truncate { tube: other }]);
-        }
+    }
+    // The last tube may be full.
+    let missed = missed_runs().into_iter().map(|terms| (0, terms));
+    for (nth, (tube, terms)) in missed.chain([(2, missed_runs().remove(0))]).enumerate() {
+        actions.extend([schedule(tube, terms), advance(SECOND)]);
+        let closed_for = ClockMove::By(61 * SECOND);
+        let is_killed = nth % 2 == 1;
+        actions.push(if is_killed {
+            Action::Kill { dead_for: closed_for }
+        } else {
+            Action::Reopen { closed_for }
+        });
+        actions.extend([advance(SECOND), Action::Truncate { tube }]);
+    }
+    for last in last_runs(0, 2) {
+        actions.push(schedule(0, TermsTemplate { skips_overlap: Some(true), ..every(5 * MS) }));
+        actions.extend(last);
+        actions.extend([advance(5 * MS), put(0), advance(5 * MS)]);
+        actions.extend([Action::Truncate { tube: 0 }, Action::Truncate { tube: 2 }]);
     }
     steps_of(tubes, actions)
 }
@@ -110,10 +114,10 @@ fn missed_runs() -> Vec<TermsTemplate> {
         ..every(SECOND)
     };
     vec![
+        terms(Missed::All, None),
         terms(Missed::Skip, None),
         terms(Missed::Skip, Some(SECOND / 2)),
         TermsTemplate { every: Some(62 * SECOND), ..terms(Missed::Skip, None) },
-        terms(Missed::All, None),
         terms(Missed::All, Some(4 * SECOND)),
         terms(Missed::Latest(3), None),
         terms(Missed::Latest(3), Some(2 * SECOND)),

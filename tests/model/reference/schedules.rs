@@ -1,7 +1,7 @@
 //! Schedules: tasks that put others, their runs, instead of becoming ready.
 //!
-//! A schedule has a key, by which it is changed and removed. Its runs are counted, and the number of a
-//! run is a part of its key. The moments of the runs follow each other after an interval.
+//! A schedule has a key, by which it is changed and removed. Its runs are counted, and the number of
+//! a run is a part of its key. The moments of the runs follow each other after an interval.
 
 use super::labels;
 use super::{
@@ -213,8 +213,8 @@ impl Model {
         if !self.tubes[&tube].driver.supports(&put) {
             return Err(Refusal::Unsupported);
         }
-        // Without a priority of their own, the runs have that of the tube as it is then; that of the
-        // schedule is none.
+        // Runs without a priority of their own have that of the tube as it is then. The schedule shows
+        // the one at its last change.
         let new = self.new_task(tube, &put);
         let pri = if terms.put.is_some() || terms.pri.is_some() { new.pri } else { old.pri };
         let status = Status::Recurring(Box::new(changed));
@@ -281,8 +281,8 @@ impl Model {
         }
     }
 
-    /// Whether the task of the last run is not over. It is looked for in the tube of its schedule and,
-    /// by its key, in all others.
+    /// Whether the task of the last run is not over. It is looked for in the tube of its schedule
+    /// and, by its key, in all others.
     fn is_last_run_open(&self, id: TaskNo, schedule: &Task, recur: &Recur) -> bool {
         let here = recur.last.and_then(|last| self.tasks.get(&last));
         let here = here.filter(|task| task.tube == schedule.tube);
@@ -356,7 +356,7 @@ impl Recur {
         Ok(())
     }
 
-    /// The moment whose run is to be put, if any that is due is not too late, and the moment after it.
+    /// The moment whose run is to be put, if any that is due is not too late, and the one after it.
     fn next_run(&self, now: Micros) -> (Option<Micros>, Micros) {
         let after = |moment: &Micros| Some(moment.saturating_add(self.every));
         let due = std::iter::successors(Some(self.next), after).take_while(|it| *it <= now);

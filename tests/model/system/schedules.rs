@@ -138,8 +138,8 @@ impl System {
         (put, terms)
     }
 
-    /// Records the ids of the runs that were put with a move of the clock, from this id on. Those of
-    /// other tasks are known. Returns their numbers in the model.
+    /// Records the ids of the runs that were put with a move of the clock, from this id on. Those
+    /// of other tasks are known. Returns their numbers in the model.
     pub(super) fn learn_ids_of_runs(&mut self, first: u64) -> Vec<TaskNo> {
         let mut learned = self.model.take_new_tasks();
         learned.retain(|no| !self.ids.contains_key(no));
