@@ -15,6 +15,7 @@ mod smoke;
 mod sqlite;
 mod tarantool;
 mod tubewell_store;
+mod tubewell_worker;
 mod yaque_files;
 
 use crate::queue::Peer;
@@ -23,6 +24,7 @@ use crate::queue::Peer;
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     peers.extend(tubewell_store::peers());
+    peers.extend(tubewell_worker::peers());
     peers.push(Box::new(disk_baseline::DiskBaseline));
     peers.extend(redb_baseline::peers());
     peers.extend(sqlite::peers());
