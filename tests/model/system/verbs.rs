@@ -7,6 +7,7 @@ use super::convert::{
     agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, library_moment, state_of,
     two_refusals_apply,
 };
+use super::durable_steps::run_step;
 use super::edits::edit;
 use super::keys::on_key_of;
 use super::outcomes::{forget, kick_task, resolve, result_of};
@@ -311,6 +312,16 @@ impl System {
                 let text = format!("step {steps} of a worker");
                 let got = log(&claim, &text, deferred);
                 agree_on_receipt(got, model.log_held((tube, no), holder, &text), id);
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                return;
+            }
+            ByClaim::RunStep { name } => {
+                if let Some(got) = run_step(&claim, name, steps) {
+                    let want = model.run_step((tube, no), holder, name, steps);
+                    if let Some((got, want)) = agree(got, want) {
+                        assert_eq!(got, want, "step {name} of task {no}");
+                    }
+                }
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
