@@ -374,6 +374,10 @@ pub enum ByClaim {
         size: usize,
         deferred: bool,
     },
+    /// A durable step of the work.
+    RunStep {
+        name: u8,
+    },
     Park {
         hold: Micros,
         deferred: bool,
