@@ -102,6 +102,7 @@ impl WorkerHandle {
             self.join();
             return Ok(Vec::new());
         }
+        self.pool.wait_for_takes();
         self.pool.leave_jobs()
     }
 

@@ -16,7 +16,7 @@ use super::ends::end_job;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::outcome::Handled;
-use super::pool::{Lane, Pool};
+use super::pool::{Lane, Pool, Taking};
 use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
@@ -32,8 +32,8 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(job) = next(&pool, &mut order).await else { break };
-        run_job(&pool, lane, job).await;
+        let Some((job, taking)) = next(&pool, lane, &mut order).await else { break };
+        run_job(&pool, lane, job, taking).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
@@ -54,20 +54,32 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Arc<JobCore>> {
+async fn next<'a>(
+    pool: &'a Pool,
+    lane: &'a Lane,
+    order: &mut TakeOrder,
+) -> Option<(Arc<JobCore>, Taking<'a>)> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
+        let taking = pool.begin_take(lane);
+        if pool.stop.is_raised() {
+            break;
+        }
         match take_one(pool, order.next(&pool.last_tube)).await {
-            Ok(Some(job)) => return Some(job),
+            Ok(Some(job)) => return Some((job, taking)),
             Ok(None) => {
+                drop(taking);
                 if let Some((idle, jobs)) = jobs
                     && !idle.wait(jobs, &pool.stop).await
                 {
                     break;
                 }
             }
-            Err(error) => take_failed(pool, order, error),
+            Err(error) => {
+                drop(taking);
+                take_failed(pool, order, error);
+            }
         }
     }
     None
@@ -165,11 +177,12 @@ fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
     }
 }
 
-async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>) {
+async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>) {
     let Some(registered) = pool.tubes.get(job.place()) else { return job.give_back() };
     if !lane.begin(&job, &pool.stop) {
         return job.give_back();
     }
+    drop(taking);
     // Dropping the lane drops the handler, and releases the task.
     let release = ReleaseOnDrop(&job);
     pool.note_tube(job.place());

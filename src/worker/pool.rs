@@ -2,7 +2,7 @@
 //! time.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -84,6 +84,14 @@ pub(super) struct Lane {
     state: Mutex<LaneState>,
     /// Set by a thread.
     thread: OnceLock<ThreadId>,
+    /// It may get a task that no stop knows of yet.
+    is_taking: AtomicBool,
+}
+
+/// While a lane takes a task, until its job has begun.
+pub(super) struct Taking<'a> {
+    pool: &'a Pool,
+    lane: &'a Lane,
 }
 
 #[derive(Default)]
@@ -238,6 +246,22 @@ impl Pool {
         true
     }
 
+    /// A lane takes a task. Together with the look at the stop that follows: either the lane sees the
+    /// stop, or the stop waits for the lane.
+    pub(super) fn begin_take<'a>(&'a self, lane: &'a Lane) -> Taking<'a> {
+        lane.is_taking.store(true, Ordering::SeqCst);
+        Taking { pool: self, lane }
+    }
+
+    /// Waits until no lane takes a task, once the worker stops. Otherwise a task that is snoozed could
+    /// be assigned to a take that still waits. Such a take ends with the stop.
+    pub(super) fn wait_for_takes(&self) {
+        let mut ended = self.ended.lock();
+        while self.lanes.iter().any(|lane| lane.is_taking.load(Ordering::SeqCst)) {
+            self.lane_ended.wait(&mut ended);
+        }
+    }
+
     /// Snoozes the tasks of the jobs that run, except for that of this thread. No caller waits for
     /// their lanes from now on.
     pub(super) fn leave_jobs(&self) -> Result<Vec<Left>> {
@@ -260,6 +284,16 @@ impl Pool {
     pub(super) fn can_join(&self, index: usize) -> bool {
         let lane = self.lanes.get(index);
         lane.is_some_and(|lane| !lane.is_this_thread() && !lane.state.lock().is_left)
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.lane.is_taking.store(false, Ordering::SeqCst);
+        if self.pool.stop.is_raised() {
+            drop(self.pool.ended.lock());
+            self.pool.lane_ended.notify_all();
+        }
     }
 }
 
