@@ -33,7 +33,7 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(claim) = next(&pool, &mut order).await else { break };
+        let Some(claim) = next(&pool, lane, &mut order).await else { break };
         run_job(&pool, lane, claim).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
@@ -55,7 +55,7 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
+async fn next(pool: &Pool, lane: &Lane, order: &mut TakeOrder) -> Option<Claim> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
@@ -68,7 +68,7 @@ async fn next(pool: &Pool, order: &mut TakeOrder) -> Option<Claim> {
                     break;
                 }
             }
-            Err(error) => take_failed(pool, order, error),
+            Err(error) => take_failed(pool, lane, order, error),
         }
     }
     None
@@ -123,26 +123,26 @@ async fn take_or_wait(
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
-fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
+fn take_failed(pool: &Pool, lane: &Lane, order: &mut TakeOrder, error: Error) {
     match &error {
         Error::Closed => pool.stop.raise(),
-        Error::SessionEnded | Error::Stopped { .. } => pool.fail(error),
+        Error::SessionEnded | Error::Stopped { .. } => pool.fail(lane, error),
         Error::TubeDropped { name } => {
             let name = name.clone();
             if !order.remove(&name) {
-                pool.fail(error);
+                pool.fail(lane, error);
             } else if pool.is_first_to_find_dropped(&name) {
-                pool.report(|| Report::Error(error));
+                pool.report(lane, || Report::Error(error));
             }
         }
-        _ => pause(pool, || Report::Error(error)),
+        _ => pause(pool, lane, || Report::Error(error)),
     }
 }
 
 /// Begins a pause, unless there is one, and reports why.
-fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
+fn pause(pool: &Pool, lane: &Lane, report: impl FnOnce() -> Report) {
     let Some(length) = pool.pause.begin() else { return };
-    pool.report(report);
+    pool.report(lane, report);
     if pool.is_blocking {
         pool.pause.pass(length);
     } else {

@@ -92,6 +92,9 @@ struct LaneState {
     tally: Tally,
     /// A stop does not wait for it any longer.
     is_left: bool,
+    /// It is in the function that the worker reports to.
+    is_reporting: bool,
+    has_ended: bool,
 }
 
 impl Pool {
@@ -159,9 +162,19 @@ impl Pool {
         Ok(longest)
     }
 
-    pub(super) fn report(&self, report: impl FnOnce() -> Report) {
-        if let Some(watch) = &self.watch {
-            catch_panic(|| watch(&report()));
+    pub(super) fn report(&self, lane: &Lane, report: impl FnOnce() -> Report) {
+        let Some(watch) = &self.watch else { return };
+        self.set_reporting(lane, true);
+        catch_panic(|| watch(&report()));
+        self.set_reporting(lane, false);
+    }
+
+    fn set_reporting(&self, lane: &Lane, is_reporting: bool) {
+        lane.state.lock().is_reporting = is_reporting;
+        if self.stop.is_raised() {
+            // Locked, so that a stop that has just looked at the lane is woken.
+            drop(self.ended.lock());
+            self.lane_ended.notify_all();
         }
     }
 
@@ -172,13 +185,13 @@ impl Pool {
     }
 
     /// The worker ends with this error.
-    pub(super) fn fail(&self, error: Error) {
+    pub(super) fn fail(&self, lane: &Lane, error: Error) {
         let mut ended = self.ended.lock();
         let is_first = ended.error.is_none();
         ended.error.get_or_insert_with(|| error.clone());
         drop(ended);
         if is_first {
-            self.report(|| Report::Error(error));
+            self.report(lane, || Report::Error(error));
         }
         self.stop.raise();
     }
@@ -207,7 +220,7 @@ impl Pool {
         if let Some(idle) = &self.idle {
             idle.lane_ended();
         }
-        if self.lanes.get(index).is_some_and(|lane| !lane.state.lock().is_left) {
+        if self.lanes.get(index).is_some_and(Lane::set_ended) {
             self.ended.lock().lanes += 1;
             self.lane_ended.notify_all();
         }
@@ -230,6 +243,15 @@ impl Pool {
         true
     }
 
+    /// Waits for the lanes that only the store holds up: they store the end of a job, or are about to
+    /// end. Not for those that are in user code.
+    pub(super) fn wait_stored(&self) {
+        let mut ended = self.ended.lock();
+        while self.lanes.iter().any(|lane| !lane.is_this_thread() && lane.is_in_store()) {
+            self.lane_ended.wait(&mut ended);
+        }
+    }
+
     /// Snoozes the tasks of the jobs that run, except for that of this thread. No caller waits for
     /// their lanes from now on.
     pub(super) fn leave_jobs(&self) -> Result<Vec<Left>> {
@@ -248,10 +270,10 @@ impl Pool {
         outcome.map(|()| all)
     }
 
-    /// Whether a caller can wait for the thread of this lane.
+    /// Whether the thread of this lane has ended or is about to.
     pub(super) fn can_join(&self, index: usize) -> bool {
         let lane = self.lanes.get(index);
-        lane.is_some_and(|lane| !lane.is_this_thread() && !lane.state.lock().is_left)
+        lane.is_some_and(|lane| !lane.is_this_thread() && lane.state.lock().has_ended)
     }
 }
 
@@ -263,6 +285,20 @@ impl Lane {
 
     fn is_this_thread(&self) -> bool {
         self.thread.get().is_some_and(|thread| *thread == thread::current().id())
+    }
+
+    /// Returns false if a stop has left the lane: it is counted already.
+    fn set_ended(&self) -> bool {
+        let mut state = self.state.lock();
+        state.has_ended = true;
+        !state.is_left
+    }
+
+    /// Whether it is not in user code, and has not ended.
+    fn is_in_store(&self) -> bool {
+        let state = self.state.lock();
+        let is_working = state.job.as_ref().is_some_and(|job| !job.is_ending());
+        !(state.has_ended || state.is_left || state.is_reporting || is_working)
     }
 
     /// Begins a job, unless the worker stops. A stop sees a job that has begun.
