@@ -243,8 +243,8 @@ impl Pool {
         true
     }
 
-    /// Waits for the lanes that only the store holds up: they store the end of a job, or are about to
-    /// end. Not for those that are in user code.
+    /// Waits for the lanes that only the store holds up: they store the end of a job, or are about
+    /// to end. Not for those that are in user code.
     pub(super) fn wait_stored(&self) {
         let mut ended = self.ended.lock();
         while self.lanes.iter().any(|lane| !lane.is_this_thread() && lane.is_in_store()) {

@@ -21,6 +21,7 @@ mod parents;
 mod reads;
 mod rows;
 mod schedules;
+mod steps;
 mod worker;
 
 use tubewell::{Durability, ManualClock, Store, Tube, TubeOptions};

@@ -32,6 +32,7 @@ mod new_body;
 mod parents;
 mod scenario;
 mod schedules;
+mod steps;
 mod support;
 mod two_tubes;
 mod verbs;

@@ -32,6 +32,7 @@ mod parents;
 mod process;
 mod rng;
 mod sigstop;
+mod steps;
 mod values;
 mod workload;
 
@@ -70,6 +71,7 @@ fn child_process_entry() {
         Some(job) if job.mode.starts_with(limits::MODE) => limits::run(&job),
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
         Some(job) if job.mode.starts_with(parents::MODE) => parents::run(&job),
+        Some(job) if job.mode.starts_with(steps::MODE) => steps::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -280,6 +282,14 @@ fn acknowledged_entries_of_histories_survive_sigkill() {
     let ledger = ledger_of(test, KILLS, history::run_round);
     println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+#[test]
+fn finished_steps_do_not_run_again_after_sigkill() {
+    let test = "finished_steps_do_not_run_again_after_sigkill";
+    let ledger = ledger_of(test, KILLS, steps::run_round);
+    println!("{} steps, {} of them were repeated", ledger.finished(), ledger.repeated());
+    assert!(ledger.finished() > 50, "the workers did nothing");
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod rng;
 mod schedules;
 mod seed_runner;
 mod state;
+mod steps;
 #[cfg(feature = "redb")]
 mod transact;
 
