@@ -32,8 +32,8 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A thread that is woken, and whether it was. The token of `unpark` alone is not enough: a blocking
-/// call inside a future may park the thread too, and uses up the token.
+/// A thread that is woken, and whether it was. The token of `unpark` alone is not enough: a call
+/// inside a future that blocks may park the thread too, and uses up the token.
 struct Unpark(Thread, AtomicBool);
 
 impl Wake for Unpark {

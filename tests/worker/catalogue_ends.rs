@@ -175,7 +175,7 @@ fn delays(
 }
 
 /// Q330
-/// Difference: the jitter is taken off the delay, and depends on the id of the task and the attempt.
+/// Difference: the jitter is taken off the delay, and depends on the id and the attempt only.
 #[test]
 fn failed_job_is_delayed_by_the_backoff_of_its_tube() {
     in_every_form(|form| {

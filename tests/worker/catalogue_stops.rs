@@ -82,9 +82,11 @@ fn job_that_a_stop_interrupts_is_done_by_another_worker() {
         let id = case.put("long");
         let worker = Worker::new(&case.store);
         let (gate, stopper) = (Gate::default(), worker.stopper());
-        let worker = form.on_gated(worker, &case.tube, &gate, |_| {}, Job::check);
+        let (send, begun) = shared_channel();
+        let begin = move |_: &Job| send.lock().unwrap().send(()).unwrap();
+        let worker = form.on_gated(worker, &case.tube, &gate, begin, Job::check);
         let worker = form.start(worker);
-        wait_until(|| case.state(id) == Some(State::Taken));
+        begun.recv().unwrap();
         stopper.stop();
         gate.open();
         assert_eq!(worker.wait().unwrap().snoozed, 1);

@@ -21,7 +21,7 @@ const FORMS: [Form; 3] = [Form::Threads, Form::Future, Form::Spawned];
 
 // ---- the child
 
-/// Does the job of a child: opens the store, and runs a worker as the mode says, until it is killed.
+/// Does the job of a child: opens the store, and runs a worker as the mode says until it is killed.
 pub fn run(job: &process::Job) {
     let reports = Arc::new(ReportWriter::new());
     let idle = reports.clone();
@@ -67,8 +67,8 @@ fn end_at_random(form: Form, worker: Worker, tube: &Tube, reports: Arc<ReportWri
     })
 }
 
-/// Passes each task on to the tube `next`, puts its child into the tube `children`, and reports that
-/// once it is stored.
+/// Passes each task on to the tube `next`, puts its child into the tube `children`, and reports
+/// that once it is stored.
 fn finish(form: Form, worker: Worker, store: &Store, reports: Arc<ReportWriter>) -> Worker {
     let [case, next, children] = ["case", "next", "children"].map(|it| store.tube(it).unwrap());
     let worker = form.on(worker, &case, move |job: &Job| {

@@ -2,8 +2,8 @@
 //!
 //! Most tests run in three forms: on threads, as a future that polls its handlers, and as a future
 //! that hands them to threads. The first line above a test names the cases of the other job systems
-//! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves, except those
-//! of `killed`, whose child processes have the clock of the machine.
+//! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves, except
+//! those of `killed`, whose child processes have the clock of the machine.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
