@@ -1,5 +1,6 @@
 //! Workers: jobs that do nothing, beside bare takes and acks; steps, beside puts; and stops.
 
+use std::cell::Cell;
 use std::future::ready;
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,12 @@ use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, body, median, phase, timed};
 
 const RUNS: usize = 11;
-/// How long the tasks of a run last.
+/// How long the tasks of a run last, as far as the run before it can tell.
 const LENGTH: f64 = 0.25;
-/// Tasks of the run that finds out how many that are.
-const FIRST: u64 = 2000;
+/// Tasks of the first run, which finds out how many that are.
+const FIRST: f64 = 500.0;
 /// Tasks of one `put_many`.
-const BATCH: u64 = 1000;
+const BATCH: usize = 1000;
 const FUTURES: usize = 1000;
 const STEP_RUNS: usize = 9;
 /// Claims whose steps are stored in a run, and steps of each; no task has more.
@@ -59,10 +60,13 @@ fn jobs(
 ) -> Outcome {
     let options = || TubeOptions::new().durability(durability);
     let stores = pair::open(setting, "worker", [options(), options()])?;
-    let work = |at: usize, tasks: u64| -> Outcome<f64> {
+    let wanted = Cell::new(FIRST);
+    let work = |at: usize| -> Outcome<f64> {
         let (store, tube) = &stores[at];
-        for _ in 0..tasks / BATCH {
-            tube.put_many((0..BATCH).map(|n| body(n, BODY)))?;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number")]
+        let tasks = wanted.get().max(FIRST / 5.0) as u64;
+        for first in (0..tasks).step_by(BATCH) {
+            tube.put_many((first..tasks).take(BATCH).map(|n| body(n, BODY)))?;
         }
         let start = Instant::now();
         match callers {
@@ -72,12 +76,13 @@ fn jobs(
             Callers::Futures(futures) if at == 0 => take_with_futures(tube, futures)?,
             Callers::Futures(futures) => work_with_futures(store, tube, futures, tasks)?,
         }
-        Ok(tasks as f64 / start.elapsed().as_secs_f64())
+        let rate = tasks as f64 / start.elapsed().as_secs_f64();
+        wanted.set(rate * LENGTH);
+        Ok(rate)
     };
-    let first = work(0, FIRST)?.min(work(1, FIRST)?);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
-    let tasks = ((first * LENGTH) as u64).next_multiple_of(BATCH);
-    let rates = pair::in_turn(RUNS, |at| work(at, tasks))?;
+    work(0)?;
+    work(1)?;
+    let rates = pair::in_turn(RUNS, work)?;
     let how = match callers {
         Callers::Threads(1) => format!("{name}, 1 thread"),
         Callers::Threads(threads) => format!("{name}, {threads} threads"),

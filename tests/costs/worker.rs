@@ -60,7 +60,8 @@ fn job_of_a_future_allocates_once_more_than_a_take_and_an_ack() {
             allocation_counter::measure(all).count_total
         };
         // The first calls grow maps and buffers.
-        (count(&bare), count(&work));
+        count(&bare);
+        count(&work);
         let (bare, jobs) = (count(&bare), count(&work));
         println!("{JOBS} takes and acks: {bare} allocations, with a worker {jobs}");
         // The worker itself has a few.
@@ -75,6 +76,23 @@ fn job_is_one_flush() {
         tube.put_many(["one", "two", "three"]).unwrap();
         let work = || Worker::new(store).on(tube, |_: &Job| ()).run_until_idle().unwrap();
         assert_eq!(flushes_and_commits(store, || assert_eq!(work().done, 3)), (3, 3));
+    });
+}
+
+/// The claim knows the names that it has stored itself.
+#[test]
+fn new_step_beside_steps_of_the_same_claim_reads_nothing() {
+    with_tube(FIFO, TubeOptions::new(), |store, tube| {
+        tube.put("x").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        let step = |name: &str| claim.step(name, || Ok::<(), tubewell::Error>(())).unwrap();
+        step("one");
+        let before = store.counters();
+        step("two");
+        step("three");
+        let after = store.counters();
+        assert_eq!((after.reads, after.flushes), (before.reads, before.flushes + 2));
+        claim.ack().unwrap();
     });
 }
 

@@ -1,5 +1,6 @@
 //! Claims and the sessions that own them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{Header, Table, Value};
@@ -37,6 +38,9 @@ pub(crate) struct ClaimState {
     pub(in crate::core) progress: Option<Box<ReportedProgress>>,
     /// Raised when the claim has ended. Made when its holder first waits for that.
     pub(in crate::core) end_signal: Option<Arc<Signal>>,
+    /// The hashes of the names of all stored steps, if this claim has stored all of them: so a new
+    /// step is not looked up.
+    pub(in crate::core) own_steps: Option<Box<BTreeSet<u64>>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }

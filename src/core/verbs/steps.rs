@@ -4,9 +4,11 @@
 //! nothing. A step is stored once, with the record that counts it. What a step causes besides, a put
 //! or the wait for tasks, is in the same commit.
 
+use std::collections::BTreeSet;
 use std::slice;
 
 use tubewell_drivers::{Found, Header, NEVER, STEPS_MAX, Value, check_step, encode_step};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
@@ -135,7 +137,8 @@ impl Core {
     ) -> Result<Option<Vec<u8>>> {
         check_step_name(name)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        if claim.header.steps() == 0 {
+        let is_other = |steps: &BTreeSet<u64>| !steps.contains(&xxh3_64(name.as_bytes()));
+        if claim.header.steps() == 0 || claim.own_steps.as_deref().is_some_and(is_other) {
             return Ok(None);
         }
         let header = claim.header.clone();
@@ -208,7 +211,19 @@ impl Core {
             ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
+        self.note_own_step(id, &header, name);
         Ok(header)
+    }
+
+    /// Notes that this claim has stored this step.
+    fn note_own_step(&mut self, id: u64, header: &Header, name: &str) {
+        let Some(claim) = self.claims.get_mut(&id) else { return };
+        if header.steps() == 1 {
+            claim.own_steps = Some(Box::default());
+        }
+        if let Some(steps) = &mut claim.own_steps {
+            steps.insert(xxh3_64(name.as_bytes()));
+        }
     }
 }
 
