@@ -229,7 +229,7 @@ impl Pool {
     /// Waits until all lanes have ended, except for that of this thread. Returns whether they have.
     pub(super) fn wait_ended(&self, timeout: Option<Duration>) -> bool {
         let time = TimeLimit::new(timeout.unwrap_or(Duration::MAX));
-        let own = self.lanes.iter().any(Lane::is_this_thread);
+        let own = self.lanes.iter().any(Lane::runs_on_this_thread);
         let mut ended = self.ended.lock();
         while ended.lanes + usize::from(own) < self.lanes.len() {
             match time.left() {
@@ -285,6 +285,11 @@ impl Lane {
 
     fn is_this_thread(&self) -> bool {
         self.thread.get().is_some_and(|thread| *thread == thread::current().id())
+    }
+
+    /// As `is_this_thread`, for a lane that has not ended.
+    fn runs_on_this_thread(&self) -> bool {
+        self.is_this_thread() && !self.state.lock().has_ended
     }
 
     /// Returns false if a stop has left the lane: it is counted already.
