@@ -49,14 +49,14 @@ pub(super) async fn end_job(
         Ok(state) => {
             job.keep();
             if lane.end(|tally| tally.count(ended)) {
-                pool.report(lane, || ended_report(job, ended, state, end));
+                pool.report(|| ended_report(job, ended, state, end));
             }
             true
         }
         Err(Error::NotTaken { .. } | Error::SessionEnded) => {
             job.keep();
             if lane.end(|tally| tally.lost += 1) {
-                pool.report(lane, || lost_report(job));
+                pool.report(|| lost_report(job));
             }
             true
         }
@@ -65,7 +65,7 @@ pub(super) async fn end_job(
             job.keep();
             if lane.end(|tally| tally.not_stored += 1) {
                 let (tube, id) = (job.tube(), job.claim().id());
-                pool.report(lane, || Report::NotStored { tube, id, end: ended, error });
+                pool.report(|| Report::NotStored { tube, id, end: ended, error });
             }
             false
         }

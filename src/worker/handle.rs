@@ -63,8 +63,7 @@ impl WorkerHandle {
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
     /// The call blocks until the jobs have ended, at most for `timeout`, on the clock of the
-    /// machine; an end that is being stored then is waited for. If no job runs, it returns
-    /// immediately. It may be called from any thread and more
+    /// machine. If no job runs, it returns immediately. It may be called from any thread and more
     /// than once. A handler that calls it does not wait for its own job. What the jobs have stored
     /// survives as their tubes say.
     ///
@@ -103,11 +102,8 @@ impl WorkerHandle {
             self.join();
             return Ok(Vec::new());
         }
-        let left = self.pool.leave_jobs();
-        // A task that is ready again is not assigned to a lane that has yet to see the stop.
-        self.pool.wait_stored();
-        self.join();
-        left
+        self.pool.wait_for_takes();
+        self.pool.leave_jobs()
     }
 
     /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because

@@ -17,7 +17,7 @@ use super::ends::end_job;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::outcome::Handled;
-use super::pool::{Lane, Pool};
+use super::pool::{Lane, Pool, Taking};
 use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
@@ -33,8 +33,8 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
     while pool.take_permit() {
-        let Some(claim) = next(&pool, lane, &mut order).await else { break };
-        run_job(&pool, lane, claim).await;
+        let Some((claim, taking)) = next(&pool, lane, &mut order).await else { break };
+        run_job(&pool, lane, claim, taking).await;
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
@@ -55,20 +55,32 @@ impl Drop for LaneGuard<'_> {
 }
 
 /// Takes the next task. `None` if the lane ends.
-async fn next(pool: &Pool, lane: &Lane, order: &mut TakeOrder) -> Option<Claim> {
+async fn next<'a>(
+    pool: &'a Pool,
+    lane: &'a Lane,
+    order: &mut TakeOrder,
+) -> Option<(Claim, Taking<'a>)> {
     while !pool.stop.is_raised() {
         pool.pause.wait().await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
+        let taking = pool.begin_take(lane);
+        if pool.stop.is_raised() {
+            break;
+        }
         match take_one(pool, order.next(&pool.last_tube)).await {
-            Ok(Some(claim)) => return Some(claim),
+            Ok(Some(claim)) => return Some((claim, taking)),
             Ok(None) => {
+                drop(taking);
                 if let Some((idle, jobs)) = jobs
                     && !idle.wait(jobs, &pool.stop).await
                 {
                     break;
                 }
             }
-            Err(error) => take_failed(pool, lane, order, error),
+            Err(error) => {
+                drop(taking);
+                take_failed(pool, order, error);
+            }
         }
     }
     None
@@ -123,26 +135,26 @@ async fn take_or_wait(
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
-fn take_failed(pool: &Pool, lane: &Lane, order: &mut TakeOrder, error: Error) {
+fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
     match &error {
         Error::Closed => pool.stop.raise(),
-        Error::SessionEnded | Error::Stopped { .. } => pool.fail(lane, error),
+        Error::SessionEnded | Error::Stopped { .. } => pool.fail(error),
         Error::TubeDropped { name } => {
             let name = name.clone();
             if !order.remove(&name) {
-                pool.fail(lane, error);
+                pool.fail(error);
             } else if pool.is_first_to_find_dropped(&name) {
-                pool.report(lane, || Report::Error(error));
+                pool.report(|| Report::Error(error));
             }
         }
-        _ => pause(pool, lane, || Report::Error(error)),
+        _ => pause(pool, || Report::Error(error)),
     }
 }
 
 /// Begins a pause, unless there is one, and reports why.
-fn pause(pool: &Pool, lane: &Lane, report: impl FnOnce() -> Report) {
+fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
     let Some(length) = pool.pause.begin() else { return };
-    pool.report(lane, report);
+    pool.report(report);
     if pool.is_blocking {
         pool.pause.pass(length);
     } else {
@@ -150,7 +162,7 @@ fn pause(pool: &Pool, lane: &Lane, report: impl FnOnce() -> Report) {
     }
 }
 
-async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
+async fn run_job(pool: &Pool, lane: &Lane, claim: Claim, taking: Taking<'_>) {
     let place = pool.place_of(&claim);
     let Some(registered) = place.and_then(|place| pool.tubes.get(place)) else {
         return claim.give_back();
@@ -159,6 +171,7 @@ async fn run_job(pool: &Pool, lane: &Lane, claim: Claim) {
     if !lane.begin(&job, &pool.stop) {
         return job.give_back();
     }
+    drop(taking);
     // Dropping the lane drops the handler, and releases the task.
     let release = ReleaseOnDrop(&job);
     pool.last_tube.store(place.unwrap_or_default(), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! time.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -84,6 +84,14 @@ pub(super) struct Lane {
     state: Mutex<LaneState>,
     /// Set by a thread.
     thread: OnceLock<ThreadId>,
+    /// It may get a task that no stop knows of yet.
+    is_taking: AtomicBool,
+}
+
+/// While a lane takes a task, until its job has begun.
+pub(super) struct Taking<'a> {
+    pool: &'a Pool,
+    lane: &'a Lane,
 }
 
 #[derive(Default)]
@@ -92,9 +100,6 @@ struct LaneState {
     tally: Tally,
     /// A stop does not wait for it any longer.
     is_left: bool,
-    /// It is in the function that the worker reports to.
-    is_reporting: bool,
-    has_ended: bool,
 }
 
 impl Pool {
@@ -162,19 +167,9 @@ impl Pool {
         Ok(longest)
     }
 
-    pub(super) fn report(&self, lane: &Lane, report: impl FnOnce() -> Report) {
-        let Some(watch) = &self.watch else { return };
-        self.set_reporting(lane, true);
-        catch_panic(|| watch(&report()));
-        self.set_reporting(lane, false);
-    }
-
-    fn set_reporting(&self, lane: &Lane, is_reporting: bool) {
-        lane.state.lock().is_reporting = is_reporting;
-        if self.stop.is_raised() {
-            // Locked, so that a stop that has just looked at the lane is woken.
-            drop(self.ended.lock());
-            self.lane_ended.notify_all();
+    pub(super) fn report(&self, report: impl FnOnce() -> Report) {
+        if let Some(watch) = &self.watch {
+            catch_panic(|| watch(&report()));
         }
     }
 
@@ -185,13 +180,13 @@ impl Pool {
     }
 
     /// The worker ends with this error.
-    pub(super) fn fail(&self, lane: &Lane, error: Error) {
+    pub(super) fn fail(&self, error: Error) {
         let mut ended = self.ended.lock();
         let is_first = ended.error.is_none();
         ended.error.get_or_insert_with(|| error.clone());
         drop(ended);
         if is_first {
-            self.report(lane, || Report::Error(error));
+            self.report(|| Report::Error(error));
         }
         self.stop.raise();
     }
@@ -220,7 +215,7 @@ impl Pool {
         if let Some(idle) = &self.idle {
             idle.lane_ended();
         }
-        if self.lanes.get(index).is_some_and(Lane::set_ended) {
+        if self.lanes.get(index).is_some_and(|lane| !lane.state.lock().is_left) {
             self.ended.lock().lanes += 1;
             self.lane_ended.notify_all();
         }
@@ -229,7 +224,7 @@ impl Pool {
     /// Waits until all lanes have ended, except for that of this thread. Returns whether they have.
     pub(super) fn wait_ended(&self, timeout: Option<Duration>) -> bool {
         let time = TimeLimit::new(timeout.unwrap_or(Duration::MAX));
-        let own = self.lanes.iter().any(Lane::runs_on_this_thread);
+        let own = self.lanes.iter().any(Lane::is_this_thread);
         let mut ended = self.ended.lock();
         while ended.lanes + usize::from(own) < self.lanes.len() {
             match time.left() {
@@ -243,11 +238,18 @@ impl Pool {
         true
     }
 
-    /// Waits for the lanes that only the store holds up: they store the end of a job, or are about
-    /// to end. Not for those that are in user code.
-    pub(super) fn wait_stored(&self) {
+    /// A lane takes a task. Together with the look at the stop that follows: either the lane sees the
+    /// stop, or the stop waits for the lane.
+    pub(super) fn begin_take<'a>(&'a self, lane: &'a Lane) -> Taking<'a> {
+        lane.is_taking.store(true, Ordering::SeqCst);
+        Taking { pool: self, lane }
+    }
+
+    /// Waits until no lane takes a task, once the worker stops. Otherwise a task that is snoozed could
+    /// be assigned to a take that still waits. Such a take ends with the stop.
+    pub(super) fn wait_for_takes(&self) {
         let mut ended = self.ended.lock();
-        while self.lanes.iter().any(|lane| !lane.is_this_thread() && lane.is_in_store()) {
+        while self.lanes.iter().any(|lane| lane.is_taking.load(Ordering::SeqCst)) {
             self.lane_ended.wait(&mut ended);
         }
     }
@@ -270,10 +272,20 @@ impl Pool {
         outcome.map(|()| all)
     }
 
-    /// Whether the thread of this lane has ended or is about to.
+    /// Whether a caller can wait for the thread of this lane.
     pub(super) fn can_join(&self, index: usize) -> bool {
         let lane = self.lanes.get(index);
-        lane.is_some_and(|lane| !lane.is_this_thread() && lane.state.lock().has_ended)
+        lane.is_some_and(|lane| !lane.is_this_thread() && !lane.state.lock().is_left)
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.lane.is_taking.store(false, Ordering::SeqCst);
+        if self.pool.stop.is_raised() {
+            drop(self.pool.ended.lock());
+            self.pool.lane_ended.notify_all();
+        }
     }
 }
 
@@ -285,25 +297,6 @@ impl Lane {
 
     fn is_this_thread(&self) -> bool {
         self.thread.get().is_some_and(|thread| *thread == thread::current().id())
-    }
-
-    /// As `is_this_thread`, for a lane that has not ended.
-    fn runs_on_this_thread(&self) -> bool {
-        self.is_this_thread() && !self.state.lock().has_ended
-    }
-
-    /// Returns false if a stop has left the lane: it is counted already.
-    fn set_ended(&self) -> bool {
-        let mut state = self.state.lock();
-        state.has_ended = true;
-        !state.is_left
-    }
-
-    /// Whether it is not in user code, and has not ended.
-    fn is_in_store(&self) -> bool {
-        let state = self.state.lock();
-        let is_working = state.job.as_ref().is_some_and(|job| !job.is_ending());
-        !(state.has_ended || state.is_left || state.is_reporting || is_working)
     }
 
     /// Begins a job, unless the worker stops. A stop sees a job that has begun.

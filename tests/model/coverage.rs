@@ -68,6 +68,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         (Some(Taken), Cause::SessionEnded, Ready),
         (Some(Taken), Cause::ReleaseAll, Ready),
         (Some(Taken), verb(Verb::Checkpoint), Taken),
+        (Some(Taken), verb(Verb::Step), Taken),
         (Some(Taken), Cause::Revoked, Ready),
         (Some(Taken), Cause::Reopened, Ready),
         (Some(Taken), Cause::Reopened, Done),

@@ -451,6 +451,7 @@ fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
         2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
         ),
+        3 => (0..3_u8).prop_map(|name| ByClaim::RunStep { name }),
         parks => (long_span(), any::<bool>()).prop_map(
             |(hold, deferred)| ByClaim::Park { hold, deferred }
         ),

@@ -47,6 +47,7 @@ fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
         put(0),
         take(0),
         by_claim(ByClaim::Checkpoint { size: 3, deferred: false }),
+        by_claim(ByClaim::RunStep { name: 0 }),
         kill.clone(),
         take(0),
         put(1),

@@ -352,6 +352,10 @@ pub enum ByClaim {
         size: usize,
         deferred: bool,
     },
+    /// A durable step of the work.
+    RunStep {
+        name: u8,
+    },
     Park {
         hold: Micros,
         deferred: bool,

@@ -291,3 +291,30 @@ fn no_job_begins_after_a_stop_has_returned() {
         verify_and_close(&store);
     });
 }
+
+/// The other lane waits for a task when the worker is stopped, and must not get this one.
+#[test]
+fn task_of_a_job_that_was_left_is_ready_when_the_stop_returns() {
+    explore("task_of_a_job_that_was_left_is_ready_when_the_stop_returns", || {
+        let (store, _) = manual_clock_store();
+        let tube = strict_tube(&store);
+        let id = tube.put("x").unwrap().id;
+        let go = Flag::default();
+        let may_go = go.clone();
+        let hang = move |_: &Job| {
+            while !may_go.is_up() {
+                thread::yield_now();
+            }
+        };
+        let worker = Worker::new(&store).on(&tube, hang).concurrency(2).start().unwrap();
+        while worker.running().is_empty() {
+            thread::yield_now();
+        }
+        assert_eq!(worker.stop(ms(0)).unwrap().len(), 1);
+        let info = tube.peek(id).unwrap().info;
+        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+        go.raise();
+        drop(worker);
+        verify_and_close(&store);
+    });
+}

@@ -150,32 +150,18 @@ impl Policy {
 }
 
 impl Outcome {
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
+    /// Its name in JSON, and its text.
+    pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Outcome::Done => "done",
-            Outcome::Released => "released",
-            Outcome::Snoozed => "snoozed",
-            Outcome::Buried => "buried",
-            Outcome::Kept(_) => "kept",
-            Outcome::Ended => "ended",
-            Outcome::Lost => "lost",
-            Outcome::Unknown => "unknown",
-        }
-    }
-
-    /// Its text.
-    pub fn text(self) -> &'static str {
-        match self {
-            Outcome::Done => "done",
-            Outcome::Released => "released",
-            Outcome::Snoozed => "snoozed",
-            Outcome::Buried => "buried",
-            Outcome::Kept(false) => "released when this run ends",
-            Outcome::Kept(true) => "tried again after this run",
-            Outcome::Ended => "terminated, the task is ready again",
-            Outcome::Lost => "the claim has ended, perhaps because the ttl elapsed",
-            Outcome::Unknown => "the store cannot be written",
+            Outcome::Done => ("done", "done"),
+            Outcome::Released => ("released", "released"),
+            Outcome::Snoozed => ("snoozed", "snoozed"),
+            Outcome::Buried => ("buried", "buried"),
+            Outcome::Kept(false) => ("kept", "released when this run ends"),
+            Outcome::Kept(true) => ("kept", "tried again after this run"),
+            Outcome::Ended => ("ended", "terminated, the task is ready again"),
+            Outcome::Lost => ("lost", "the claim has ended, perhaps because the ttl elapsed"),
+            Outcome::Unknown => ("unknown", "the store cannot be written"),
         }
     }
 }

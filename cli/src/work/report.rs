@@ -11,29 +11,23 @@ use crate::failure::CommandResult;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 
-/// How many tasks had which outcome.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    done: u64,
-    buried: u64,
-    released: u64,
-    snoozed: u64,
-    lost: u64,
-}
+/// The outcomes that the summary counts.
+const COUNTED: [&str; 5] = ["done", "buried", "released", "snoozed", "lost"];
 
 pub struct Report {
     output: Output,
     progress: Arc<Progress>,
-    tally: Tally,
-    /// With --once, the last outcomes of the tasks that are not done: each task counts once.
-    /// Otherwise each run counts, so that a long run needs no memory for it.
-    failed: Option<HashMap<u64, Outcome>>,
+    /// How many tasks had which outcome.
+    counts: [u64; COUNTED.len()],
+    /// With --once, where the tasks that are not done are counted: each task counts once. Otherwise
+    /// each run counts, so that a long run needs no memory for it.
+    failed: Option<HashMap<u64, usize>>,
 }
 
 impl Report {
     pub fn new(json: bool, progress: Arc<Progress>, once: bool) -> Report {
         let failed = once.then(HashMap::new);
-        Report { output: Output::new(json), progress, tally: Tally::default(), failed }
+        Report { output: Output::new(json), progress, counts: [0; COUNTED.len()], failed }
     }
 
     pub fn is_json(&self) -> bool {
@@ -49,21 +43,22 @@ impl Report {
     pub fn finished(&mut self, tube: &str, id: u64, finished: Finished) -> CommandResult {
         let Finished { takes, end, outcome } = finished;
         self.count(id, outcome);
-        self.progress.set(self.tally.done + self.tally.failed());
+        self.progress.set(self.counts.iter().sum());
+        let (name, text) = outcome.words();
         if self.output.json {
             self.output.object(&json!({
                 "id": id,
                 "tube": tube,
                 "takes": takes,
-                "outcome": outcome.name(),
+                "outcome": name,
                 "exit": end.exit,
                 "signal": end.signal,
             }))?;
             return self.output.flush();
         }
         if outcome != Outcome::Done {
-            let (end, outcome) = (end.text(), outcome.text());
-            self.progress.note(&format!("{tube} {id}: {end} at take {takes}; {outcome}"));
+            let end = end.text();
+            self.progress.note(&format!("{tube} {id}: {end} at take {takes}; {text}"));
         }
         Ok(())
     }
@@ -72,67 +67,46 @@ impl Report {
     pub fn end(&mut self) -> CommandResult {
         let elapsed = self.progress.elapsed();
         self.progress.end();
-        let Tally { done, buried, released, snoozed, lost } = self.tally;
+        let counts = COUNTED.into_iter().zip(self.counts);
         if self.output.json {
-            self.output.object(&json!({
-                "summary": true,
-                "done": done,
-                "buried": buried,
-                "released": released,
-                "snoozed": snoozed,
-                "lost": lost,
-                "seconds": elapsed.as_secs_f64(),
-            }))?;
+            let mut summary = json!({"summary": true, "seconds": elapsed.as_secs_f64()});
+            for (outcome, number) in counts {
+                summary[outcome] = number.into();
+            }
+            self.output.object(&summary)?;
             return self.output.flush();
         }
-        let mut text = format!("{} done", count(done, "task"));
-        for (number, outcome) in
-            [(buried, "buried"), (released, "released"), (snoozed, "snoozed"), (lost, "lost")]
-        {
-            if number > 0 {
-                text = format!("{text}, {number} {outcome}");
-            }
+        let mut text = format!("{} done", count(self.counts[0], "task"));
+        for (outcome, number) in counts.skip(1).filter(|(_, number)| *number > 0) {
+            text = format!("{text}, {number} {outcome}");
         }
         note(&format!("{text} in {}", duration::show(elapsed)));
         Ok(())
     }
 
     fn count(&mut self, id: u64, outcome: Outcome) {
-        if let Some(last) = self.failed.as_mut().and_then(|failed| failed.remove(&id))
-            && let Some(number) = self.tally.of(last)
-        {
+        if let Some(last) = self.failed.as_mut().and_then(|failed| failed.remove(&id)) {
             // It was tried again: only the last outcome counts.
-            *number -= 1;
+            self.counts[last] -= 1;
         }
-        if let Some(number) = self.tally.of(outcome) {
-            *number += 1;
-        }
+        let place = match outcome {
+            Outcome::Done => 0,
+            Outcome::Buried => 1,
+            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => 2,
+            Outcome::Snoozed => 3,
+            Outcome::Lost => 4,
+            Outcome::Unknown => return,
+        };
+        self.counts[place] += 1;
         if let Some(failed) = &mut self.failed
-            && !matches!(outcome, Outcome::Done | Outcome::Lost)
+            && (1..=3).contains(&place)
         {
-            failed.insert(id, outcome);
+            failed.insert(id, place);
         }
     }
 
     /// Whether a task was not done.
     pub fn has_failures(&self) -> bool {
-        self.tally.failed() > 0
-    }
-}
-
-impl Tally {
-    fn of(&mut self, outcome: Outcome) -> Option<&mut u64> {
-        Some(match outcome {
-            Outcome::Done => &mut self.done,
-            Outcome::Buried => &mut self.buried,
-            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => &mut self.released,
-            Outcome::Snoozed => &mut self.snoozed,
-            Outcome::Lost => &mut self.lost,
-            Outcome::Unknown => return None,
-        })
-    }
-
-    fn failed(&self) -> u64 {
-        self.buried + self.released + self.snoozed + self.lost
+        self.counts[1..].iter().any(|number| *number > 0)
     }
 }

@@ -88,6 +88,29 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
     });
 }
 
+/// The claim of a worker that waits keeps no other task from being taken.
+#[test]
+fn join_frees_the_sub_queue_and_the_gate_of_its_task() {
+    let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+    let options = TubeOptions::new().max_taken(1);
+    let jobs = store.create_tube("jobs", UTUBETTL, options).unwrap();
+    let parts = store.create_tube("parts", FIFO, TubeOptions::new()).unwrap();
+    for body in ["waits", "next"] {
+        jobs.put(Put::new(body).sub_queue("host")).unwrap();
+    }
+    let job = take(&jobs);
+    let part = job.spawn("part", &parts, "part").unwrap();
+    assert!(jobs.try_take().unwrap().is_none());
+    assert_eq!(job.join_step("part done", &parts, &[part]), Ok(false));
+    let next = take(&jobs);
+    assert_eq!(next.data(), b"next");
+    take(&parts).ack().unwrap();
+    assert!(jobs.try_take().unwrap().is_none());
+    next.ack().unwrap();
+    assert_eq!(take(&jobs).data(), b"waits");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
 #[test]
 fn join_of_tasks_that_are_over_keeps_the_claim() {
     with_tubes(TubeOptions::new(), |_, _, jobs, parts| {
@@ -190,7 +213,10 @@ fn step_of_another_kind_is_refused() {
 
 /// A medium that keeps its content after each write: what a kill of the process leaves then.
 #[derive(Clone, Debug, Default)]
-struct Images(Arc<Mutex<(Vec<u8>, Vec<Vec<u8>>)>>);
+struct Images(Arc<Mutex<Bytes>>);
+
+/// The bytes of a medium, now and after each write.
+type Bytes = (Vec<u8>, Vec<Vec<u8>>);
 
 impl Images {
     fn of(bytes: Vec<u8>) -> Images {

@@ -180,8 +180,8 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, are counted, or
-    /// were forgiven or reported before, or the task has a key, tags, parents, a moment or a
-    /// history. A forgiven take of another task is not recorded.
+    /// were forgiven or reported before, or the task has a key, tags, parents, a moment, steps
+    /// or a history. A forgiven take of another task is not recorded.
     pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
@@ -191,6 +191,7 @@ impl Model {
             || task.key.is_some()
             || !task.tags.is_empty()
             || !task.history.entries.is_empty()
+            || !task.steps.is_empty()
             || task.not_before.is_some()
             || !task.parents.is_empty()
             || task.on_parent != OnParent::Wait

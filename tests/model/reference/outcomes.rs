@@ -86,6 +86,7 @@ impl Model {
                 task.parents.clear();
                 task.on_parent = OnParent::Wait;
                 (task.not_before, task.ttl_from) = (None, None);
+                task.steps.clear();
                 self.keep_ended(id, Some(keep));
             }
         }

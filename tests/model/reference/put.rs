@@ -1,6 +1,6 @@
 //! Puts, and puts that wait for space in a full tube.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::labels;
 use super::{
@@ -129,6 +129,7 @@ impl Model {
             max_attempts: draft.max_attempts,
             failure: None,
             history: super::History::default(),
+            steps: BTreeMap::new(),
             group: None,
             result: None,
             ended: 0,

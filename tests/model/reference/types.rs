@@ -288,6 +288,8 @@ pub enum Verb {
     Delete,
     Touch,
     Checkpoint,
+    /// A step of the work is stored.
+    Step,
     Ttl,
     Ttr,
     Delay,
@@ -415,6 +417,8 @@ pub struct Task {
     pub max_attempts: Option<u32>,
     pub failure: Option<LastFailure>,
     pub history: super::History,
+    /// The values of the steps that have finished, by their names.
+    pub steps: BTreeMap<u8, u64>,
     /// The failure group, if it was buried with a failure.
     pub group: Option<String>,
     /// The result, if it is done with one.

@@ -112,6 +112,23 @@ impl Model {
         Ok(State::Taken)
     }
 
+    /// Returns the value of a step, which is this one unless an earlier attempt has stored it.
+    pub fn run_step(
+        &mut self,
+        (tube, id): (TubeNo, TaskNo),
+        holder: Holder,
+        name: u8,
+        value: u64,
+    ) -> Answer<u64> {
+        let claim = self.held(tube, id, holder)?.clone();
+        if let Some(stored) = self.tasks[&id].steps.get(&name) {
+            return Ok(*stored);
+        }
+        self.change(id, Cause::Verb(Verb::Step), Status::Taken(claim));
+        self.task(id).steps.insert(name, value);
+        Ok(value)
+    }
+
     /// Sets the time left of the claim, within its limit, and changes nothing else.
     pub fn renew(
         &mut self,

@@ -126,6 +126,7 @@ impl System {
             ("calls.delete", calls(Verb::Delete)),
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
+            ("calls.step", calls(Verb::Step)),
             ("calls.update", calls(Verb::Update)),
             ("calls.log", calls(Verb::Log)),
             ("calls.block", calls(Verb::Block)),
@@ -153,6 +154,7 @@ impl System {
         self.check_tags();
         self.check_parents();
         self.check_histories();
+        self.check_steps();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes

@@ -308,11 +308,10 @@ impl System {
                 return;
             }
             ByClaim::Log { deferred } => {
-                let text = format!("step {steps} of a worker");
-                let got = log(&claim, &text, deferred);
-                agree_on_receipt(got, model.log_held((tube, no), holder, &text), id);
-                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
-                return;
+                return self.log_held(HeldClaim { taken, tube, session, claim }, deferred);
+            }
+            ByClaim::RunStep { name } => {
+                return self.run_step(HeldClaim { taken, tube, session, claim }, name);
             }
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{steps}.checkpoint").into_bytes();
@@ -345,6 +344,15 @@ impl System {
             }
         };
         agree_on_receipt(got, want, id);
+    }
+
+    fn log_held(&mut self, held: HeldClaim, deferred: bool) {
+        let text = format!("step {} of a worker", self.steps);
+        let got = log(&held.claim, &text, deferred);
+        let (no, id) = (held.taken.task, held.claim.id());
+        let holder = Holder { session: held.session, claim: Some(held.taken.claim) };
+        agree_on_receipt(got, self.model.log_held((held.tube, no), holder, &text), id);
+        self.claims.insert(held.taken.claim, held);
     }
 
     pub(super) fn ack_claims(&mut self, claims: &[Choice]) {
