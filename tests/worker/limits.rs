@@ -106,7 +106,8 @@ fn worker_that_ends_when_idle_ends_at_its_limit_and_without_tasks() {
             }
             let worker = Worker::new(&case.store).on(&case.tube, |_: &Job| ());
             let worker = worker.concurrency(concurrency).limit(limit);
-            assert_eq!(worker.run_until_idle().unwrap().done, done);
+            let tally = worker.run_until_idle().unwrap();
+            assert_eq!(tally.done, done, "limit {limit}, concurrency {concurrency}: {tally:?}");
         }
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
     });
