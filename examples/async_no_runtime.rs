@@ -4,30 +4,42 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
 use tubewell::{Error, FIFO, Store, Tube, TubeOptions, WhenFull};
 
-/// A waker that unparks the thread of `block_on`.
-struct Unpark(Thread);
+/// A waker that unparks the thread of `block_on`. The flag keeps a wake-up that comes while the
+/// future blocks the thread, and parks it, in a call of its own.
+struct Unpark {
+    thread: Thread,
+    is_woken: AtomicBool,
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
 /// Runs one future on this thread, which is parked while the future is pending.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let thread = std::thread::current();
+    let unpark = Arc::new(Unpark { thread, is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(unpark.clone());
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(answer) => return answer,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => {
+                while !unpark.is_woken.swap(false, Ordering::Acquire) {
+                    std::thread::park();
+                }
+            }
         }
     }
 }

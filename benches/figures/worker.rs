@@ -154,9 +154,11 @@ fn steps(
             return phase(callers, |n| Ok(tube.put(body(n, BODY)).map(|_| 1)?));
         }
         with_steps.put_many((0..CLAIMS).map(|n| body(n, BODY)))?;
-        let claims = with_steps.take_many(CLAIMS as usize, Duration::ZERO)?;
+        let claims = with_steps.take_many(usize::try_from(CLAIMS)?, Duration::ZERO)?;
         let rate = phase(callers, |n| step(&claims, callers as u64, n))?;
-        claims.into_iter().for_each(|claim| drop(claim.detach()));
+        for claim in claims {
+            drop(claim.detach());
+        }
         store.close()?;
         Ok(rate)
     })?;
@@ -171,7 +173,8 @@ fn steps(
 /// they have no further step.
 fn step(claims: &[Claim], callers: u64, n: u64) -> Outcome<usize> {
     let (caller, nth) = (n % callers, n / callers);
-    let Some(claim) = claims.get((caller + callers * (nth / STEPS)) as usize) else { return Ok(0) };
+    let place = usize::try_from(caller + callers * (nth / STEPS))?;
+    let Some(claim) = claims.get(place) else { return Ok(0) };
     let value = || Ok::<String, tubewell::Error>("v".repeat(BODY));
     claim.step(&format!("step {}", nth % STEPS), value)?;
     Ok(1)
