@@ -22,8 +22,8 @@ const BATCH: usize = 1000;
 const FUTURES: usize = 1000;
 const STEP_RUNS: usize = 9;
 /// Claims whose steps are stored in a run, and steps of each; no task has more.
-const CLAIMS: u64 = 256;
-const STEPS: u64 = 1000;
+const CLAIMS: usize = 256;
+const STEPS: usize = 1000;
 const STOPS: usize = 50;
 const TARGET: f64 = 0.9;
 
@@ -153,9 +153,9 @@ fn steps(
         if at == 0 {
             return phase(callers, |n| Ok(tube.put(body(n, BODY)).map(|_| 1)?));
         }
-        with_steps.put_many((0..CLAIMS).map(|n| body(n, BODY)))?;
-        let claims = with_steps.take_many(usize::try_from(CLAIMS)?, Duration::ZERO)?;
-        let rate = phase(callers, |n| step(&claims, callers as u64, n))?;
+        with_steps.put_many((0..CLAIMS as u64).map(|n| body(n, BODY)))?;
+        let claims = with_steps.take_many(CLAIMS, Duration::ZERO)?;
+        let rate = phase(callers, |n| step(&claims, callers, usize::try_from(n)?))?;
         for claim in claims {
             drop(claim.detach());
         }
@@ -171,10 +171,9 @@ fn steps(
 
 /// Stores the step of this number. Each caller has claims of its own, as a worker has. Returns 0 if
 /// they have no further step.
-fn step(claims: &[Claim], callers: u64, n: u64) -> Outcome<usize> {
+fn step(claims: &[Claim], callers: usize, n: usize) -> Outcome<usize> {
     let (caller, nth) = (n % callers, n / callers);
-    let place = usize::try_from(caller + callers * (nth / STEPS))?;
-    let Some(claim) = claims.get(place) else { return Ok(0) };
+    let Some(claim) = claims.get(caller + callers * (nth / STEPS)) else { return Ok(0) };
     let value = || Ok::<String, tubewell::Error>("v".repeat(BODY));
     claim.step(&format!("step {}", nth % STEPS), value)?;
     Ok(1)

@@ -79,23 +79,6 @@ fn job_is_one_flush() {
     });
 }
 
-/// The claim knows the names that it has stored itself.
-#[test]
-fn new_step_beside_steps_of_the_same_claim_reads_nothing() {
-    with_tube(FIFO, TubeOptions::new(), |store, tube| {
-        tube.put("x").unwrap();
-        let claim = tube.try_take().unwrap().unwrap();
-        let step = |name: &str| claim.step(name, || Ok::<(), tubewell::Error>(())).unwrap();
-        step("one");
-        let before = store.counters();
-        step("two");
-        step("three");
-        let after = store.counters();
-        assert_eq!((after.reads, after.flushes), (before.reads, before.flushes + 2));
-        claim.ack().unwrap();
-    });
-}
-
 /// It reads, writes, commits and flushes nothing, and the store wakes it for nothing.
 #[test]
 fn waiting_worker_costs_nothing() {

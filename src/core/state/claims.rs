@@ -40,8 +40,7 @@ pub(crate) struct ClaimState {
     pub(in crate::core) end_signal: Option<Arc<Signal>>,
     /// The hashes of the names of all stored steps, if this claim has stored all of them: so a new
     /// step is not looked up.
-    #[expect(clippy::box_collection, reason = "few claims have steps, and all would be larger")]
-    pub(in crate::core) own_steps: Option<Box<BTreeSet<u64>>>,
+    pub(in crate::core) own_steps: Option<BTreeSet<u64>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }

@@ -138,7 +138,7 @@ impl Core {
         check_step_name(name)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let is_other = |steps: &BTreeSet<u64>| !steps.contains(&xxh3_64(name.as_bytes()));
-        if claim.header.steps() == 0 || claim.own_steps.as_deref().is_some_and(is_other) {
+        if claim.header.steps() == 0 || claim.own_steps.as_ref().is_some_and(is_other) {
             return Ok(None);
         }
         let header = claim.header.clone();
@@ -219,7 +219,7 @@ impl Core {
     fn note_own_step(&mut self, id: u64, header: &Header, name: &str) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
         if header.steps() == 1 {
-            claim.own_steps = Some(Box::default());
+            claim.own_steps = Some(BTreeSet::new());
         }
         if let Some(steps) = &mut claim.own_steps {
             steps.insert(xxh3_64(name.as_bytes()));
