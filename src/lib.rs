@@ -275,6 +275,7 @@
 //!
 //! No feature is on by default.
 //!
+//! * `cron`: `Schedule::cron`, schedules by cron expressions in time zones.
 //! * `json`: `Json`, a codec of typed tubes.
 //! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
