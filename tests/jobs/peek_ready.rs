@@ -1,6 +1,6 @@
 //! What takes would get now.
 
-use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
+use tubewell::driver::{FIFO, FIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{Put, Rate, State, Tube, TubeOptions};
 
 use crate::support::*;
@@ -52,6 +52,22 @@ fn peek_ready_leaves_out_expired_tasks() {
     tube.put_many((0..100).map(|_| Put::new("x").ttl(ZERO))).unwrap();
     let id = tube.put("y").unwrap().id;
     assert_eq!(next(&tube, 10), [id]);
+}
+
+/// A take removes them, and goes on with the next task of their sub-queue.
+#[test]
+fn peek_ready_shows_the_task_behind_expired_ones_of_its_sub_queue() {
+    let store = store_in_memory();
+    let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
+    let put = |sub: &str| Put::new("x").sub_queue(sub);
+    tube.put_many((0..3).map(|_| put("a").ttl(ZERO))).unwrap();
+    let ids = [put("a").pri(2), put("b").pri(1), put("c").pri(3)];
+    let [a, b, c] = ids.map(|put| tube.put(put).unwrap().id);
+    assert_eq!(next(&tube, 10), [b, a, c]);
+    assert_eq!(next(&tube, 2), [b, a]);
+    let taken: Vec<u64> =
+        (0..3).map(|_| tube.try_take().unwrap().unwrap().detach().info.id).collect();
+    assert_eq!(taken, [b, a, c]);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What takes would get now. It takes nothing.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tubewell_drivers::{Header, Shelf};
 
 use super::take::MAX_EXPIRED_PER_TAKE;
@@ -25,15 +28,48 @@ impl Core {
         }
         let count = self.takes_allowed(number, count.min(PEEK_MAX));
         let (mut tasks, mut after) = (Vec::new(), None);
+        // The next tasks of sub-queues whose first one a take would remove or bury.
+        let mut seconds = BTreeMap::new();
+        let mut left = MAX_EXPIRED_PER_TAKE;
         while tasks.len() < count {
-            let Some((rank, header)) = self.next_takeable(number, after)? else { break };
-            after = Some(rank);
+            let next = self.next_takeable(number, after)?;
+            let second = seconds.first_key_value().map(|(rank, _): (&Rank, &Arc<str>)| *rank);
+            let (rank, header) = match next {
+                Some((rank, header)) if second.is_none_or(|second| rank < second) => {
+                    after = Some(rank);
+                    (rank, header)
+                }
+                _ => {
+                    let Some((rank, sub)) = seconds.pop_first() else { break };
+                    (rank, self.read_ready(number, rank, &sub)?.map(|entry| entry.header))
+                }
+            };
             let Some(header) = header else { continue };
             if header.expires_at > self.now.timeline && !self.is_spent(number, &header) {
                 tasks.push(self.describe_for_page(number, rank.1, Shelf::Ready, &header)?);
+            } else if self.is_sub_queued(number) && left > 0 {
+                left -= 1;
+                let next = self.next_of_sub(number, &header.sub, rank)?;
+                seconds.extend(next.map(|next| (next, header.sub.clone())));
             }
         }
         Ok(tasks)
+    }
+
+    fn is_sub_queued(&self, number: u32) -> bool {
+        self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued)
+    }
+
+    /// The next task of a sub-queue after this rank that a take may get.
+    fn next_of_sub(&mut self, number: u32, sub: &Arc<str>, mut last: Rank) -> Result<Option<Rank>> {
+        loop {
+            match self.edit(number, |ledger| ledger.ready_after(sub, last))? {
+                Some(next) if self.invisible.contains_key(&next.1) || self.is_claimed(next.1) => {
+                    last = next;
+                }
+                next => return Ok(next),
+            }
+        }
     }
 
     /// How many takes the limit of taken tasks and the rate of a tube let through now, up to `most`.
