@@ -180,6 +180,29 @@ fn counted_take_of_a_killed_process_has_an_entry() {
     }
 }
 
+/// The row that counts the take was written before the tube had a history.
+#[test]
+fn counted_take_before_the_history_of_its_tube_has_its_time_after_a_kill() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let options = |history| {
+            TubeOptions::new().history(history).max_attempts(2).count_takes(Counting::Flushed)
+        };
+        let (store, tube) = create_with(&file, driver, options(0));
+        tube.put(draft(driver, "x")).unwrap();
+        file.clock.advance(secs(5));
+        let held = claim(&tube);
+        file.clock.advance(secs(2));
+        tube.alter(options(10)).unwrap();
+        let (_killed, killed) = after_a_kill(&file);
+        let entries = entries(&killed.tube("case").unwrap(), 0);
+        assert!(entries.iter().map(|entry| entry.what).eq([Take, Lost]), "{entries:?}");
+        assert_eq!(entries[0].at + secs(2), entries[1].at);
+        assert_sound(&killed);
+        held.ack().unwrap();
+    }
+}
+
 #[test]
 fn parked_claim_has_its_take_in_the_history() {
     for driver in ALL {

@@ -37,10 +37,13 @@ impl Core {
             return Ok(self.definition_stored(number));
         }
         let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
+        let gets_history = existing.policies.history == 0 && wanted.policies.history > 0;
         let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
         if wanted.policies.metrics.is_none() && metrics_differ {
             self.remove_days(number)?;
         }
+        // The history has the takes of these claims too, also after a kill.
+        let claims = if gets_history { self.dated_rows(number)? } else { Vec::new() };
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         match &mut tube.days {
             Some(days) if wanted.policies.metrics.is_some() => days.removed_on = None,
@@ -53,6 +56,9 @@ impl Core {
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
         tube.empty_up_to = EmptyUpTo::default();
+        for (id, row) in claims {
+            self.write_claim_row(number, id, &row, false);
+        }
         let freed = if limits_differ { self.sub_queue_limits_changed(number) } else { Vec::new() };
         let changed = self.definition_changed(number);
         self.shared_limits_freed(&freed);

@@ -15,7 +15,7 @@ use crate::core::state::{ClaimState, Core, FILE};
 
 /// A row of the table `claims`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub(super) struct ClaimRow {
+pub(in crate::core) struct ClaimRow {
     pub(super) epoch: u64,
     /// The takes of the task, this one included.
     pub(super) takes: u32,
@@ -30,7 +30,7 @@ pub(super) struct ClaimRow {
 /// When the task was taken, on the timeline, if its tube keeps a history. Without it the row ends
 /// before, as earlier releases write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TakenOn(pub(super) Option<u64>);
+pub(in crate::core) struct TakenOn(pub(super) Option<u64>);
 
 impl Encode for TakenOn {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
@@ -58,7 +58,13 @@ pub(super) struct FoundRow {
 
 impl Core {
     /// Writes the row of a claim. `is_new`: it has none.
-    pub(super) fn write_claim_row(&mut self, number: u32, id: u64, row: &ClaimRow, is_new: bool) {
+    pub(in crate::core) fn write_claim_row(
+        &mut self,
+        number: u32,
+        id: u64,
+        row: &ClaimRow,
+        is_new: bool,
+    ) {
         let Some(tube) = self.tubes.get(&number) else { return };
         let key = keys::by_id(tube.definition.space, id);
         let active = &mut self.buffers[tube.buffer].edits.active;
@@ -80,6 +86,24 @@ impl Core {
     pub(super) fn taken_on(&self, claim: &ClaimState) -> TakenOn {
         let has_history = self.history_limit(claim.tube) > 0;
         TakenOn(has_history.then_some(claim.taken_on))
+    }
+
+    /// The rows of the claims of a tube that has had no history so far, with the times at which the
+    /// tasks were taken.
+    pub(in crate::core) fn dated_rows(&mut self, number: u32) -> Result<Vec<(u64, ClaimRow)>> {
+        let Some(tube) = self.tubes.get(&number) else { return Ok(Vec::new()) };
+        let (space, buffer) = (tube.definition.space, tube.buffer);
+        let has_row = |id: &u64| self.claims.get(id).is_some_and(ClaimState::has_row);
+        let ids: Vec<u64> = tube.taken.iter().map(|(_, id)| *id).filter(has_row).collect();
+        let mut rows = Vec::new();
+        for id in ids {
+            let row = self.buffers[buffer].get(Table::Claims, &keys::by_id(space, id))?;
+            let row: Option<ClaimRow> = row.and_then(|row| decode_row(&row));
+            if let (Some(row), Some(claim)) = (row, self.claims.get(&id)) {
+                rows.push((id, ClaimRow { taken_on: TakenOn(Some(claim.taken_on)), ..row }));
+            }
+        }
+        Ok(rows)
     }
 
     /// Removes the row of a claim that ends.
