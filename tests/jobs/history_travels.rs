@@ -188,7 +188,7 @@ fn counted_take_before_the_history_of_its_tube_has_its_time_after_a_kill() {
         let options = |history| {
             TubeOptions::new().history(history).max_attempts(2).count_takes(Counting::Flushed)
         };
-        let (store, tube) = create_with(&file, driver, options(0));
+        let (_store, tube) = create_with(&file, driver, options(0));
         tube.put(draft(driver, "x")).unwrap();
         file.clock.advance(secs(5));
         let held = claim(&tube);
