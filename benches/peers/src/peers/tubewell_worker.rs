@@ -32,11 +32,9 @@ impl Peer for TubewellWorker {
         let unflushed = "unflushed changes, up to 50 ms";
         let (name, class, loses) = match self.0 {
             Durability::Flush => ("worker", Class::Durable, Losses::nothing()),
-            _ => (
-                "worker-written",
-                Class::ProcessSafe,
-                Losses::new("nothing", unflushed, unflushed),
-            ),
+            _ => {
+                ("worker-written", Class::ProcessSafe, Losses::new("nothing", unflushed, unflushed))
+            }
         };
         About {
             name: format!("tubewell/{name}"),
