@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use crate::connection::Request;
 use crate::core::{HEADER, stored_totals};
+use crate::handle::StoreHandle;
 use crate::storage::copy_to;
-use crate::{Result, Store};
+use crate::{Error, Result, Store};
 
 impl Store {
     /// Copies the store into a new file while the store is in use.
@@ -53,7 +55,15 @@ impl Store {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<()> {
-        let inner = self.inner();
+        let inner = match &self.handle {
+            StoreHandle::Here(store) => store.inner(),
+            StoreHandle::Remote(owner) => {
+                let path = std::path::absolute(path.as_ref()).map_err(|error| Error::Io {
+                    what: format!("{}: {error}", path.as_ref().display()),
+                })?;
+                return owner.request(&Request::Backup(path)).wait();
+            }
+        };
         inner.flush()?;
         let mut snapshot = inner.stable_snapshot()?;
         let (ledger, _) = stored_totals(&mut snapshot)?;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_drivers::{Body, Shelf, Value};
+use tubewell_drivers::{Body, Value};
 
 use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -488,10 +488,7 @@ impl Claim {
     pub fn detach(mut self) -> Task {
         self.release_on_drop = false;
         let data = self.data().to_vec();
-        let info = self.handle.inner().run(|core| {
-            core.describe(self.grant.tube, self.grant.id, Shelf::Ready, &self.grant.header)
-        });
-        Task { info, data }
+        Task { info: self.handle.describe(&self.grant), data }
     }
 
     /// What the core needs to find the claim: its tube, its holder and the task's id.

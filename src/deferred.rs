@@ -287,7 +287,6 @@ impl Deferred {
 
     pub(super) fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
         let handle = self.tube.handle();
-        let decided = handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb))?;
-        Ok(Ticket::new(handle.clone(), decided))
+        handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb)).map(Ticket::new)
     }
 }

@@ -253,11 +253,11 @@ pub enum Error {
     /// again. If the process ends before that, the call is applied completely or not at all, as the
     /// next open shows.
     #[error(
-        "the outcome is unknown because the storage failed: {why}; look at the task before you \
-         repeat the call"
+        "the outcome is unknown because the storage or the connection failed: {why}; look at the \
+         task before you repeat the call"
     )]
     OutcomeUnknown {
-        /// The error of the storage.
+        /// The error of the storage or of the connection.
         why: String,
     },
     /// The storage has failed, and this call did nothing. The store retries the storage by itself,
@@ -273,6 +273,19 @@ pub enum Error {
     Stopped {
         /// What stopped the store.
         why: String,
+    },
+    /// The process that owns the store cannot be reached. Nothing changed. The connection makes
+    /// itself again; try again later.
+    #[error("the owner of the store cannot be reached: {why}; try again later")]
+    NotConnected {
+        /// The address, and the reason.
+        why: String,
+    },
+    /// Only the process that owns the store can do this. Nothing changed.
+    #[error("{what} is only possible in the process that owns the store; do it there")]
+    OwnerOnly {
+        /// What it is.
+        what: String,
     },
     /// The disk is full, and puts are refused. Takes, acks, releases, buries, kicks and deletes
     /// continue in reserved disk space. Puts continue once disk space is free.
@@ -378,6 +391,7 @@ impl Error {
             | Error::Overloaded
             | Error::InUse { .. }
             | Error::Unavailable { .. }
+            | Error::NotConnected { .. }
             | Error::DiskFull { .. } => true,
             Error::NotTaken { .. }
             | Error::NotFound { .. }
@@ -411,6 +425,7 @@ impl Error {
             | Error::TableReserved { .. }
             | Error::Table { .. }
             | Error::Interrupted { .. }
+            | Error::OwnerOnly { .. }
             | Error::Codec { .. } => false,
         }
     }
@@ -488,9 +503,11 @@ mod tests {
             (Error::HasDependents { id: 7, count: 3 }, false),
             (Error::Cycle { id: 7 }, false),
             (Error::Interrupted { id: 7, why: text() }, false),
+            (Error::NotConnected { why: text() }, true),
+            (Error::OwnerOnly { what: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..40).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..42).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -536,6 +553,8 @@ mod tests {
             Error::HasDependents { .. } => 37,
             Error::Cycle { .. } => 38,
             Error::Interrupted { .. } => 39,
+            Error::NotConnected { .. } => 40,
+            Error::OwnerOnly { .. } => 41,
         }
     }
 

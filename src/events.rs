@@ -3,6 +3,7 @@
 mod event;
 mod filter;
 mod index;
+mod local;
 mod subscription;
 
 use std::sync::Arc;
@@ -18,8 +19,9 @@ pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
 pub(crate) use filter::Facts;
 pub use filter::Filter;
+use local::{Subscriptions, Wanted};
+pub(crate) use subscription::EventSource;
 pub use subscription::{EventStream, Subscription};
-use subscription::{Subscriptions, Wanted};
 
 /// A function that is called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;

@@ -1,42 +1,59 @@
-//! The shared handle that keeps a store open, and its threads.
+//! The shared handle of a store, and the threads of a store of this process.
 //!
-//! The store closes when its last handle is dropped.
+//! A store of this process closes when its last handle is dropped. A store of another process is
+//! reached through a [`Connection`].
 
 use std::fmt;
 use std::sync::Arc;
 
+use tubewell_wire::Server;
+
+use crate::connection::{Connection, Mode, Promise, Request};
 use crate::core::{Call, Decided, FromAnswer, Grant, TakeAttempt, TubeHead};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::{Error, Result, SessionId, WhenFull};
 
-/// A reference to an open store. The store closes when the last one is dropped.
+/// A reference to a store: of this process, or of another one that serves it.
 #[derive(Clone)]
-pub(crate) struct StoreHandle(Arc<OpenStore>);
+pub(crate) enum StoreHandle {
+    Here(LocalHandle),
+    Remote(Arc<Connection>),
+}
 
 impl StoreHandle {
-    pub(crate) fn new(inner: OpenStore) -> StoreHandle {
-        StoreHandle(Arc::new(inner))
-    }
-
-    pub(crate) fn inner(&self) -> &StoreInner {
-        &self.0.inner
-    }
-
-    /// The number of the last commit in the file when the store was opened.
-    pub(crate) fn opened_at(&self) -> u64 {
-        self.0.opened_at
+    /// The store, for what only its owner can do.
+    pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
+        match self {
+            StoreHandle::Here(store) => Ok(store),
+            StoreHandle::Remote(_) => Err(Error::OwnerOnly { what: what.into() }),
+        }
     }
 
     /// Makes a call that changes memory alone or nothing.
     pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
-        Ok(self.inner().run(|core| core.carry_out(call))?.answer)
+        match self {
+            StoreHandle::Here(store) => Ok(store.inner().run(|core| core.carry_out(call))?.answer),
+            StoreHandle::Remote(owner) => owner.call(Mode::Ask, call),
+        }
+    }
+
+    /// As `ask`, for a caller that does not wait: nothing follows from the answer.
+    pub(crate) fn tell(&self, call: Call<'_>) {
+        match self {
+            // What cannot be read stays as it is; `verify` reports it.
+            StoreHandle::Here(_) => drop(self.ask::<()>(call)),
+            StoreHandle::Remote(owner) => owner.tell(call),
+        }
     }
 
     /// Makes a call once its write buffer has space, and waits for its flush or write.
     pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
-        self.inner().call(buffer, |core| core.carry_out(call))
+        match self {
+            StoreHandle::Here(store) => store.inner().call(buffer, |core| core.carry_out(call)),
+            StoreHandle::Remote(owner) => owner.call(Mode::Call, call),
+        }
     }
 
     /// As `call`. A refusal waits for the change that may have caused it.
@@ -45,21 +62,179 @@ impl StoreHandle {
         buffer: usize,
         call: Call<'_>,
     ) -> Result<T> {
-        self.inner().call(buffer, |core| core.carry_out_once_visible(call))?
+        match self {
+            StoreHandle::Here(store) => {
+                store.inner().call(buffer, |core| core.carry_out_once_visible(call))?
+            }
+            StoreHandle::Remote(owner) => owner.call(Mode::OnceVisible, call),
+        }
     }
 
-    /// Makes a call whose caller waits for the answer later, or never.
+    /// Makes a call whose caller waits for the answer later, or never. A call of another process is
+    /// only sent: its promise has the refusal.
     pub(crate) fn defer<T: FromAnswer>(
         &self,
         buffer: usize,
         when_full: WhenFull,
         call: Call<'_>,
-    ) -> Result<Decided<T>> {
-        self.inner().defer(buffer, when_full, |core| core.carry_out(call))
+    ) -> Result<Promise<T>> {
+        match self {
+            StoreHandle::Here(store) => {
+                let decided =
+                    store.inner().defer(buffer, when_full, |core| core.carry_out(call))?;
+                Ok(Promise::Here(store.clone(), decided))
+            }
+            StoreHandle::Remote(owner) => {
+                Ok(Promise::Remote(owner.send(Mode::of_deferred(when_full), call)?))
+            }
+        }
     }
 
-    /// As `call_once_visible`, for a call that adds a few rows at most: it is decided at once, and
-    /// its answer is waited for without blocking the thread.
+    /// As [`Store::catch_up`](crate::Store::catch_up).
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        match self {
+            StoreHandle::Here(store) => store.inner().catch_up(),
+            StoreHandle::Remote(owner) => owner.request(&Request::CatchUp).wait(),
+        }
+    }
+
+    /// The description of a task that was taken.
+    pub(crate) fn describe(&self, grant: &Grant) -> TaskInfo {
+        let Grant { tube, id, header, .. } = grant;
+        match self {
+            StoreHandle::Here(store) => {
+                store.inner().run(|core| core.describe(*tube, *id, Shelf::Ready, header))
+            }
+            StoreHandle::Remote(owner) => {
+                let header = header.clone();
+                let described = owner.request(&Request::Describe { tube: *tube, id: *id, header });
+                // Without the owner, the claim has ended: only what the task had is known.
+                described.wait().unwrap_or_else(|_| describe_lost(*id, &grant.header))
+            }
+        }
+    }
+
+    /// The running time of the machine, in microseconds.
+    pub(crate) fn running(&self) -> u64 {
+        match self {
+            StoreHandle::Here(store) => store.inner().clock().running(),
+            StoreHandle::Remote(owner) => owner.running(),
+        }
+    }
+
+    /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
+    /// no caller got the task, so the attempt does not count.
+    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
+        // A task whose record cannot be read stays claimed until its session ends.
+        self.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive });
+    }
+
+    /// A handle of a session is dropped: the session ends, or its grace begins.
+    fn drop_session(&self, id: SessionId) {
+        match self {
+            StoreHandle::Here(_) => self.tell(Call::DropSessionHandle(id)),
+            StoreHandle::Remote(owner) => owner.drop_session(id),
+        }
+    }
+
+    /// Begins a session.
+    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) {
+        match self {
+            // Beginning a session does not fail.
+            StoreHandle::Here(_) => self.tell(Call::BeginSession(id, label)),
+            StoreHandle::Remote(owner) => owner.begin_session(id, label),
+        }
+    }
+
+    /// Adds a handle to a session.
+    pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
+        match self {
+            StoreHandle::Here(_) => self.ask(Call::ResumeSession(id)),
+            StoreHandle::Remote(owner) => owner.resume_session(id),
+        }
+    }
+
+    /// Closes the store; that of another process stays open, and the connection ends.
+    pub(crate) fn close(&self) -> Result<()> {
+        match self {
+            StoreHandle::Here(store) => store.0.close(),
+            StoreHandle::Remote(owner) => {
+                owner.close();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether both handles refer to the same store.
+    pub(crate) fn is_same_store(&self, other: &StoreHandle) -> bool {
+        match self {
+            StoreHandle::Here(store) => store.is_store_of(other),
+            StoreHandle::Remote(owner) => match other {
+                StoreHandle::Remote(other) => Arc::ptr_eq(owner, other),
+                StoreHandle::Here(_) => false,
+            },
+        }
+    }
+
+    pub(crate) fn max_body(&self) -> usize {
+        match self {
+            StoreHandle::Here(store) => store.0.max_body,
+            StoreHandle::Remote(owner) => owner.max_body(),
+        }
+    }
+
+    /// The store's own session, for callers that did not open one. That of a connection ends with
+    /// the connection.
+    pub(crate) fn own_session(&self) -> SessionId {
+        match self {
+            StoreHandle::Here(store) => store.0.own,
+            StoreHandle::Remote(owner) => owner.own_session(),
+        }
+    }
+}
+
+/// A reference to an open store of this process. The store closes when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct LocalHandle(Arc<OpenStore>);
+
+impl LocalHandle {
+    pub(crate) fn new(store: OpenStore) -> LocalHandle {
+        LocalHandle(Arc::new(store))
+    }
+
+    pub(crate) fn inner(&self) -> &StoreInner {
+        &self.0.inner
+    }
+
+    pub(crate) fn open_store(&self) -> &OpenStore {
+        &self.0
+    }
+
+    /// Whether the other handle refers to this store.
+    pub(crate) fn is_store_of(&self, other: &StoreHandle) -> bool {
+        match other {
+            StoreHandle::Here(other) => Arc::ptr_eq(&self.0.inner, &other.0.inner),
+            StoreHandle::Remote(_) => false,
+        }
+    }
+
+    /// The same store, for a caller that does not keep it open.
+    pub(crate) fn visitor(&self) -> LocalHandle {
+        let OpenStore { inner, own, opened_at, max_body, .. } = &*self.0;
+        LocalHandle::new(OpenStore {
+            inner: inner.clone(),
+            own: *own,
+            opened_at: *opened_at,
+            max_body: *max_body,
+            is_owner: false,
+            threads: Mutex::default(),
+            servers: Mutex::default(),
+        })
+    }
+
+    /// As [`StoreHandle::defer`], for a call that adds a few rows at most: it is decided at once,
+    /// and its answer is waited for without blocking the thread. A refusal waits for the change that
+    /// may have caused it.
     pub(crate) fn defer_once_visible<T: FromAnswer>(
         &self,
         call: Call<'_>,
@@ -102,29 +277,10 @@ impl StoreHandle {
         Ok(())
     }
 
-    /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
-    /// no caller got the task, so the attempt does not count.
+    /// As [`StoreHandle::drop_claim`].
     pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
-        // A task whose record cannot be read stays claimed until its session ends.
-        let _ = self.ask::<()>(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive });
-    }
-
-    pub(crate) fn close(&self) -> Result<()> {
-        self.0.close()
-    }
-
-    /// Whether both handles refer to the same store.
-    pub(crate) fn is_same_store(&self, other: &StoreHandle) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    pub(crate) fn max_body(&self) -> usize {
-        self.0.max_body
-    }
-
-    /// The store's own session, for callers that did not open one.
-    pub(crate) fn own_session(&self) -> SessionId {
-        self.0.own
+        let drop = Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive };
+        let _ = self.inner().run(|core| core.carry_out::<()>(drop));
     }
 }
 
@@ -132,9 +288,14 @@ impl StoreHandle {
 pub(crate) struct OpenStore {
     pub(crate) inner: Arc<StoreInner>,
     pub(crate) own: SessionId,
+    /// The number of the last commit in the file when the store was opened.
     pub(crate) opened_at: u64,
     pub(crate) max_body: usize,
+    /// Not set for the references of a server to the store that it serves.
+    pub(crate) is_owner: bool,
     pub(crate) threads: Mutex<Threads>,
+    /// What serves the store to other processes. They end with it.
+    pub(crate) servers: Mutex<Vec<Server>>,
 }
 
 impl OpenStore {
@@ -145,14 +306,19 @@ impl OpenStore {
         let mut threads = std::mem::take(&mut *self.threads.lock());
         threads.join();
         self.inner.subscribers.close();
+        // After the close, which has answered all that waits.
+        let servers = std::mem::take(&mut *self.servers.lock());
+        drop(servers);
         closed
     }
 }
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // No caller is left to receive the error; `close` returns it.
-        let _ = self.close();
+        if self.is_owner {
+            // No caller is left to receive the error; `close` returns it.
+            let _ = self.close();
+        }
     }
 }
 
@@ -228,7 +394,6 @@ impl SessionGuard {
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        // An unreadable record stays where it is; `verify` reports it.
-        let _ = self.handle.ask::<()>(Call::DropSessionHandle(self.id));
+        self.handle.drop_session(self.id);
     }
 }

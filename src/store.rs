@@ -13,7 +13,8 @@ use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
 use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
-use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
+use crate::connection::Request;
+use crate::handle::{LocalHandle, OpenStore, SessionGuard, StoreHandle, Threads};
 use crate::owner::LABEL_MAX;
 use crate::pipeline::StoreInner;
 use crate::session::Session;
@@ -274,7 +275,7 @@ impl Store {
         let driver: Arc<dyn Driver> = Arc::new(driver);
         // A refused driver is dropped here, without the lock: it may own handles.
         let register = |core: &mut Core| core.register_driver(driver.clone());
-        self.inner().run(|core| core.check_open().and_then(|()| register(core)))
+        self.here("a driver")?.inner().run(|core| core.check_open().and_then(|()| register(core)))
     }
 
     /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
@@ -343,7 +344,7 @@ impl Store {
         if id == self.handle.own_session() {
             return Err(Error::invalid("the store's own session cannot be resumed or ended"));
         }
-        self.handle.ask::<()>(Call::ResumeSession(id))?;
+        self.handle.resume_session(id)?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
@@ -427,7 +428,10 @@ impl Store {
     /// ```
     #[doc(alias = "fsync")]
     pub fn flush(&self) -> Result<u64> {
-        self.inner().flush()
+        match &self.handle {
+            StoreHandle::Here(store) => store.inner().flush(),
+            StoreHandle::Remote(owner) => owner.request(&Request::Flush).wait(),
+        }
     }
 
     /// As [`flush`](Store::flush), as a future that blocks no thread: the writer thread leads the
@@ -448,7 +452,12 @@ impl Store {
     /// ```
     pub fn flush_async(&self) -> CallFuture<u64> {
         let handle = self.handle.clone();
-        CallFuture::new(async move { wait::commit(handle.inner().defer_flush()?).await })
+        CallFuture::new(async move {
+            match &handle {
+                StoreHandle::Here(store) => wait::commit(store.inner().defer_flush()?).await,
+                StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
+            }
+        })
     }
 
     /// Waits until a deferred call with [`WhenFull::Refuse`](crate::WhenFull::Refuse) is accepted
@@ -479,7 +488,7 @@ impl Store {
     /// # Errors
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
     pub fn catch_up(&self) -> Result<()> {
-        self.inner().catch_up()
+        self.handle.catch_up()
     }
 
     /// Closes the store for every handle (graceful shutdown).
@@ -538,8 +547,7 @@ impl Store {
 
     fn begin_session(&self, label: Option<&Arc<str>>) -> Session {
         let id = SessionId::random();
-        // Beginning a session does not fail.
-        let _ = self.handle.ask::<()>(Call::BeginSession(id, label));
+        self.handle.begin_session(id, label);
         Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
@@ -559,17 +567,33 @@ impl Store {
         let time_driven: Arc<dyn TimeDriven> = inner.clone();
         inner.clock().attach(Weak::clone(&Arc::downgrade(&time_driven)));
         let max_body = config.max_body;
-        let inner = OpenStore { inner, own, opened_at, max_body, threads: Mutex::new(threads) };
-        let store = Store { handle: StoreHandle::new(inner) };
+        let store = LocalHandle::new(OpenStore {
+            inner,
+            own,
+            opened_at,
+            max_body,
+            is_owner: true,
+            threads: Mutex::new(threads),
+            servers: Mutex::default(),
+        });
         // The first commit of a new file makes it a store.
         if store.inner().run(|core| last_commit(core)) == 0 {
             store.inner().call(FILE, |core| Ok(core.first_commit()))?;
         }
-        Ok(store)
+        Ok(Store { handle: StoreHandle::Here(store) })
     }
 
+    /// The store, for what only its owner can do.
+    pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
+        self.handle.here(what)
+    }
+
+    #[cfg(test)]
     pub(crate) fn inner(&self) -> &StoreInner {
-        self.handle.inner()
+        match &self.handle {
+            StoreHandle::Here(store) => store.inner(),
+            StoreHandle::Remote(_) => panic!("the tests of the library open their stores"),
+        }
     }
 }
 

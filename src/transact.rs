@@ -11,7 +11,7 @@ use redb::{
 };
 
 use crate::core::{CallsSoFar, FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
-use crate::handle::StoreHandle;
+use crate::handle::{LocalHandle, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, EngineTransaction, check_name};
 use crate::{Claim, Error, Failure, Put, Result, Store, Tube};
@@ -102,7 +102,11 @@ impl Store {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
     ) -> Result<Result<T, E>, Box<dyn Any + Send>> {
-        let reservation = match self.inner().reserve_database() {
+        let store = match self.here("a transaction") {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let reservation = match store.inner().reserve_database() {
             Ok(reservation) => reservation,
             Err(error) => return Ok(Err(error.into())),
         };
@@ -112,7 +116,7 @@ impl Store {
         };
         let transaction = Transaction {
             engine,
-            handle: &self.handle,
+            store,
             calls: RefCell::default(),
             so_far: RefCell::default(),
             has_tables: Cell::new(false),
@@ -147,7 +151,8 @@ impl Store {
         &self,
         read: impl FnOnce(&View) -> Result<T, E>,
     ) -> Result<T, E> {
-        let transaction = self.inner().with_engine(FILE, Engine::begin_view)?;
+        let store = self.here("a view")?;
+        let transaction = store.inner().with_engine(FILE, Engine::begin_view)?;
         read(&View { transaction })
     }
 }
@@ -158,7 +163,7 @@ impl Store {
 /// visible, and claims end, with the commit.
 pub struct Transaction<'a> {
     engine: EngineTransaction<'a>,
-    handle: &'a StoreHandle,
+    store: &'a LocalHandle,
     calls: RefCell<Vec<TransactionCall>>,
     so_far: RefCell<CallsSoFar>,
     /// A table was opened for writing.
@@ -230,11 +235,11 @@ impl Transaction<'_> {
     /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
     pub fn put(&self, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         self.check_store(tube.handle())?;
-        let request = PutRequest::new(task.into(), self.handle.max_body())?;
+        let request = PutRequest::new(task.into(), self.store.open_store().max_body)?;
         let (number, name) = tube.number_and_name();
         let before = self.so_far.borrow().puts_into(number);
         let id = self
-            .handle
+            .store
             .inner()
             .run(|core| core.check_transaction_put((number, &name), &request, before))?;
         self.add(TransactionCall::Put { tube: number, name, id, request });
@@ -259,7 +264,7 @@ impl Transaction<'_> {
     /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the result is too large.
     pub fn ack_with(&self, claim: &Claim, result: impl Into<Vec<u8>>) -> Result<()> {
         let result = result.into();
-        check_size("result", &result, self.handle.max_body())?;
+        check_size("result", &result, self.store.open_store().max_body)?;
         self.end(claim, TransactionEnd::Ack { result: Some(result) })
     }
 
@@ -311,7 +316,7 @@ impl Transaction<'_> {
         if self.so_far.borrow().ends(key.id) {
             return Err(Error::NotTaken { id: key.id });
         }
-        self.handle.inner().run(|core| core.check_transaction_end(key, &end))?;
+        self.store.inner().run(|core| core.check_transaction_end(key, &end))?;
         self.add(TransactionCall::End { key, end });
         Ok(())
     }
@@ -322,7 +327,7 @@ impl Transaction<'_> {
     }
 
     fn check_store(&self, other: &StoreHandle) -> Result<()> {
-        if self.handle.is_same_store(other) {
+        if self.store.is_store_of(other) {
             return Ok(());
         }
         Err(Error::invalid("the tubes and claims of a transaction belong to its store"))

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use crate::core::{Call, FromAnswer, TubeHead, TubeRef, Verb};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
-use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
 use crate::{Result, SessionId};
 
@@ -156,7 +155,7 @@ impl Tube {
     pub fn on_task_change(&self, callback: Option<Callback>) -> Result<Option<Callback>> {
         // A refused callback is dropped here, without the lock: handles that it owns need the lock.
         let mut callback = callback;
-        self.inner().run(|core| {
+        self.handle.here("a callback")?.inner().run(|core| {
             core.tube(self.head.number, &self.head.name)?;
             if let Some(tube) = core.tubes.get_mut(&self.head.number) {
                 std::mem::swap(&mut tube.callback, &mut callback);
@@ -173,10 +172,6 @@ impl Tube {
         self.guard.clone()
     }
 
-    pub(crate) fn inner(&self) -> &StoreInner {
-        self.handle.inner()
-    }
-
     /// What a call names the tube by.
     #[cfg(feature = "redb")]
     pub(crate) fn number_and_name(&self) -> (u32, Arc<str>) {
@@ -189,8 +184,7 @@ impl Tube {
 
     /// Whether its driver has delays, and claims that expire.
     pub(crate) fn is_timed(&self) -> Result<bool> {
-        let head = &self.head;
-        self.inner().run(|core| Ok(core.tube(head.number, &head.name)?.definition.timed))
+        self.handle.ask(self.verb(Verb::IsTimed))
     }
 
     pub(crate) fn buffer(&self) -> usize {

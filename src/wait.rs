@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
+use crate::connection::{Connection, RemotePromise, Request, TubeName};
 use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
-use crate::handle::{SessionGuard, StoreHandle};
+use crate::handle::{LocalHandle, SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{
-    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
+    call, call_now, call_once_visible, close, commit, decide_once_visible, expiry,
 };
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
@@ -29,6 +30,22 @@ pub(crate) use counted::{CountedTake, counted};
 /// Takes from the first of these tubes that has a task, or waits in all of them.
 pub(crate) fn take(
     handle: &StoreHandle,
+    tubes: &[TubeHead],
+    session: SessionId,
+    guard: Option<Arc<SessionGuard>>,
+    timeout: Option<Duration>,
+) -> Result<Option<Claim>> {
+    match handle {
+        StoreHandle::Here(store) => take_here(store, tubes, session, guard, timeout),
+        StoreHandle::Remote(owner) => {
+            let grants = owner.request_grants(&take_request(tubes, session, timeout, None)).wait()?;
+            Ok(remote_claims(owner, guard, grants).next())
+        }
+    }
+}
+
+fn take_here(
+    handle: &LocalHandle,
     tubes: &[TubeHead],
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
@@ -55,6 +72,34 @@ pub(crate) fn take(
         }
         // The claim has ended meanwhile: take the next task.
     }
+}
+
+/// A take, as a request to the owner of the store.
+pub(crate) fn take_request(
+    tubes: &[TubeHead],
+    session: SessionId,
+    timeout: Option<Duration>,
+    most: Option<usize>,
+) -> Request<'static> {
+    Request::Take {
+        tubes: tubes.iter().map(TubeName::of).collect(),
+        session,
+        timeout: timeout.map(micros_ceil),
+        most: most.map(|most| most as u64),
+    }
+}
+
+/// The claims on tasks that the owner of the store has handed out.
+pub(crate) fn remote_claims(
+    owner: &Arc<Connection>,
+    guard: Option<Arc<SessionGuard>>,
+    grants: Vec<Grant>,
+) -> impl Iterator<Item = Claim> {
+    let handle = StoreHandle::Remote(owner.clone());
+    grants.into_iter().map(move |mut grant| {
+        let row = grant.row.take().unwrap_or_default();
+        Claim::new(handle.clone(), guard.clone(), grant, row)
+    })
 }
 
 /// The future of a take, for any runtime or none.
@@ -102,6 +147,8 @@ pub(crate) struct TakeFrom<'a> {
     timeout: Option<Duration>,
     until: Option<Option<u64>>,
     waiting: Option<(u64, Arc<TakeSlot>)>,
+    /// The take, if the store is one of another process.
+    asked: Option<RemotePromise<Vec<Grant>>>,
     /// The task that was taken, until its take is counted.
     counting: Option<CountedTake>,
     /// Set while earlier takes have removed more expired tasks than a commit should hold.
@@ -124,12 +171,39 @@ impl<'a> TakeFrom<'a> {
             timeout,
             until: None,
             waiting: None,
+            asked: None,
             counting: None,
             expiry: None,
         }
     }
 
-    pub(crate) fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
+    pub(crate) fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Claim>>> {
+        match self.handle.clone() {
+            StoreHandle::Here(store) => self.poll_here(&store, context),
+            StoreHandle::Remote(owner) => self.poll_remote(&owner, context),
+        }
+    }
+
+    fn poll_remote(
+        &mut self,
+        owner: &Arc<Connection>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Claim>>> {
+        let tubes = self.tubes.as_deref().map_err(Error::clone)?;
+        let (session, timeout) = (self.session, self.timeout);
+        let asked = self.asked.get_or_insert_with(|| {
+            owner.request_grants(&take_request(tubes, session, timeout, None))
+        });
+        let Poll::Ready(grants) = Pin::new(asked).poll(context) else { return Poll::Pending };
+        self.asked = None;
+        Poll::Ready(Ok(remote_claims(owner, self.guard.clone(), grants?).next()))
+    }
+
+    fn poll_here(
+        &mut self,
+        store: &LocalHandle,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Claim>>> {
         let tubes = self.tubes.as_deref().map_err(Error::clone)?;
         loop {
             if let Some(expiry) = &mut self.expiry {
@@ -147,7 +221,7 @@ impl<'a> TakeFrom<'a> {
                 counted?;
                 let grant = counting.and_then(CountedTake::into_grant);
                 if let Some(grant) = grant
-                    && let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())?
+                    && let Some(claim) = read_claim(store, grant, self.guard.clone())?
                 {
                     return Poll::Ready(Ok(Some(claim)));
                 }
@@ -161,9 +235,9 @@ impl<'a> TakeFrom<'a> {
                     outcome?
                 }
                 None => {
-                    let (handle, timeout) = (&self.handle, self.timeout);
-                    let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    match handle.take(tubes, self.session, until)? {
+                    let timeout = self.timeout;
+                    let until = *self.until.get_or_insert_with(|| deadline(store, timeout));
+                    match store.take(tubes, self.session, until)? {
                         TakeAttempt::Task(grant) => Some(grant),
                         TakeAttempt::Empty => None,
                         TakeAttempt::Waiting(arrival, slot) => {
@@ -171,7 +245,7 @@ impl<'a> TakeFrom<'a> {
                             continue;
                         }
                         TakeAttempt::Retry(buffer) => {
-                            self.expiry = Some(CapacityWait::new(&self.handle, buffer));
+                            self.expiry = Some(CapacityWait::new(store, buffer));
                             // Other tasks of this executor get their turn before the next step.
                             context.waker().wake_by_ref();
                             return Poll::Pending;
@@ -181,8 +255,8 @@ impl<'a> TakeFrom<'a> {
             };
             let Some(grant) = grant else { return Poll::Ready(Ok(None)) };
             if grant.counted.is_some() {
-                self.counting = Some(CountedTake::new(&self.handle, grant));
-            } else if let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())? {
+                self.counting = Some(CountedTake::new(store, grant));
+            } else if let Some(claim) = read_claim(store, grant, self.guard.clone())? {
                 return Poll::Ready(Ok(Some(claim)));
             }
         }
@@ -191,15 +265,17 @@ impl<'a> TakeFrom<'a> {
 
 impl Drop for TakeFrom<'_> {
     fn drop(&mut self) {
-        if let Some((arrival, slot)) = self.waiting.take() {
+        if let (Some((arrival, slot)), StoreHandle::Here(store)) =
+            (self.waiting.take(), &self.handle)
+        {
             // A task whose record cannot be read stays claimed until its session ends.
-            let _ = self.handle.inner().run(|core| core.cancel_wait(arrival, &slot));
+            let _ = store.inner().run(|core| core.cancel_wait(arrival, &slot));
         }
     }
 }
 
 /// When a timeout elapses, on running time; `None` for never.
-pub(crate) fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
+pub(crate) fn deadline(handle: &LocalHandle, timeout: Option<Duration>) -> Option<u64> {
     match timeout.map(micros_ceil)? {
         0 => Some(0),
         NEVER => None,
@@ -214,10 +290,16 @@ pub(crate) fn resume_claim(
     guard: Option<Arc<SessionGuard>>,
     token: &ClaimToken,
 ) -> Result<Claim> {
-    let resumed = handle.ask(Call::ResumeClaim(session, token))?;
-    let claim = match resumed {
-        Chosen::Task(grant) => read_claim(handle, grant, guard)?,
-        Chosen::NotVisible => None,
+    let resume = Call::ResumeClaim(session, token);
+    let claim = match handle {
+        StoreHandle::Remote(owner) => {
+            let grants = owner.request_grants(&Request::of(resume)).wait()?;
+            remote_claims(owner, guard, grants).next()
+        }
+        StoreHandle::Here(store) => match handle.ask(resume)? {
+            Chosen::Task(grant) => read_claim(store, grant, guard)?,
+            Chosen::NotVisible => None,
+        },
     };
     // The claim may have ended while the body was read.
     claim.ok_or(Error::NotTaken { id: token.id })
@@ -241,13 +323,13 @@ pub(crate) fn read_bodies(inner: &StoreInner, grants: &mut [Grant]) {
 
 /// Reads the body of a task that was taken. Returns `None` if the claim has ended meanwhile.
 pub(crate) fn read_claim(
-    handle: &StoreHandle,
+    handle: &LocalHandle,
     mut grant: Grant,
     guard: Option<Arc<SessionGuard>>,
 ) -> Result<Option<Claim>> {
     // A row in memory was checked when it was read, or was put in this run.
     if let Some(row) = grant.row.take() {
-        return Ok(Some(Claim::new(handle.clone(), guard, grant, row)));
+        return Ok(Some(Claim::new(StoreHandle::Here(handle.clone()), guard, grant, row)));
     }
     let inner = handle.inner();
     let row = match read_row(inner, &grant) {
@@ -259,7 +341,7 @@ pub(crate) fn read_claim(
         }
     };
     match check_row(&grant, row) {
-        Ok(row) => Ok(Some(Claim::new(handle.clone(), guard, grant, row))),
+        Ok(row) => Ok(Some(Claim::new(StoreHandle::Here(handle.clone()), guard, grant, row))),
         // The row is that of a body that the task has got since the claim has ended.
         Err(_) if !inner.run(|core| core.is_current(grant.id, grant.epoch)) => Ok(None),
         Err(error) => {

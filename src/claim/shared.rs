@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Claim;
 use crate::core::{Call, HolderVerb};
+use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::Signal;
 use crate::{ClaimToken, Receipt, Result};
@@ -40,7 +41,12 @@ impl Claim {
 
     /// The signal that is raised when the claim ends, or when the store is closed.
     pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
-        self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::EndSignal))
+        match &self.handle {
+            StoreHandle::Here(_) => {
+                self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::EndSignal))
+            }
+            StoreHandle::Remote(owner) => Ok(owner.claim_end(self.claim_key())),
+        }
     }
 
     /// As [`snooze`](Claim::snooze) without a delay: only memory changes, and nothing blocks.

@@ -231,6 +231,8 @@ pub(crate) enum Verb<'a> {
         next: &'a [u8],
     },
     Alter(&'a TubeOptions),
+    /// Whether its driver has delays, and claims that expire.
+    IsTimed,
     Info,
     Statistics,
 }
@@ -409,6 +411,10 @@ impl Core {
                 now(self.failed_on(number, (from, to), next)?, Answer::FailedOn)
             }
             Verb::Alter(options) => finished(self.alter(number, options)?),
+            Verb::IsTimed => {
+                let is_timed = self.tubes.get(&number).is_some_and(|tube| tube.definition.timed);
+                now(is_timed, Answer::IsOver)
+            }
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }

@@ -228,8 +228,8 @@ impl Claim {
             return Ok(Ticket::answered(None));
         }
         let touch = Call::Claim(self.claim_key(), HolderVerb::Touch { more: micros_ceil(by) });
-        let decided = self.handle.defer(self.grant.buffer, when_full, touch)?;
-        Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
+        let touched = self.handle.defer(self.grant.buffer, when_full, touch)?;
+        Ok(Ticket::new(touched).map(Some))
     }
 
     /// As [`park`](Claim::park), without waiting for the flush.
@@ -244,10 +244,10 @@ impl Claim {
     ) -> Result<Ticket<ClaimToken>, Refused> {
         let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
         match self.handle.defer::<u64>(self.grant.buffer, when_full, park) {
-            Ok(decided) => {
+            Ok(parked) => {
                 self.release_on_drop = false;
-                let decided = decided.map(|epoch| self.token(epoch));
-                Ok(Ticket::new(self.handle.clone(), decided))
+                let (tube, id) = (self.tube().to_owned(), self.id());
+                Ok(Ticket::new(parked).map(move |epoch| ClaimToken { tube, id, epoch }))
             }
             Err(error) => Err(Refused::new(self, error)),
         }
@@ -266,9 +266,9 @@ impl Claim {
     ) -> Result<Ticket<Receipt>> {
         let body = self.new_body(body.into())?;
         let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
-        let decided = self.handle.defer(self.grant.buffer, when_full, checkpoint)?;
+        let stored = self.handle.defer(self.grant.buffer, when_full, checkpoint)?;
         self.set_body(body);
-        Ok(Ticket::new(self.handle.clone(), decided))
+        Ok(Ticket::new(stored))
     }
 
     /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has
@@ -309,7 +309,7 @@ impl Claim {
                 for claim in &mut claims {
                     claim.release_on_drop = false;
                 }
-                Ok(Ticket::new(handle, decided))
+                Ok(Ticket::new(decided))
             }
             Err(error) => Err(Refused::new(claims, error)),
         }
@@ -325,7 +325,7 @@ impl Claim {
         match decided {
             Ok(decided) => {
                 self.release_on_drop = false;
-                Ok(Ticket::new(self.handle.clone(), decided))
+                Ok(Ticket::new(decided))
             }
             Err(error) => Err(Refused::new(self, error)),
         }

@@ -24,7 +24,6 @@ impl Claim {
     /// [`WhenFull::Refuse`]. Nothing changed.
     pub fn log_deferred(&self, text: &str, when_full: WhenFull) -> Result<Ticket<Receipt>> {
         let log = Call::Claim(self.claim_key(), HolderVerb::Log(text));
-        let decided = self.handle.defer(self.grant.buffer, when_full, log)?;
-        Ok(Ticket::new(self.handle.clone(), decided))
+        self.handle.defer(self.grant.buffer, when_full, log).map(Ticket::new)
     }
 }

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::connection::Promise;
 use crate::core::Decided;
-use crate::handle::StoreHandle;
 use crate::{Error, Result};
 
 /// The answer to a deferred call. It is there once the flush that holds the call is done, and in a
@@ -34,10 +34,12 @@ use crate::{Error, Result};
 /// }
 /// ```
 #[must_use = "an answer that is not read may be an error"]
-pub struct Ticket<T> {
-    /// `None` for an answer that waits for nothing.
-    handle: Option<StoreHandle>,
-    decided: Option<Decided<T>>,
+pub struct Ticket<T>(Option<Answer<T>>);
+
+enum Answer<T> {
+    /// It waits for nothing.
+    Known(T),
+    Promised(Promise<T>),
 }
 
 impl<T> std::fmt::Debug for Ticket<T> {
@@ -47,17 +49,13 @@ impl<T> std::fmt::Debug for Ticket<T> {
 }
 
 impl<T> Ticket<T> {
-    pub(super) fn new(handle: StoreHandle, decided: Decided<T>) -> Ticket<T> {
-        Ticket { handle: Some(handle), decided: Some(decided) }
+    pub(super) fn new(promise: Promise<T>) -> Ticket<T> {
+        Ticket(Some(Answer::Promised(promise)))
     }
 
     /// A ticket whose answer is there already.
     pub(super) fn answered(answer: T) -> Ticket<T> {
-        Ticket { handle: None, decided: Some(Decided { answer, wait: None }) }
-    }
-
-    pub(super) fn map<U>(self, with: impl FnOnce(T) -> U) -> Ticket<U> {
-        Ticket { handle: self.handle, decided: self.decided.map(|decided| decided.map(with)) }
+        Ticket(Some(Answer::Known(answer)))
     }
 
     /// Blocks until the answer is there, and returns it.
@@ -68,20 +66,32 @@ impl<T> Ticket<T> {
     /// as a whole or not at all. [`Closed`](Error::Closed): the future has returned the answer
     /// already.
     pub fn wait(mut self) -> Result<T> {
-        let decided = self.decided.take().ok_or(Error::Closed)?;
-        match &self.handle {
-            Some(handle) => handle.inner().wait_deferred(decided),
-            None => Ok(decided.answer),
+        match self.0.take().ok_or(Error::Closed)? {
+            Answer::Known(answer) => Ok(answer),
+            Answer::Promised(Promise::Here(store, decided)) => store.inner().wait_deferred(decided),
+            Answer::Promised(Promise::Remote(promise)) => promise.wait(),
         }
     }
 
     /// Whether the answer is there: [`wait`](Ticket::wait) would not block.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        match &self.decided {
-            Some(Decided { wait: Some(wait), .. }) => wait.batch().outcome().is_some(),
+        match &self.0 {
+            Some(Answer::Promised(Promise::Here(_, Decided { wait: Some(wait), .. }))) => {
+                wait.batch().outcome().is_some()
+            }
+            Some(Answer::Promised(Promise::Remote(promise))) => promise.is_done(),
             _ => true,
         }
+    }
+}
+
+impl<T: 'static> Ticket<T> {
+    pub(super) fn map<U>(self, with: impl FnOnce(T) -> U + Send + Sync + 'static) -> Ticket<U> {
+        Ticket(self.0.map(|answer| match answer {
+            Answer::Known(answer) => Answer::Known(with(answer)),
+            Answer::Promised(promise) => Answer::Promised(promise.map(with)),
+        }))
     }
 }
 
@@ -93,18 +103,26 @@ impl<T> Future for Ticket<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let ticket = self.get_mut();
-        let Some(decided) = ticket.decided.take() else {
-            return Poll::Ready(Err(Error::Closed));
-        };
-        if let Some(wait) = &decided.wait {
-            match wait.batch().poll(context.waker()) {
-                Poll::Ready(outcome) => return Poll::Ready(outcome.map(|()| decided.answer)),
-                Poll::Pending => {
-                    ticket.decided = Some(decided);
-                    return Poll::Pending;
-                }
+        let outcome = match &mut ticket.0 {
+            None => return Poll::Ready(Err(Error::Closed)),
+            Some(Answer::Promised(Promise::Here(_, Decided { wait: Some(wait), .. }))) => {
+                wait.batch().poll(context.waker())
             }
+            Some(Answer::Promised(Promise::Remote(promise))) => {
+                let answer = Pin::new(promise).poll(context);
+                if answer.is_ready() {
+                    ticket.0 = None;
+                }
+                return answer;
+            }
+            Some(_) => Poll::Ready(Ok(())),
+        };
+        let Poll::Ready(outcome) = outcome else { return Poll::Pending };
+        match ticket.0.take() {
+            Some(Answer::Known(answer) | Answer::Promised(Promise::Here(_, Decided { answer, .. }))) => {
+                Poll::Ready(outcome.map(|()| answer))
+            }
+            _ => Poll::Ready(Err(Error::Closed)),
         }
-        Poll::Ready(Ok(decided.answer))
     }
 }

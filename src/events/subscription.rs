@@ -2,18 +2,12 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use futures_core::Stream;
 
-use super::event::{Event, KindSet};
-use super::filter::{Facts, Filter};
-use super::index::{Index, SubscriberId};
-use crate::sync::Mutex;
+use super::event::Event;
 
 /// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events,
 /// since [`Store::subscribe`](crate::Store::subscribe).
@@ -39,177 +33,49 @@ use crate::sync::Mutex;
 /// }
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-pub struct Subscription {
-    events: Receiver<Event>,
-    shared: Arc<SubscriptionState>,
-    /// `None` if the store was closed.
-    id: Option<SubscriberId>,
-    subscriptions: Arc<Mutex<Subscriptions>>,
-}
+pub struct Subscription(Box<dyn EventSource>);
 
-/// What a subscription shares with the store.
-#[derive(Default)]
-struct SubscriptionState {
-    dropped: AtomicU64,
-    /// The waker of the stream's last poll.
-    waker: Mutex<Option<Waker>>,
-}
-
-/// The store's half of a [`Subscription`].
-pub(super) struct Subscriber {
-    sender: Sender<Event>,
-    capacity: usize,
-    /// How many events were dropped since the last one that was sent.
-    missed: u64,
-    shared: Arc<SubscriptionState>,
-}
-
-impl Subscriber {
-    /// Sends an event, or drops and counts it if the buffer is full.
-    ///
-    /// One caller at a time sends events, so at most `capacity` of them wait.
-    fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
-        if self.sender.len() >= self.capacity {
-            self.missed += 1;
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let missed = std::mem::take(&mut self.missed);
-        // The subscription leaves the index before its receiver is dropped.
-        let _ = self.sender.send(Event { missed, ..event.clone() });
-        wakers.extend(self.shared.waker.lock().take());
-    }
-
-    /// Ends the stream. Returns the waker of its reader.
-    pub(super) fn end(self) -> Option<Waker> {
-        let Subscriber { sender, shared, .. } = self;
-        drop(sender);
-        shared.waker.lock().take()
-    }
-}
-
-/// What the subscriptions of a store want, to be read without their lock.
-#[derive(Default)]
-pub(super) struct Wanted {
-    /// The bits of the kinds that some subscription wants.
-    kinds: AtomicU64,
-    /// Whether some filter asks for tags.
-    tags: AtomicBool,
-}
-
-impl Wanted {
-    #[inline]
-    pub(super) fn kinds(&self) -> KindSet {
-        KindSet::from_bits(self.kinds.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub(super) fn asks_for_tags(&self) -> bool {
-        self.tags.load(Ordering::Relaxed)
-    }
-}
-
-/// What the subscriptions of a store share.
-#[derive(Default)]
-pub(super) struct Subscriptions {
-    index: Index<Subscriber>,
-    wanted: Arc<Wanted>,
-    /// The number of the last event.
-    seq: u64,
-    is_closed: bool,
-}
-
-impl Subscriptions {
-    /// Begins a subscription. That of a closed store has ended.
-    pub(super) fn begin(
-        this: &Arc<Mutex<Subscriptions>>,
-        filter: Filter,
-        most: usize,
-    ) -> Subscription {
-        // Not `bounded`, which allocates its whole capacity immediately.
-        let (sender, events) = unbounded();
-        let shared = Arc::new(SubscriptionState::default());
-        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
-        let mut locked = this.lock();
-        let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
-        locked.update_wanted();
-        drop(locked);
-        Subscription { events, shared, id, subscriptions: this.clone() }
-    }
-
-    pub(super) fn wanted(&self) -> &Arc<Wanted> {
-        &self.wanted
-    }
-
-    /// Whether some subscription wants an event.
-    pub(super) fn wants(&self, facts: &Facts<'_>) -> bool {
-        self.index.wants(facts)
-    }
-
-    /// Gives an event the next number.
-    pub(super) fn number(&mut self, event: &mut Event) {
-        self.seq += 1;
-        event.seq = self.seq;
-    }
-
-    /// Delivers an event of a task with these tags to the subscriptions whose filters it passes.
-    /// Does not block.
-    pub(super) fn deliver(&mut self, event: &Event, tags: &[Arc<str>], wakers: &mut Vec<Waker>) {
-        let facts = Facts::of(event, tags);
-        self.index.for_each(&facts, |subscriber| subscriber.deliver(event, wakers));
-    }
-
-    /// No further subscription begins. Returns those that there are, which the caller ends.
-    pub(super) fn close(&mut self) -> Vec<Subscriber> {
-        self.is_closed = true;
-        let ended = self.index.clear();
-        self.update_wanted();
-        ended
-    }
-
-    fn end(&mut self, id: SubscriberId) -> Option<Subscriber> {
-        let ended = self.index.remove(id);
-        self.update_wanted();
-        ended
-    }
-
-    /// Changes of tasks read it under the lock of the store, under which subscriptions begin.
-    fn update_wanted(&self) {
-        self.wanted.kinds.store(self.index.wanted().bits(), Ordering::Relaxed);
-        self.wanted.tags.store(self.index.asks_for_tags(), Ordering::Relaxed);
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.index.len()
-    }
+/// Where the events of a subscription come from.
+pub(crate) trait EventSource: Send + Sync {
+    fn recv(&self) -> Option<Event>;
+    fn try_recv(&self) -> Option<Event>;
+    fn recv_timeout(&self, timeout: Duration) -> Option<Event>;
+    fn poll_recv(&self, waker: &Waker) -> Poll<Option<Event>>;
+    /// How many events can be received now.
+    fn waiting(&self) -> usize;
+    /// How many events were missed.
+    fn dropped(&self) -> u64;
 }
 
 impl Subscription {
+    pub(crate) fn new(source: impl EventSource + 'static) -> Subscription {
+        Subscription(Box::new(source))
+    }
+
     /// Returns the next event, and blocks until there is one. Returns `None` when the store is
     /// closed and all events have been received.
     #[must_use]
     pub fn recv(&self) -> Option<Event> {
-        self.events.recv().ok()
+        self.0.recv()
     }
 
     /// Returns the next event if there is one now. Does not block.
     #[must_use]
     pub fn try_recv(&self) -> Option<Event> {
-        self.events.try_recv().ok()
+        self.0.try_recv()
     }
 
     /// Returns the next event, and blocks at most for `timeout` until there is one.
     #[must_use]
     pub fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
-        self.events.recv_timeout(timeout).ok()
+        self.0.recv_timeout(timeout)
     }
 
     /// How many events that pass its filter this subscription has missed because its buffer was
     /// full. [`Event::missed`] says where.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
+        self.0.dropped()
     }
 
     /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
@@ -238,21 +104,11 @@ impl Subscription {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (waiting, dropped) = (self.events.len(), self.dropped());
+        let (waiting, dropped) = (self.0.waiting(), self.dropped());
         f.debug_struct("Subscription")
             .field("waiting", &waiting)
             .field("dropped", &dropped)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        // Dropped without the lock, which is taken under that of the store: wakers are user code.
-        let half = self.id.and_then(|id| self.subscriptions.lock().end(id));
-        drop(half);
-        let waker = self.shared.waker.lock().take();
-        drop(waker);
     }
 }
 
@@ -281,29 +137,12 @@ impl EventStream {
     pub fn dropped(&self) -> u64 {
         self.0.dropped()
     }
-
-    fn poll_recv(&self) -> Poll<Option<Event>> {
-        match self.0.events.try_recv() {
-            Ok(event) => Poll::Ready(Some(event)),
-            Err(TryRecvError::Disconnected) => Poll::Ready(None),
-            Err(TryRecvError::Empty) => Poll::Pending,
-        }
-    }
 }
 
 impl Stream for EventStream {
     type Item = Event;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        let next = self.poll_recv();
-        if next.is_ready() {
-            return next;
-        }
-        // Wakers are user code: cloned and dropped without the lock.
-        let waker = context.waker().clone();
-        let replaced = self.0.shared.waker.lock().replace(waker);
-        drop(replaced);
-        // An event that was delivered before the waker was stored does not wake it.
-        self.poll_recv()
+        self.0.0.poll_recv(context.waker())
     }
 }

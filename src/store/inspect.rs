@@ -6,9 +6,12 @@ use std::time::Duration;
 use tubewell_drivers::verify_rows;
 
 use super::{Store, last_commit};
+use crate::connection::Request;
 use crate::core::{Call, Core, FILE, stored_totals};
 use crate::events::{Filter, Subscription};
-use crate::micros::duration;
+use crate::handle::StoreHandle;
+use crate::micros::{duration, micros_ceil};
+use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
 use crate::storage::Engine;
 use crate::{Date, Error, Result};
@@ -113,8 +116,15 @@ impl Store {
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
     pub fn events(&self, filter: Filter, capacity: usize) -> Subscription {
-        // Under the lock of the store: between two changes.
-        self.inner().run(|_| self.inner().subscribers.subscribe(filter, capacity))
+        match &self.handle {
+            StoreHandle::Here(store) => {
+                // Under the lock of the store: between two changes.
+                store.inner().run(|_| store.inner().subscribers.subscribe(filter, capacity))
+            }
+            StoreHandle::Remote(owner) => {
+                owner.events(filter, capacity)
+            }
+        }
     }
 
     /// Checks the checksum of every page, and every record against every index and count. Returns
@@ -147,11 +157,15 @@ impl Store {
     /// # Errors
     /// Those of [`verify`](Store::verify).
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
-        let inner = self.inner();
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => return owner.request(&Request::Verify).wait(),
+        };
+        let inner = store.inner();
         inner.flush()?;
         let pages = inner.with_engine(FILE, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
-        let stored = inner.report_failure(self.verify_stored(&mut progress));
+        let stored = inner.report_failure(verify_stored(inner, &mut progress));
         match stored.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
             Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
             // Damage is a finding. It may prevent further checks.
@@ -161,21 +175,20 @@ impl Store {
         Ok(findings)
     }
 
-    fn verify_stored(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
-        let mut snapshot = self.inner().stable_snapshot()?;
-        let (ledger, purges) = stored_totals(&mut snapshot)?;
-        let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
-        verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
-    }
-
     /// The reads, writes and flushes of the file since the store was opened. Does not block.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (commits, rows, journal_waits) = self
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                return owner.request(&Request::Counters).wait().unwrap_or_default();
+            }
+        };
+        let (commits, rows, journal_waits) = store
             .inner()
             .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
-        let opened_at = self.handle.opened_at();
-        let read = self.inner().with_engine(FILE, |engine| {
+        let opened_at = store.open_store().opened_at;
+        let read = store.inner().with_engine(FILE, |engine| {
             let io = engine.counters();
             Ok(Counters {
                 commits,
@@ -205,7 +218,7 @@ impl Store {
     /// ```
     #[must_use]
     pub fn today(&self) -> Date {
-        Date::of_micros(self.inner().run(|core| core.now.timeline))
+        Date::of_micros(micros_ceil(self.clock_report().timeline))
     }
 
     /// The store's timeline and the wall clock, and whether the wall clock was trusted when the
@@ -213,11 +226,32 @@ impl Store {
     /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
-        let (timeline, untrusted) = self.inner().run(|core| (core.now.timeline, core.untrusted));
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store.inner(),
+            StoreHandle::Remote(owner) => {
+                let unknown = || ClockReport {
+                    timeline: Duration::ZERO,
+                    wall: Duration::ZERO,
+                    untrusted: None,
+                };
+                return owner.request(&Request::Clock).wait().unwrap_or_else(|_| unknown());
+            }
+        };
+        let (timeline, untrusted) = store.run(|core| (core.now.timeline, core.untrusted));
         ClockReport {
             timeline: duration(timeline),
-            wall: duration(self.inner().clock().wall()),
+            wall: duration(store.clock().wall()),
             untrusted: untrusted.map(duration),
         }
     }
+}
+
+fn verify_stored(
+    store: &StoreInner,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<String>> {
+    let mut snapshot = store.stable_snapshot()?;
+    let (ledger, purges) = stored_totals(&mut snapshot)?;
+    let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
+    verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
 }

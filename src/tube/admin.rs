@@ -3,7 +3,7 @@
 use super::Tube;
 use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call, commit};
+use crate::wait::{CallFuture, call, call_now};
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -258,8 +258,7 @@ impl Tube {
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
         let tube = self.clone();
         CallFuture::new(async move {
-            let found = tube.handle.defer_once_visible(tube.verb(Verb::Peek(id)))?;
-            commit(found).await?
+            call_now(&tube.handle, tube.verb(Verb::Peek(id))).await
         })
     }
 

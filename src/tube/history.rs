@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::{HistoryVerb, Verb};
-use crate::wait::{CallFuture, commit};
+use crate::wait::{CallFuture, call_now};
 use crate::{HistoryEntry, Receipt, Result};
 
 impl Tube {
@@ -53,8 +53,7 @@ impl Tube {
         let tube = self.clone();
         CallFuture::new(async move {
             let verb = Verb::History(HistoryVerb::Read(id));
-            let found = tube.handle.defer_once_visible(tube.verb(verb))?;
-            commit(found).await?
+            call_now(&tube.handle, tube.verb(verb)).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::{HolderVerb, ListVerb, Verb, check_size};
-use crate::wait::{CallFuture, commit};
+use crate::wait::{CallFuture, call_now};
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
 impl Tube {
@@ -57,8 +57,7 @@ impl Tube {
     pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
         let tube = self.clone();
         CallFuture::new(async move {
-            let found = tube.handle.defer_once_visible(tube.verb(Verb::Outcome(id)))?;
-            commit(found).await?
+            call_now(&tube.handle, tube.verb(Verb::Outcome(id))).await
         })
     }
 

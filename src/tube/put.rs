@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
+use crate::connection::Request;
 use crate::core::{Admission, Decided, FromAnswer, PutRequest, PutSlot, Verb};
+use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::wait::{CallFuture, call_once_visible, commit};
 use crate::{Put, Receipt, Restore, Result};
@@ -87,9 +89,15 @@ impl Tube {
         let request = PutRequest::new(task.into(), self.max_body())?;
         let timeout = timeout.into().map(micros_ceil);
         let put = Verb::PutOrWait { session: self.session, request: &request, timeout };
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                return owner.request(&Request::of(self.verb(put))).wait();
+            }
+        };
         match self.call_put(request.has_key(), put)? {
             Admission::Admitted(receipt) => Ok(receipt),
-            Admission::Waiting(_, slot) => self.inner().wait_deferred(slot.wait()?),
+            Admission::Waiting(_, slot) => store.inner().wait_deferred(slot.wait()?),
         }
     }
 
@@ -126,17 +134,26 @@ impl Tube {
         let request = PutRequest::new(task.into(), self.max_body());
         let timeout = timeout.into().map(micros_ceil);
         let tube = self.clone();
-        CallFuture::new(async move {
-            let request = &request?;
-            let put = Verb::PutOrWait { session: tube.session, request, timeout };
-            match call_once_visible(&tube.handle, tube.buffer(), tube.verb(put)).await? {
-                Admission::Admitted(receipt) => Ok(receipt),
-                Admission::Waiting(arrival, slot) => {
-                    let mut wait = PutWait { tube: &tube, arrival, slot, is_over: false };
-                    commit(wait.admitted().await?).await
-                }
+        CallFuture::new(async move { tube.put_or_wait(&request?, timeout).await })
+    }
+
+    /// A put that waits while the tube is full, for a future.
+    pub(crate) async fn put_or_wait(
+        &self,
+        request: &PutRequest,
+        timeout: Option<u64>,
+    ) -> Result<Receipt> {
+        let put = self.verb(Verb::PutOrWait { session: self.session, request, timeout });
+        if let StoreHandle::Remote(owner) = &self.handle {
+            return owner.request(&Request::of(put)).await;
+        }
+        match call_once_visible(&self.handle, self.buffer(), put).await? {
+            Admission::Admitted(receipt) => Ok(receipt),
+            Admission::Waiting(arrival, slot) => {
+                let mut wait = PutWait { tube: self, arrival, slot, is_over: false };
+                commit(wait.admitted().await?).await
             }
-        })
+        }
     }
 
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.

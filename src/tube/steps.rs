@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::Verb;
-use crate::wait::{CallFuture, commit};
+use crate::wait::{CallFuture, call_now};
 use crate::{Result, Step};
 
 impl Tube {
@@ -41,8 +41,7 @@ impl Tube {
     pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
         let tube = self.clone();
         CallFuture::new(async move {
-            let found = tube.handle.defer_once_visible(tube.verb(Verb::Steps(id)))?;
-            commit(found).await?
+            call_now(&tube.handle, tube.verb(Verb::Steps(id))).await
         })
     }
 }

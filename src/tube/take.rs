@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
+use crate::connection::Request;
 use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
-use crate::handle::{SessionGuard, StoreHandle};
+use crate::handle::{LocalHandle, SessionGuard, StoreHandle};
 use crate::wait::{
-    CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim, take,
+    CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim,
+    remote_claims, take, take_request,
 };
 use crate::{Claim, Error, Result, SessionId};
 
@@ -93,12 +95,19 @@ impl Tube {
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Vec<Claim>> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                let grants = owner.request_grants(&self.take_many_request(max, timeout.into()));
+                return Ok(remote_claims(owner, self.guard(), grants.wait()?).collect());
+            }
+        };
         let mut claims = Vec::new();
         if max > 0 {
             claims.extend(self.take(timeout)?);
         }
         if !claims.is_empty() {
-            take_more(self, max, &mut claims)?;
+            take_more(self, store, max, &mut claims)?;
         }
         Ok(claims)
     }
@@ -160,12 +169,21 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn claim(&self, id: u64) -> Result<Claim> {
+        let claim = self.verb(Verb::Claim { session: self.session, id });
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                let grants = owner.request_grants(&Request::of(claim)).wait()?;
+                return remote_claims(owner, self.guard(), grants)
+                    .next()
+                    .ok_or(Error::NotTaken { id });
+            }
+        };
         loop {
-            let claim = self.verb(Verb::Claim { session: self.session, id });
             match self.handle.call_once_visible(self.buffer(), claim)? {
                 Chosen::Task(mut grant) => {
-                    if counted(&self.handle, &mut grant)? {
-                        return self.read_chosen(grant);
+                    if counted(store, &mut grant)? {
+                        return self.read_chosen(store, grant);
                     }
                     return Err(Error::NotTaken { id });
                 }
@@ -182,14 +200,23 @@ impl Tube {
     pub fn claim_async(&self, id: u64) -> CallFuture<Claim> {
         let tube = self.clone();
         CallFuture::new(async move {
+            let claim = tube.verb(Verb::Claim { session: tube.session, id });
+            let store = match &tube.handle {
+                StoreHandle::Here(store) => store,
+                StoreHandle::Remote(owner) => {
+                    let grants = owner.request_grants(&Request::of(claim)).await?;
+                    return remote_claims(owner, tube.guard(), grants)
+                        .next()
+                        .ok_or(Error::NotTaken { id });
+                }
+            };
             loop {
-                let claim = tube.verb(Verb::Claim { session: tube.session, id });
-                let decided = tube.handle.defer_once_visible(claim)?;
+                let decided = store.defer_once_visible(claim)?;
                 match commit(decided).await?? {
                     Chosen::Task(grant) => {
-                        let take = CountedTake::new(&tube.handle, grant);
+                        let take = CountedTake::new(store, grant);
                         let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
-                        return tube.read_chosen(grant);
+                        return tube.read_chosen(store, grant);
                     }
                     Chosen::NotVisible => {}
                 }
@@ -197,10 +224,14 @@ impl Tube {
         })
     }
 
-    fn read_chosen(&self, grant: Grant) -> Result<Claim> {
+    fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request<'static> {
+        take_request(std::slice::from_ref(&self.head), self.session, timeout, Some(max))
+    }
+
+    fn read_chosen(&self, store: &LocalHandle, grant: Grant) -> Result<Claim> {
         let id = grant.id;
         // The claim may have ended while the body was read.
-        read_claim(&self.handle, grant, self.guard.clone())?.ok_or(Error::NotTaken { id })
+        read_claim(store, grant, self.guard.clone())?.ok_or(Error::NotTaken { id })
     }
 
     /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is
@@ -226,28 +257,35 @@ impl Tube {
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Vec<Claim>> {
-        let (tube, first) = (self.clone(), self.take_async(timeout));
+        let (tube, timeout) = (self.clone(), timeout.into());
         CallFuture::new(async move {
+            let store = match &tube.handle {
+                StoreHandle::Here(store) => store,
+                StoreHandle::Remote(owner) => {
+                    let grants = owner.request_grants(&tube.take_many_request(max, timeout));
+                    return Ok(remote_claims(owner, tube.guard(), grants.await?).collect());
+                }
+            };
             let mut claims = Vec::new();
             if max > 0 {
-                claims.extend(first.await?);
+                claims.extend(tube.take_async(timeout).await?);
             }
             if claims.is_empty() {
                 return Ok(claims);
             }
             loop {
                 let (grants, step) = take_step(&tube, max, &claims)?;
-                let takes = grants.into_iter().map(|grant| CountedTake::new(&tube.handle, grant));
+                let takes = grants.into_iter().map(|grant| CountedTake::new(store, grant));
                 let mut takes: Vec<CountedTake> = takes.collect();
                 for take in &mut takes {
                     take.wait().await?;
                 }
                 let grants = takes.into_iter().filter_map(CountedTake::into_grant).collect();
-                hand_out(&tube, grants, &mut claims)?;
+                hand_out(&tube, store, grants, &mut claims)?;
                 match step {
                     Step::Done => return Ok(claims),
                     Step::More => {}
-                    Step::Later(buffer) => expiry(&tube.handle, buffer).await?,
+                    Step::Later(buffer) => expiry(store, buffer).await?,
                 }
             }
         })
@@ -277,14 +315,19 @@ pub(crate) fn take_any_async(
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
-pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
+pub(crate) fn take_more(
+    tube: &Tube,
+    store: &LocalHandle,
+    max: usize,
+    claims: &mut Vec<Claim>,
+) -> Result<()> {
     loop {
         let (grants, step) = take_step(tube, max, claims)?;
-        hand_out(tube, count_all(tube, grants)?, claims)?;
+        hand_out(tube, store, count_all(tube, store, grants)?, claims)?;
         match step {
             Step::Done => return Ok(()),
             Step::More => {}
-            Step::Later(buffer) => tube.inner().wait_for_capacity(buffer)?,
+            Step::Later(buffer) => store.inner().wait_for_capacity(buffer)?,
         }
     }
 }
@@ -318,10 +361,10 @@ fn take_step(tube: &Tube, max: usize, claims: &[Claim]) -> Result<(Vec<Grant>, S
 }
 
 /// Blocks until the takes of these tasks are counted.
-fn count_all(tube: &Tube, grants: Vec<Grant>) -> Result<Vec<Grant>> {
+fn count_all(tube: &Tube, store: &LocalHandle, grants: Vec<Grant>) -> Result<Vec<Grant>> {
     let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
     while let Some(mut grant) = grants.next() {
-        match counted(&tube.handle, &mut grant) {
+        match counted(store, &mut grant) {
             Ok(true) => all.push(grant),
             Ok(false) => {}
             Err(error) => {
@@ -334,11 +377,16 @@ fn count_all(tube: &Tube, grants: Vec<Grant>) -> Result<Vec<Grant>> {
 }
 
 /// Reads the bodies of taken tasks.
-fn hand_out(tube: &Tube, mut grants: Vec<Grant>, claims: &mut Vec<Claim>) -> Result<()> {
-    read_bodies(tube.inner(), &mut grants);
+fn hand_out(
+    tube: &Tube,
+    store: &LocalHandle,
+    mut grants: Vec<Grant>,
+    claims: &mut Vec<Claim>,
+) -> Result<()> {
+    read_bodies(store.inner(), &mut grants);
     let mut grants = grants.into_iter();
     while let Some(grant) = grants.next() {
-        match read_claim(tube.handle(), grant, tube.guard()) {
+        match read_claim(store, grant, tube.guard()) {
             Ok(claim) => claims.extend(claim),
             Err(error) => {
                 give_back(tube, grants);

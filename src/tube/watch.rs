@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
+use crate::connection::{Request, TubeName};
 use crate::core::{Decided, PutRequest, Verb, WaitVerb, WatchKey, WatchSlot, Watching};
+use crate::handle::{LocalHandle, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::wait::{self, CallFuture, commit, decide_once_visible};
 use crate::{Ending, Put, Receipt, Result};
@@ -130,9 +132,15 @@ impl Tube {
         let request = PutRequest::new(task.into(), self.max_body())?;
         let timeout = timeout.into().map(micros_ceil);
         let put = Verb::PutAndWait { session: self.session, request: &request, timeout };
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                return owner.request(&Request::of(self.verb(put))).wait();
+            }
+        };
         // If the flush of the put fails, the storage has failed, which ends all watches.
         let (receipt, watching) = self.call_put(request.has_key(), put)?;
-        Ok((receipt, self.ending(watching)?))
+        Ok((receipt, ending(store, watching)?))
     }
 
     /// As [`put_and_wait`](Tube::put_and_wait), as a future that blocks no thread.
@@ -160,24 +168,33 @@ impl Tube {
         let request = PutRequest::new(task.into(), self.max_body());
         let timeout = timeout.into().map(micros_ceil);
         let tube = self.clone();
-        CallFuture::new(async move {
-            let request = &request?;
-            let put = Verb::PutAndWait { session: tube.session, request, timeout };
-            let put = tube.verb(put);
-            let put = decide_once_visible(&tube.handle, tube.buffer(), put).await?;
-            let Decided { answer, wait }: Decided<Result<(Receipt, Watching)>> = put;
-            let (receipt, watching) = match answer {
-                Ok(put) => put,
-                Err(refused) => {
-                    commit(Decided { answer: (), wait }).await?;
-                    return Err(refused);
-                }
-            };
-            // The watcher comes before the next await, since the future may be dropped there.
-            let watcher = Watcher::new(&tube, watching);
-            commit(Decided { answer: (), wait }).await?;
-            Ok((receipt, watcher.ending().await?))
-        })
+        CallFuture::new(async move { tube.put_then_wait(&request?, timeout).await })
+    }
+
+    /// A put and a wait for the end of its task, for a future.
+    pub(crate) async fn put_then_wait(
+        &self,
+        request: &PutRequest,
+        timeout: Option<u64>,
+    ) -> Result<(Receipt, Option<Ending>)> {
+        let put = self.verb(Verb::PutAndWait { session: self.session, request, timeout });
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => return owner.request(&Request::of(put)).await,
+        };
+        let put = decide_once_visible(store, self.buffer(), put).await?;
+        let Decided { answer, wait }: Decided<Result<(Receipt, Watching)>> = put;
+        let (receipt, watching) = match answer {
+            Ok(put) => put,
+            Err(refused) => {
+                commit(Decided { answer: (), wait }).await?;
+                return Err(refused);
+            }
+        };
+        // The watcher comes before the next await, since the future may be dropped there.
+        let watcher = Watcher::new(self, watching);
+        commit(Decided { answer: (), wait }).await?;
+        Ok((receipt, watcher.ending().await?))
     }
 
     /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
@@ -267,13 +284,19 @@ impl Tube {
     /// ```
     #[doc(alias = "poll")]
     pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
-        let until = wait::deadline(&self.handle, timeout.into());
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                return owner.request(&self.ready_request(timeout.into())).wait();
+            }
+        };
+        let until = wait::deadline(store, timeout.into());
         loop {
             let watching: Option<Watching> = self.handle.ask(self.verb(self.ready_verb(until)))?;
             match watching {
-                Some(watching) => return Ok(self.ending(watching)?.is_some()),
+                Some(watching) => return Ok(ending(store, watching)?.is_some()),
                 // Expired tasks were removed. Their edits must not pile up.
-                None => self.inner().wait_for_capacity(self.buffer())?,
+                None => store.inner().wait_for_capacity(self.buffer())?,
             }
         }
     }
@@ -288,17 +311,28 @@ impl Tube {
         let timeout = timeout.into();
         let tube = self.clone();
         CallFuture::new(async move {
-            let until = wait::deadline(&tube.handle, timeout);
+            let store = match &tube.handle {
+                StoreHandle::Here(store) => store,
+                StoreHandle::Remote(owner) => {
+                    return owner.request(&tube.ready_request(timeout)).await;
+                }
+            };
+            let until = wait::deadline(store, timeout);
             loop {
                 let watching = tube.handle.ask(tube.verb(tube.ready_verb(until)))?;
                 match watching {
                     Some(watching) => {
                         return Ok(Watcher::new(&tube, watching).ending().await?.is_some());
                     }
-                    None => wait::expiry(&tube.handle, tube.buffer()).await?,
+                    None => wait::expiry(store, tube.buffer()).await?,
                 }
             }
         })
+    }
+
+    fn ready_request(&self, timeout: Option<Duration>) -> Request<'static> {
+        let (tube, timeout) = (TubeName::of(&self.head), timeout.map(micros_ceil));
+        Request::WaitReady { tube, session: self.session, timeout }
     }
 
     /// A wait for a task until this moment of running time.
@@ -308,22 +342,29 @@ impl Tube {
 
     /// Makes a call that waits for an end, and blocks until then.
     fn watch(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
-        self.ending(self.handle.ask(self.verb(wait))?)
+        match &self.handle {
+            StoreHandle::Here(store) => ending(store, self.handle.ask(self.verb(wait))?),
+            StoreHandle::Remote(owner) => owner.request(&Request::of(self.verb(wait))).wait(),
+        }
     }
 
-    async fn watch_async(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
+    /// As `watch`, for a future.
+    pub(crate) async fn watch_async(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
+        if let StoreHandle::Remote(owner) = &self.handle {
+            return owner.request(&Request::of(self.verb(wait))).await;
+        }
         let watching = self.handle.ask(self.verb(wait))?;
         Watcher::new(self, watching).ending().await
     }
+}
 
-    /// Blocks until a watch ends.
-    fn ending(&self, watching: Watching) -> Result<Option<Ending>> {
-        let ending = match watching {
-            Watching::Over(ending) => ending,
-            Watching::Waiting(_, slot) => self.inner().wait_deferred(slot.wait()?)?,
-        };
-        Ok(ending.map(Arc::unwrap_or_clone))
-    }
+/// Blocks until a watch ends.
+fn ending(store: &LocalHandle, watching: Watching) -> Result<Option<Ending>> {
+    let ending = match watching {
+        Watching::Over(ending) => ending,
+        Watching::Waiting(_, slot) => store.inner().wait_deferred(slot.wait()?)?,
+    };
+    Ok(ending.map(Arc::unwrap_or_clone))
 }
 
 /// A future's watch. Dropping it ends the watch.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
-use crate::core::{Call, Decided, HolderVerb};
+use crate::core::{Call, HolderVerb};
 use crate::wait;
 use crate::{
     Claim, ClaimToken, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull,
@@ -399,9 +399,9 @@ fn with_value<T>(refused: Refused, value: T, encode: Encode<T>) -> Refused<Typed
 async fn bury(mut claim: Claim) -> Result<()> {
     let (handle, buffer) = (claim.handle.clone(), claim.grant.buffer);
     let bury = Call::Claim(claim.claim_key(), HolderVerb::Bury(None));
-    let decided: Decided<Receipt> = wait::decide(&handle, buffer, bury).await?;
-    claim.release_on_drop = false;
-    wait::commit(decided).await.map(drop)
+    let buried: Result<Receipt> = wait::call(&handle, buffer, bury).await;
+    claim.release_on_drop = buried.is_err();
+    buried.map(drop)
 }
 
 fn describe(claim: &Claim) -> String {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::capacity::CapacityWait;
+use crate::connection::Mode;
 use crate::core::{Call, Decided, FromAnswer, WaitSlot};
-use crate::handle::StoreHandle;
+use crate::handle::{LocalHandle, StoreHandle};
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
 use crate::{Error, Result};
@@ -48,8 +49,8 @@ impl<T> fmt::Debug for CallFuture<T> {
 }
 
 /// Decides a call as soon as its write buffer has space.
-pub(crate) async fn decide<T: FromAnswer>(
-    handle: &StoreHandle,
+async fn decide<T: FromAnswer>(
+    handle: &LocalHandle,
     buffer: usize,
     call: Call<'_>,
 ) -> Result<Decided<T>> {
@@ -71,12 +72,15 @@ pub(crate) async fn call<T: FromAnswer>(
     buffer: usize,
     call: Call<'_>,
 ) -> Result<T> {
-    commit(decide(handle, buffer, call).await?).await
+    match handle {
+        StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
+        StoreHandle::Remote(owner) => owner.send(Mode::Call, call)?.await,
+    }
 }
 
 /// As `decide`. A refusal waits for the change that may have caused it.
 pub(crate) async fn decide_once_visible<T: FromAnswer>(
-    handle: &StoreHandle,
+    handle: &LocalHandle,
     buffer: usize,
     call: Call<'_>,
 ) -> Result<Decided<Result<T>>> {
@@ -90,11 +94,24 @@ pub(crate) async fn call_once_visible<T: FromAnswer>(
     buffer: usize,
     call: Call<'_>,
 ) -> Result<T> {
-    commit(decide_once_visible(handle, buffer, call).await?).await?
+    match handle {
+        StoreHandle::Here(store) => {
+            commit(decide_once_visible(store, buffer, call).await?).await?
+        }
+        StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
+    }
+}
+
+/// As `call_once_visible`, for a call that adds a few rows at most: it waits for no space.
+pub(crate) async fn call_now<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
+    match handle {
+        StoreHandle::Here(store) => commit(store.defer_once_visible(call)?).await?,
+        StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
+    }
 }
 
 /// Waits until a take may remove more expired tasks.
-pub(crate) async fn expiry(handle: &StoreHandle, buffer: usize) -> Result<()> {
+pub(crate) async fn expiry(handle: &LocalHandle, buffer: usize) -> Result<()> {
     let mut wait = CapacityWait::new(handle, buffer);
     poll_fn(|context| wait.poll_expiry(context.waker())).await
 }

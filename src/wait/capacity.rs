@@ -4,18 +4,18 @@ use std::task::{Poll, Waker};
 
 use crate::Result;
 use crate::core::{Call, Core, Decided, FromAnswer};
-use crate::handle::StoreHandle;
+use crate::handle::LocalHandle;
 use crate::pipeline::QueuedCall;
 
 /// A future's place in the queue of a write buffer. Dropping it leaves the queue.
 pub(crate) struct CapacityWait {
-    handle: StoreHandle,
+    handle: LocalHandle,
     buffer: usize,
     queued: Option<QueuedCall>,
 }
 
 impl CapacityWait {
-    pub(crate) fn new(handle: &StoreHandle, buffer: usize) -> CapacityWait {
+    pub(crate) fn new(handle: &LocalHandle, buffer: usize) -> CapacityWait {
         CapacityWait { handle: handle.clone(), buffer, queued: None }
     }
 

@@ -5,13 +5,13 @@ use std::task::{Poll, Waker};
 
 use crate::Result;
 use crate::core::{Decided, Grant, Wait};
-use crate::handle::StoreHandle;
+use crate::handle::LocalHandle;
 
 /// Blocks until the take of a task is counted. Returns whether the task is handed out: not if its
 /// claim has ended meanwhile. If the take cannot be counted, the task is not handed out either, and
 /// the attempt is forgiven.
 #[inline]
-pub(crate) fn counted(handle: &StoreHandle, grant: &mut Grant) -> Result<bool> {
+pub(crate) fn counted(handle: &LocalHandle, grant: &mut Grant) -> Result<bool> {
     match grant.counted.take() {
         None => Ok(true),
         Some(wait) => wait_until_counted(handle, grant, *wait),
@@ -19,7 +19,7 @@ pub(crate) fn counted(handle: &StoreHandle, grant: &mut Grant) -> Result<bool> {
 }
 
 #[cold]
-fn wait_until_counted(handle: &StoreHandle, grant: &Grant, wait: Wait) -> Result<bool> {
+fn wait_until_counted(handle: &LocalHandle, grant: &Grant, wait: Wait) -> Result<bool> {
     let counted = handle.inner().wait_deferred(Decided { answer: (), wait: Some(wait) });
     if counted.is_err() {
         handle.drop_claim(grant, true);
@@ -28,19 +28,19 @@ fn wait_until_counted(handle: &StoreHandle, grant: &Grant, wait: Wait) -> Result
 }
 
 /// Whether the claim has not ended while its take was being counted.
-fn is_current(handle: &StoreHandle, grant: &Grant) -> bool {
+fn is_current(handle: &LocalHandle, grant: &Grant) -> bool {
     handle.inner().run(|core| core.is_current(grant.id, grant.epoch))
 }
 
 /// A task that a future hands out once its take is counted. Dropping it forgives the attempt.
 pub(crate) struct CountedTake {
-    handle: StoreHandle,
+    handle: LocalHandle,
     grant: Option<Grant>,
     wait: Option<Box<Wait>>,
 }
 
 impl CountedTake {
-    pub(crate) fn new(handle: &StoreHandle, mut grant: Grant) -> CountedTake {
+    pub(crate) fn new(handle: &LocalHandle, mut grant: Grant) -> CountedTake {
         let wait = grant.counted.take();
         if let Some(wait) = wait.as_ref().filter(|wait| wait.batch().outcome().is_none()) {
             handle.inner().run(|core| core.ask_writer(wait));

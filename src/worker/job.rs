@@ -274,7 +274,7 @@ impl JobCore {
         stop: Arc<Signal>,
         untimed: Option<Arc<str>>,
     ) -> JobCore {
-        let began = claim.handle.inner().clock().running();
+        let began = claim.handle.running();
         JobCore {
             claim,
             place,
@@ -304,7 +304,7 @@ impl JobCore {
     }
 
     pub(super) fn ran(&self) -> Duration {
-        let now = self.claim.handle.inner().clock().running();
+        let now = self.claim.handle.running();
         duration(now.saturating_sub(self.began))
     }
 

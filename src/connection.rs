@@ -1,0 +1,200 @@
+//! The connection to the process that owns a store: each call of a handle is sent there.
+//!
+//! The connection makes itself again when it breaks, with the same sessions. Calls in flight that
+//! change nothing are sent again; the others are answered with `OutcomeUnknown`.
+
+mod claim_end;
+mod events;
+mod promise;
+mod request;
+mod sessions;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use tubewell_wire::{Address, CallError, CallKind, Client, ClientOptions, Handler, Pending};
+
+use crate::clock::Clock;
+use crate::core::{Call, FromAnswer, Grant, Wire};
+use crate::events::{Filter, Subscription};
+use crate::sync::Mutex;
+use crate::{Error, Result, SessionId};
+
+use events::RemoteEvents;
+pub(crate) use promise::{Promise, RemotePromise};
+pub(crate) use request::{Hello, HelloSession, Mode, Request, TubeName, Welcome, encode_grants, encode_value};
+use request::{grants_in, read_answer, read_grants, read_value};
+use sessions::Sessions;
+
+/// A connection to the owner of a store.
+pub(crate) struct Connection {
+    client: Client,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+/// What the thread of the connection needs too.
+struct Shared {
+    own: SessionId,
+    sessions: Mutex<Sessions>,
+    max_body: OnceLock<usize>,
+    connection: OnceLock<Weak<Connection>>,
+}
+
+impl Connection {
+    /// Connects to an owner. Blocks until it has answered.
+    pub(crate) fn open(
+        address: &Address,
+        options: ClientOptions,
+        label: Option<Arc<str>>,
+    ) -> Result<Arc<Connection>> {
+        let own = SessionId::random();
+        let shared = Arc::new(Shared {
+            own,
+            sessions: Mutex::new(Sessions::new(own, label)),
+            max_body: OnceLock::new(),
+            connection: OnceLock::new(),
+        });
+        let client = Client::connect(address, options, shared.clone())
+            .map_err(|error| Error::NotConnected { why: format!("{address}: {error}") })?;
+        let connection = Arc::new(Connection { client, clock: Clock::system(), shared });
+        // It is set once.
+        let _ = connection.shared.connection.set(Arc::downgrade(&connection));
+        Ok(connection)
+    }
+
+    /// The session of callers that did not begin one.
+    pub(crate) fn own_session(&self) -> SessionId {
+        self.shared.own
+    }
+
+    pub(crate) fn max_body(&self) -> usize {
+        self.shared.max_body.get().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        self.client.address()
+    }
+
+    /// The running time of this machine.
+    pub(crate) fn running(&self) -> u64 {
+        self.clock.running()
+    }
+
+    /// Makes a call and blocks until it is answered.
+    pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
+        let pending = self.begin(mode, call)?;
+        read_answer(&pending.wait().map_err(into_error)?)
+    }
+
+    /// Sends a call.
+    pub(crate) fn send<T: FromAnswer>(
+        &self,
+        mode: Mode,
+        call: Call<'_>,
+    ) -> Result<RemotePromise<T>> {
+        Ok(RemotePromise::new(self.begin(mode, call)?, read_answer))
+    }
+
+    /// Sends a call whose answer nobody needs.
+    pub(crate) fn tell(&self, call: Call<'_>) {
+        // Without a connection, the session and its claims have ended or will be resumed as they were.
+        let _ = self.begin(Mode::Ask, call);
+    }
+
+    fn begin(&self, mode: Mode, call: Call<'_>) -> Result<Pending> {
+        let mut body = Vec::with_capacity(USUAL_CALL);
+        request::encode_call(mode, call, &mut body)?;
+        let kind = CallKind { resend: mode.may_repeat(&call), cancel: false };
+        Ok(self.client.call(body, kind))
+    }
+
+    /// Sends a request whose answer may take long. Dropping the promise cancels it.
+    pub(crate) fn request<T: Wire>(&self, request: &Request<'_>) -> RemotePromise<T> {
+        RemotePromise::new(self.begin_request(request), read_value)
+    }
+
+    /// As `request`, for one that hands out tasks.
+    pub(crate) fn request_grants(&self, request: &Request<'_>) -> RemotePromise<Vec<Grant>> {
+        RemotePromise::new(self.begin_request(request), read_grants)
+    }
+
+    fn begin_request(&self, request: &Request<'_>) -> Pending {
+        let mut body = Vec::with_capacity(USUAL_CALL);
+        request.put(&mut body);
+        self.client.call(body, CallKind { resend: request.may_repeat(), cancel: true })
+    }
+
+    /// The events that pass a filter. They end when the connection breaks.
+    pub(crate) fn events(&self, filter: Filter, capacity: usize) -> Subscription {
+        let mut body = Vec::with_capacity(USUAL_CALL);
+        Request::Events { filter, capacity }.put(&mut body);
+        Subscription::new(RemoteEvents::new(self.client.subscribe(body)))
+    }
+
+    /// Begins a session. The owner has one handle of it for all of this connection.
+    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) {
+        // First, so that a connection that is made meanwhile begins it too.
+        self.shared.sessions.lock().begin(id, label.cloned());
+        self.tell(Call::BeginSession(id, label));
+    }
+
+    pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
+        if !self.shared.sessions.lock().add_handle(id) {
+            self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
+            self.shared.sessions.lock().begin(id, None);
+        }
+        Ok(())
+    }
+
+    /// A handle of a session is dropped.
+    pub(crate) fn drop_session(&self, id: SessionId) {
+        let is_last = self.shared.sessions.lock().drop_handle(id);
+        if is_last {
+            self.tell(Call::DropSessionHandle(id));
+        }
+    }
+
+    /// The connection ends, and its sessions with it. What waits for an answer gets `Closed`.
+    pub(crate) fn close(&self) {
+        self.client.close();
+    }
+}
+
+impl Handler for Shared {
+    fn hello(&self) -> Vec<u8> {
+        crate::core::to_bytes(&self.sessions.lock().hello())
+    }
+
+    fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
+        let welcome: Welcome = crate::core::from_bytes(welcome)
+            .map_err(|malformed| Error::from(malformed).to_string())?;
+        // A store of the same address has the same limit, unless it was opened with another one.
+        let _ = self.max_body.set(welcome.max_body);
+        Ok(())
+    }
+
+    /// Tasks that were handed out to a caller which has gone are given back.
+    fn orphan(&self, body: &[u8]) {
+        let Some(connection) = self.connection.get().and_then(Weak::upgrade) else { return };
+        for grant in grants_in(body) {
+            connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
+        }
+    }
+
+    fn broken(&self) {}
+}
+
+/// Most calls without a body fit into this many bytes.
+const USUAL_CALL: usize = 256;
+
+/// Why a call has no answer.
+pub(crate) fn into_error(error: CallError) -> Error {
+    match error {
+        CallError::Closed => Error::Closed,
+        CallError::Broken { why } => Error::OutcomeUnknown {
+            why: format!("the connection to the owner of the store broke: {why}"),
+        },
+        CallError::NotConnected { why } | CallError::Refused { why } => Error::NotConnected { why },
+        error @ CallError::TooLarge { .. } => Error::invalid(error.to_string()),
+    }
+}

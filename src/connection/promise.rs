@@ -1,0 +1,105 @@
+//! Answers that come later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tubewell_wire::Pending;
+
+use super::into_error;
+use crate::Result;
+use crate::core::Decided;
+use crate::handle::LocalHandle;
+
+/// The answer of a call: decided here, or expected from another process.
+pub(crate) enum Promise<T> {
+    Here(LocalHandle, Decided<T>),
+    Remote(RemotePromise<T>),
+}
+
+impl<T: 'static> Promise<T> {
+    pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U + Send + Sync + 'static) -> Promise<U> {
+        match self {
+            Promise::Here(store, decided) => Promise::Here(store, decided.map(with)),
+            Promise::Remote(promise) => Promise::Remote(promise.map(with)),
+        }
+    }
+}
+
+/// The answer of another process.
+pub(crate) struct RemotePromise<T> {
+    pending: Option<Pending>,
+    read: Option<Read<T>>,
+}
+
+/// Reads an answer.
+enum Read<T> {
+    Plain(fn(&[u8]) -> Result<T>),
+    Mapped(Box<dyn FnOnce(&[u8]) -> Result<T> + Send + Sync>),
+}
+
+impl<T> Read<T> {
+    fn run(self, answer: &[u8]) -> Result<T> {
+        match self {
+            Read::Plain(read) => read(answer),
+            Read::Mapped(read) => read(answer),
+        }
+    }
+}
+
+impl<T> RemotePromise<T> {
+    pub(super) fn new(pending: Pending, read: fn(&[u8]) -> Result<T>) -> RemotePromise<T> {
+        RemotePromise { pending: Some(pending), read: Some(Read::Plain(read)) }
+    }
+
+    /// Blocks until the answer is there.
+    pub(crate) fn wait(mut self) -> Result<T> {
+        let (Some(pending), Some(read)) = (self.pending.take(), self.read.take()) else {
+            return Err(crate::Error::Closed);
+        };
+        read.run(&pending.wait().map_err(into_error)?)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.pending.as_ref().is_none_or(Pending::is_done)
+    }
+}
+
+impl<T: 'static> RemotePromise<T> {
+    pub(crate) fn map<U>(
+        self,
+        with: impl FnOnce(T) -> U + Send + Sync + 'static,
+    ) -> RemotePromise<U> {
+        let read = self.read.map(|read| -> Read<U> {
+            match read {
+                Read::Plain(read) => {
+                    Read::Mapped(Box::new(move |answer: &[u8]| read(answer).map(with)))
+                }
+                Read::Mapped(read) => {
+                    Read::Mapped(Box::new(move |answer: &[u8]| read(answer).map(with)))
+                }
+            }
+        });
+        RemotePromise { pending: self.pending, read }
+    }
+}
+
+/// A promise pins none of its fields.
+impl<T> Unpin for RemotePromise<T> {}
+
+impl<T> Future for RemotePromise<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let promise = self.get_mut();
+        let Some(pending) = &mut promise.pending else {
+            return Poll::Ready(Err(crate::Error::Closed));
+        };
+        let Poll::Ready(answer) = pending.poll(context.waker()) else { return Poll::Pending };
+        promise.pending = None;
+        let Some(read) = promise.read.take() else {
+            return Poll::Ready(Err(crate::Error::Closed));
+        };
+        Poll::Ready(answer.map_err(into_error).and_then(|answer| read.run(&answer)))
+    }
+}

@@ -1,0 +1,357 @@
+//! What a connection asks of the owner of a store, and how it is answered, as bytes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tubewell_drivers::Header;
+
+use crate::core::{
+    Answer, Call, ClaimKey, EdgeVerb, FromAnswer, Grant, HistoryVerb, Input, Malformed, Parts,
+    TubeHead, Verb, Wire, decode_call, from_bytes,
+};
+use crate::events::Filter;
+use crate::{Error, Result, SessionId, WhenFull};
+
+/// How the owner makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// At once: it changes memory alone or nothing.
+    Ask,
+    /// Once its write buffer has space.
+    Call,
+    /// As `Call`. A refusal waits for the change that may have caused it.
+    OnceVisible,
+    /// As `Call`, for a caller that waits for the answer later or never. If a call that ends a claim
+    /// is refused, the task is released.
+    Deferred,
+    /// As `Deferred`, but it is refused while the write buffer is full.
+    DeferredOrRefused,
+}
+
+impl Mode {
+    pub(crate) fn of_deferred(when_full: WhenFull) -> Mode {
+        match when_full {
+            WhenFull::Refuse => Mode::DeferredOrRefused,
+            WhenFull::Block => Mode::Deferred,
+        }
+    }
+
+    /// Whether a call may be made twice, if its connection breaks before the answer.
+    pub(super) fn may_repeat(self, call: &Call<'_>) -> bool {
+        match call {
+            // A connection that is made anew begins its sessions itself.
+            Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
+            Call::ByKey(_) | Call::Find { .. } => true,
+            Call::Tube(_, verb) => {
+                self == Mode::Ask
+                    || matches!(
+                        verb,
+                        Verb::Check
+                            | Verb::Peek(_)
+                            | Verb::Outcome(_)
+                            | Verb::Steps(_)
+                            | Verb::List(_)
+                            | Verb::History(HistoryVerb::Read(_))
+                            | Verb::Edges(EdgeVerb::Parents(_) | EdgeVerb::Children(_))
+                    )
+            }
+            _ => self == Mode::Ask,
+        }
+    }
+}
+
+/// A tube, as a request names it.
+#[derive(Clone, Debug)]
+pub(crate) struct TubeName {
+    pub(crate) number: u32,
+    pub(crate) name: Arc<str>,
+}
+
+impl TubeName {
+    pub(crate) fn of(head: &TubeHead) -> TubeName {
+        TubeName { number: head.number, name: head.name.clone() }
+    }
+}
+
+/// What is no call of the core: it waits, or reads what is beside the core. Times are in
+/// microseconds.
+pub(crate) enum Request<'a> {
+    /// A call.
+    Call(Mode, Call<'a>),
+    /// A take from the first of these tubes that has a task. With `most`, of up to so many tasks of
+    /// the first tube.
+    Take { tubes: Vec<TubeName>, session: SessionId, timeout: Option<u64>, most: Option<u64> },
+    WaitReady { tube: TubeName, session: SessionId, timeout: Option<u64> },
+    /// The end of a claim.
+    ClaimEnd(ClaimKey),
+    /// The description of a task that is taken.
+    Describe { tube: u32, id: u64, header: Header },
+    Flush,
+    CatchUp,
+    Verify,
+    /// A copy of the store to a path of the owner's machine.
+    Backup(PathBuf),
+    Counters,
+    Clock,
+    /// A stream of events.
+    Events { filter: Filter, capacity: usize },
+}
+
+/// How an answer begins: whether it hands out tasks, which are given back if nobody gets them.
+const VALUE: u8 = 0;
+const GRANTS: u8 = 1;
+
+/// The numbers of the requests in the protocol.
+mod tag {
+    pub(super) const ASK: u8 = 0;
+    pub(super) const CALL: u8 = 1;
+    pub(super) const ONCE_VISIBLE: u8 = 2;
+    pub(super) const DEFERRED: u8 = 3;
+    pub(super) const DEFERRED_OR_REFUSED: u8 = 4;
+    pub(super) const TAKE: u8 = 5;
+    pub(super) const WAIT_READY: u8 = 6;
+    pub(super) const CLAIM_END: u8 = 7;
+    pub(super) const DESCRIBE: u8 = 8;
+    pub(super) const FLUSH: u8 = 9;
+    pub(super) const CATCH_UP: u8 = 10;
+    pub(super) const VERIFY: u8 = 11;
+    pub(super) const BACKUP: u8 = 12;
+    pub(super) const COUNTERS: u8 = 13;
+    pub(super) const CLOCK: u8 = 14;
+    pub(super) const EVENTS: u8 = 15;
+}
+
+/// Encodes a call as a request.
+pub(super) fn encode_call(mode: Mode, call: Call<'_>, out: &mut Vec<u8>) -> Result<()> {
+    if let Call::CreateTube(request) = call
+        && request.options.callback.is_some()
+    {
+        return Err(Error::OwnerOnly { what: "a callback".into() });
+    }
+    Request::Call(mode, call).put(out);
+    Ok(())
+}
+
+impl<'a> Request<'a> {
+    /// A call that waits.
+    pub(crate) fn of(call: Call<'a>) -> Request<'a> {
+        Request::Call(Mode::OnceVisible, call)
+    }
+
+    /// Whether it may be made twice, if its connection breaks before the answer.
+    pub(super) fn may_repeat(&self) -> bool {
+        match self {
+            Request::Call(_, call) => {
+                !matches!(call, Call::Tube(_, Verb::PutOrWait { .. } | Verb::PutAndWait { .. }))
+            }
+            Request::Backup(_) => false,
+            _ => true,
+        }
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Request::Call(mode, call) => {
+                out.push(match mode {
+                    Mode::Ask => tag::ASK,
+                    Mode::Call => tag::CALL,
+                    Mode::OnceVisible => tag::ONCE_VISIBLE,
+                    Mode::Deferred => tag::DEFERRED,
+                    Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
+                });
+                crate::core::encode_call(call, out);
+            }
+            Request::Take { tubes, session, timeout, most } => {
+                out.push(tag::TAKE);
+                tubes.put(out);
+                session.put(out);
+                timeout.put(out);
+                most.put(out);
+            }
+            Request::WaitReady { tube, session, timeout } => {
+                out.push(tag::WAIT_READY);
+                tube.put(out);
+                session.put(out);
+                timeout.put(out);
+            }
+            Request::ClaimEnd(key) => {
+                out.push(tag::CLAIM_END);
+                key.put(out);
+            }
+            Request::Describe { tube, id, header } => {
+                out.push(tag::DESCRIBE);
+                tube.put(out);
+                id.put(out);
+                header.put(out);
+            }
+            Request::Flush => out.push(tag::FLUSH),
+            Request::CatchUp => out.push(tag::CATCH_UP),
+            Request::Verify => out.push(tag::VERIFY),
+            Request::Backup(path) => {
+                out.push(tag::BACKUP);
+                path.to_string_lossy().into_owned().put(out);
+            }
+            Request::Counters => out.push(tag::COUNTERS),
+            Request::Clock => out.push(tag::CLOCK),
+            Request::Events { filter, capacity } => {
+                out.push(tag::EVENTS);
+                filter.put(out);
+                (*capacity as u64).put(out);
+            }
+        }
+    }
+
+    /// Reads a request, whose parts are kept in `parts`.
+    pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
+        let mut input = Input::new(bytes);
+        let mut call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
+            Ok(Request::Call(mode, decode_call(input, parts)?))
+        };
+        let request = match u8::get(&mut input)? {
+            tag::ASK => call(&mut input, Mode::Ask)?,
+            tag::CALL => call(&mut input, Mode::Call)?,
+            tag::ONCE_VISIBLE => call(&mut input, Mode::OnceVisible)?,
+            tag::DEFERRED => call(&mut input, Mode::Deferred)?,
+            tag::DEFERRED_OR_REFUSED => call(&mut input, Mode::DeferredOrRefused)?,
+            tag::TAKE => Request::Take {
+                tubes: Wire::get(&mut input)?,
+                session: Wire::get(&mut input)?,
+                timeout: Wire::get(&mut input)?,
+                most: Wire::get(&mut input)?,
+            },
+            tag::WAIT_READY => Request::WaitReady {
+                tube: Wire::get(&mut input)?,
+                session: Wire::get(&mut input)?,
+                timeout: Wire::get(&mut input)?,
+            },
+            tag::CLAIM_END => Request::ClaimEnd(Wire::get(&mut input)?),
+            tag::DESCRIBE => Request::Describe {
+                tube: Wire::get(&mut input)?,
+                id: Wire::get(&mut input)?,
+                header: Wire::get(&mut input)?,
+            },
+            tag::FLUSH => Request::Flush,
+            tag::CATCH_UP => Request::CatchUp,
+            tag::VERIFY => Request::Verify,
+            tag::BACKUP => Request::Backup(PathBuf::from(String::get(&mut input)?)),
+            tag::COUNTERS => Request::Counters,
+            tag::CLOCK => Request::Clock,
+            tag::EVENTS => Request::Events {
+                filter: Wire::get(&mut input)?,
+                capacity: usize::try_from(u64::get(&mut input)?).unwrap_or(usize::MAX),
+            },
+            _ => return Err(Malformed { what: "request" }),
+        };
+        if input.rest().is_empty() { Ok(request) } else { Err(Malformed { what: "request" }) }
+    }
+}
+
+impl Wire for TubeName {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.number.put(out);
+        self.name.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<TubeName, Malformed> {
+        Ok(TubeName { number: Wire::get(input)?, name: Wire::get(input)? })
+    }
+}
+
+/// What a connection says first.
+pub(crate) struct Hello {
+    /// The sessions that it has, its own first.
+    pub(crate) sessions: Vec<HelloSession>,
+}
+
+pub(crate) struct HelloSession {
+    pub(crate) id: SessionId,
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl Wire for Hello {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.sessions.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Hello, Malformed> {
+        Ok(Hello { sessions: Wire::get(input)? })
+    }
+}
+
+impl Wire for HelloSession {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.id.put(out);
+        self.label.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<HelloSession, Malformed> {
+        Ok(HelloSession { id: Wire::get(input)?, label: Wire::get(input)? })
+    }
+}
+
+/// What the owner answers to it.
+pub(crate) struct Welcome {
+    pub(crate) max_body: usize,
+}
+
+impl Wire for Welcome {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.max_body as u64).put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Welcome, Malformed> {
+        let max_body = usize::try_from(u64::get(input)?).unwrap_or(usize::MAX);
+        Ok(Welcome { max_body })
+    }
+}
+
+/// Encodes the answer to a request.
+pub(crate) fn encode_value<T: Wire>(answer: &Result<T>) -> Vec<u8> {
+    let mut out = vec![VALUE];
+    answer.put(&mut out);
+    out
+}
+
+/// Encodes an answer that hands out tasks. Their bodies have been read.
+pub(crate) fn encode_grants(answer: &Result<Vec<Grant>>) -> Vec<u8> {
+    let mut out = vec![GRANTS];
+    answer.put(&mut out);
+    out
+}
+
+/// Reads the answer to a call.
+pub(crate) fn read_answer<T: FromAnswer>(bytes: &[u8]) -> Result<T> {
+    let answer: Answer = read_value(bytes)?;
+    T::from_answer(answer).ok_or_else(|| Error::OutcomeUnknown {
+        why: "the owner of the store has answered another call; use the same release in both \
+              processes"
+            .into(),
+    })
+}
+
+pub(crate) fn read_value<T: Wire>(bytes: &[u8]) -> Result<T> {
+    read_tagged(VALUE, bytes)
+}
+
+pub(crate) fn read_grants(bytes: &[u8]) -> Result<Vec<Grant>> {
+    read_tagged(GRANTS, bytes)
+}
+
+/// The tasks that an answer hands out.
+pub(super) fn grants_in(bytes: &[u8]) -> Vec<Grant> {
+    read_grants(bytes).unwrap_or_default()
+}
+
+fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
+    let answer: Result<Result<T>, Malformed> = match bytes.split_first() {
+        Some((first, rest)) if *first == tag => from_bytes(rest),
+        _ => Err(Malformed { what: "answer" }),
+    };
+    match answer? {
+        // The owner will be back, or another one.
+        Err(Error::Closed) => {
+            Err(Error::NotConnected { why: "the owner of the store has closed it".into() })
+        }
+        answer => answer,
+    }
+}

@@ -1,0 +1,216 @@
+//! The events of a store of this process, and its subscriptions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+
+use super::event::{Event, KindSet};
+use super::filter::{Facts, Filter};
+use super::index::{Index, SubscriberId};
+use super::subscription::{EventSource, Subscription};
+use crate::sync::Mutex;
+
+/// The events of a store of this process, as one subscription gets them.
+struct LocalEvents {
+    events: Receiver<Event>,
+    shared: Arc<SubscriptionState>,
+    /// `None` if the store was closed.
+    id: Option<SubscriberId>,
+    subscriptions: Arc<Mutex<Subscriptions>>,
+}
+
+/// What a subscription shares with the store.
+#[derive(Default)]
+struct SubscriptionState {
+    dropped: AtomicU64,
+    /// The waker of the stream's last poll.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// The store's half of a [`Subscription`].
+pub(super) struct Subscriber {
+    sender: Sender<Event>,
+    capacity: usize,
+    /// How many events were dropped since the last one that was sent.
+    missed: u64,
+    shared: Arc<SubscriptionState>,
+}
+
+impl Subscriber {
+    /// Sends an event, or drops and counts it if the buffer is full.
+    ///
+    /// One caller at a time sends events, so at most `capacity` of them wait.
+    fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
+        if self.sender.len() >= self.capacity {
+            self.missed += 1;
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let missed = std::mem::take(&mut self.missed);
+        // The subscription leaves the index before its receiver is dropped.
+        let _ = self.sender.send(Event { missed, ..event.clone() });
+        wakers.extend(self.shared.waker.lock().take());
+    }
+
+    /// Ends the stream. Returns the waker of its reader.
+    pub(super) fn end(self) -> Option<Waker> {
+        let Subscriber { sender, shared, .. } = self;
+        drop(sender);
+        shared.waker.lock().take()
+    }
+}
+
+/// What the subscriptions of a store want, to be read without their lock.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// The bits of the kinds that some subscription wants.
+    kinds: AtomicU64,
+    /// Whether some filter asks for tags.
+    tags: AtomicBool,
+}
+
+impl Wanted {
+    #[inline]
+    pub(super) fn kinds(&self) -> KindSet {
+        KindSet::from_bits(self.kinds.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn asks_for_tags(&self) -> bool {
+        self.tags.load(Ordering::Relaxed)
+    }
+}
+
+/// What the subscriptions of a store share.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    index: Index<Subscriber>,
+    wanted: Arc<Wanted>,
+    /// The number of the last event.
+    seq: u64,
+    is_closed: bool,
+}
+
+impl Subscriptions {
+    /// Begins a subscription. That of a closed store has ended.
+    pub(super) fn begin(
+        this: &Arc<Mutex<Subscriptions>>,
+        filter: Filter,
+        most: usize,
+    ) -> Subscription {
+        // Not `bounded`, which allocates its whole capacity immediately.
+        let (sender, events) = unbounded();
+        let shared = Arc::new(SubscriptionState::default());
+        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
+        let mut locked = this.lock();
+        let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
+        locked.update_wanted();
+        drop(locked);
+        Subscription::new(LocalEvents { events, shared, id, subscriptions: this.clone() })
+    }
+
+    pub(super) fn wanted(&self) -> &Arc<Wanted> {
+        &self.wanted
+    }
+
+    /// Whether some subscription wants an event.
+    pub(super) fn wants(&self, facts: &Facts<'_>) -> bool {
+        self.index.wants(facts)
+    }
+
+    /// Gives an event the next number.
+    pub(super) fn number(&mut self, event: &mut Event) {
+        self.seq += 1;
+        event.seq = self.seq;
+    }
+
+    /// Delivers an event of a task with these tags to the subscriptions whose filters it passes.
+    /// Does not block.
+    pub(super) fn deliver(&mut self, event: &Event, tags: &[Arc<str>], wakers: &mut Vec<Waker>) {
+        let facts = Facts::of(event, tags);
+        self.index.for_each(&facts, |subscriber| subscriber.deliver(event, wakers));
+    }
+
+    /// No further subscription begins. Returns those that there are, which the caller ends.
+    pub(super) fn close(&mut self) -> Vec<Subscriber> {
+        self.is_closed = true;
+        let ended = self.index.clear();
+        self.update_wanted();
+        ended
+    }
+
+    fn end(&mut self, id: SubscriberId) -> Option<Subscriber> {
+        let ended = self.index.remove(id);
+        self.update_wanted();
+        ended
+    }
+
+    /// Changes of tasks read it under the lock of the store, under which subscriptions begin.
+    fn update_wanted(&self) {
+        self.wanted.kinds.store(self.index.wanted().bits(), Ordering::Relaxed);
+        self.wanted.tags.store(self.index.asks_for_tags(), Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+}
+
+impl EventSource for LocalEvents {
+    fn recv(&self) -> Option<Event> {
+        self.events.recv().ok()
+    }
+
+    fn try_recv(&self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
+        self.events.recv_timeout(timeout).ok()
+    }
+
+    fn poll_recv(&self, waker: &Waker) -> Poll<Option<Event>> {
+        let next = self.poll_now();
+        if next.is_ready() {
+            return next;
+        }
+        // Wakers are user code: cloned and dropped without the lock.
+        let waker = waker.clone();
+        let replaced = self.shared.waker.lock().replace(waker);
+        drop(replaced);
+        // An event that was delivered before the waker was stored does not wake it.
+        self.poll_now()
+    }
+
+    fn waiting(&self) -> usize {
+        self.events.len()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl LocalEvents {
+    fn poll_now(&self) -> Poll<Option<Event>> {
+        match self.events.try_recv() {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for LocalEvents {
+    fn drop(&mut self) {
+        // Dropped without the lock, which is taken under that of the store: wakers are user code.
+        let half = self.id.and_then(|id| self.subscriptions.lock().end(id));
+        drop(half);
+        let waker = self.shared.waker.lock().take();
+        drop(waker);
+    }
+}

@@ -1,0 +1,180 @@
+//! Serving a store to other processes.
+
+mod calls;
+mod requests;
+mod service;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
+
+use crate::{Error, Result, Store};
+use service::StoreService;
+
+/// Where and how a store is served to other processes; for [`Store::serve`].
+///
+/// # Example
+/// ```no_run
+/// use tubewell::{ServeOptions, Store};
+///
+/// let store = Store::open("app.tubewell")?;
+/// store.serve(ServeOptions::unix("app.tubewell.sock"))?;
+/// store.serve(ServeOptions::tcp(([127, 0, 0, 1], 7711)).secret("at least 16 random bytes"))?;
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing is served until the options are given to a store"]
+pub struct ServeOptions {
+    address: Address,
+    secret: Option<Vec<u8>>,
+    any_interface: bool,
+    max_connections: Option<usize>,
+}
+
+impl fmt::Debug for ServeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the secret.
+        f.debug_struct("ServeOptions").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ServeOptions {
+    /// Serves at a unix socket. Its file gets the mode 0600: processes of this user can connect, and
+    /// the superuser.
+    pub fn unix(path: impl AsRef<Path>) -> ServeOptions {
+        ServeOptions::at(Address::Unix(path.as_ref().to_path_buf()))
+    }
+
+    /// Serves at a TCP port; port 0 lets the operating system choose one. It needs a
+    /// [`secret`](ServeOptions::secret). The bytes are not encrypted: use a tunnel for any network
+    /// that others can read.
+    pub fn tcp(address: impl Into<SocketAddr>) -> ServeOptions {
+        ServeOptions::at(Address::Tcp(address.into()))
+    }
+
+    fn at(address: Address) -> ServeOptions {
+        ServeOptions { address, secret: None, any_interface: false, max_connections: None }
+    }
+
+    /// The secret that both sides know: at least 16 bytes, at best random ones. It is never sent;
+    /// both sides prove that they know it (HMAC-SHA256 over two nonces).
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ServeOptions {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// Allows an address that other machines can reach. Default: only addresses of this machine.
+    pub fn any_interface(mut self, allowed: bool) -> ServeOptions {
+        self.any_interface = allowed;
+        self
+    }
+
+    /// How many connections there may be at a time. Default: 1024. The next one is refused.
+    pub fn max_connections(mut self, most: usize) -> ServeOptions {
+        self.max_connections = Some(most);
+        self
+    }
+}
+
+/// A store that is served; from [`Store::serve`]. Dropping it changes nothing.
+#[derive(Clone, Debug)]
+pub struct Served {
+    url: String,
+    server: Arc<Server>,
+}
+
+impl Served {
+    /// The address that processes [connect](crate::connect) to, such as `unix:app.sock` or
+    /// `tcp://127.0.0.1:7711`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Ends the connections, and accepts no further ones. The store stays open. Calls of other
+    /// processes that were decided take effect. Blocks until the answers that are there were sent, at
+    /// most a second.
+    pub fn stop(&self) {
+        self.server.stop();
+    }
+}
+
+impl Store {
+    /// Serves this store to other processes, which [`connect`](crate::connect) to it, until it is
+    /// closed or the returned handle [stops](Served::stop).
+    ///
+    /// Two threads serve all connections, and cost nothing while no call comes in. A process that
+    /// connects can do everything that this one can, but for what [`OwnerOnly`](Error::OwnerOnly)
+    /// names. The calls are as durable as those of this process. A session of a connection ends with
+    /// it, or after the [grace](crate::StoreOptions::session_grace), and its tasks are released. Being
+    /// served does not keep the store open.
+    ///
+    /// Does not block. A socket file that a killed process has left is replaced.
+    ///
+    /// # Errors
+    /// [`InUse`](Error::InUse): another process serves at the address. [`Invalid`](Error::Invalid): a
+    /// TCP address needs a secret, or is one that other machines can reach. [`Io`](Error::Io).
+    /// [`OwnerOnly`](Error::OwnerOnly): the store is one of another process. Nothing is served.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use tubewell::{FIFO, ServeOptions, Store, TubeOptions};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let socket = folder.path().join("app.sock");
+    /// let store = Store::in_memory()?;
+    /// store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// let served = store.serve(ServeOptions::unix(&socket))?;
+    ///
+    /// // In another process:
+    /// let client = tubewell::connect(served.url())?;
+    /// client.tube("mail")?.put("to: ann")?;
+    /// # client.close()?;
+    ///
+    /// assert_eq!(store.tube("mail")?.statistics()?.tasks.ready, 1);
+    /// # }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "listen")]
+    #[doc(alias = "daemon")]
+    pub fn serve(&self, options: ServeOptions) -> Result<Served> {
+        let store = self.here("serving a store")?;
+        store.inner().run(|core| core.check_open())?;
+        let mut limits = Limits::default();
+        if let Some(most) = options.max_connections {
+            limits.connections = most;
+        }
+        // A put of the largest body, with its key, tags and the like.
+        limits.frame = limits.frame.max(store.open_store().max_body.saturating_add(1 << 20));
+        let ServeOptions { address, secret, any_interface, .. } = options;
+        let server_options = ServerOptions { secret, limits, any_interface };
+        let server = Server::start(&address, server_options, StoreService::new(store.visitor()))
+            .map_err(|error| cannot_serve(&address, &error))?;
+        let server = Arc::new(server);
+        let served = Served { url: server.address().to_string(), server: server.clone() };
+        store.add_server(server);
+        Ok(served)
+    }
+}
+
+fn cannot_serve(address: &Address, error: &WireError) -> Error {
+    match error {
+        WireError::AddressInUse => Error::InUse { path: address.to_string() },
+        WireError::SecretNeeded | WireError::NotLoopback => {
+            Error::invalid(format!("{address}: {error}"))
+        }
+        error => Error::Io { what: format!("{address}: {error}") },
+    }
+}
+
+/// Where processes look for the owner of a store file: beside it.
+#[must_use]
+pub fn socket_beside(store: impl AsRef<Path>) -> PathBuf {
+    let mut name = store.as_ref().as_os_str().to_os_string();
+    name.push(".sock");
+    PathBuf::from(name)
+}

@@ -1,0 +1,216 @@
+//! The calls of a connection, made on the store.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tubewell_wire::{Answering, Reply};
+
+use super::requests::{grants, now, refused, tube, value};
+use super::service::Peer;
+use crate::connection::{Mode, Request, TubeName, encode_value};
+use crate::core::{
+    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
+    check_call,
+};
+use crate::pipeline::QueuedCall;
+use crate::{Error, Result, wait};
+
+/// Makes a call.
+pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
+    if let Err(error) = check_call(&asked, peer.store.open_store().max_body) {
+        return refused(error);
+    }
+    match asked {
+        Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
+        Call::ResumeSession(id) => now(&peer.resume_session(id)),
+        Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
+        Call::ResumeClaim(session, token) => {
+            let claim = wait::resume_claim(&peer.handle(), session, None, token);
+            grants(peer, std::future::ready(claim.map(|claim| vec![claim])))
+        }
+        Call::Claim(_, HolderVerb::EndSignal) => refused(not_for_peers()),
+        Call::Tube(target, verb) => {
+            wait_in(peer, target, verb).unwrap_or_else(|| decide(peer, mode, asked, body))
+        }
+        _ => decide(peer, mode, asked, body),
+    }
+}
+
+/// The verbs that wait. `None` for the others.
+fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answering> {
+    let name = TubeName { number: target.number, name: target.name.into() };
+    let session = match verb {
+        Verb::PutOrWait { session, .. }
+        | Verb::PutAndWait { session, .. }
+        | Verb::Claim { session, .. }
+        | Verb::Wait(WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. }) => session,
+        Verb::Wait(WaitVerb::Ready { .. })
+        | Verb::TakeMany { .. }
+        | Verb::CancelPut { .. }
+        | Verb::CancelWatch(_) => return Some(refused(not_for_peers())),
+        _ => return None,
+    };
+    let tube = match tube(peer, &name, session) {
+        Ok(tube) => tube,
+        Err(error) => return Some(refused(error)),
+    };
+    Some(match verb {
+        Verb::PutOrWait { request, timeout, .. } => {
+            let request = request.clone();
+            value(async move { tube.put_or_wait(&request, timeout).await })
+        }
+        Verb::PutAndWait { request, timeout, .. } => {
+            let request = request.clone();
+            value(async move { tube.put_then_wait(&request, timeout).await })
+        }
+        Verb::Claim { id, .. } => {
+            grants(peer, async move { Ok(vec![tube.claim_async(id).await?]) })
+        }
+        Verb::Wait(wait) => value(async move { tube.watch_async(Verb::Wait(wait)).await }),
+        _ => refused(not_for_peers()),
+    })
+}
+
+fn not_for_peers() -> Error {
+    Error::invalid("the call is one of the store's own process")
+}
+
+/// Decides a call at once, unless its write buffer is full.
+fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
+    let inner = peer.store.inner();
+    let decided = match mode {
+        Mode::Ask => Ok(inner.defer_now(|core| carry_out(core, mode, asked))),
+        _ => inner.defer_unless_full(|core| buffer_of(core, &asked), |core| carry_out(core, mode, asked)),
+    };
+    match decided {
+        Ok(decided) => answer(peer, mode, &asked, decided),
+        Err(_) if mode == Mode::DeferredOrRefused => {
+            answer(peer, mode, &asked, Err(Error::Overloaded))
+        }
+        Err(buffer) => later(once_free(peer.clone(), mode, buffer, body.to_vec())),
+    }
+}
+
+/// The write buffer of a call.
+fn buffer_of(core: &Core, call: &Call<'_>) -> usize {
+    let number = match call {
+        Call::Tube(tube, _) => Some(tube.number),
+        Call::Claim(key, _) => Some(key.tube),
+        Call::AckClaims(keys) => keys.first().map(|key| key.tube),
+        _ => None,
+    };
+    number.and_then(|number| core.tubes.get(&number)).map_or(FILE, |tube| tube.buffer())
+}
+
+fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Result<Answer>>> {
+    match mode {
+        Mode::OnceVisible => core.carry_out_once_visible(call),
+        _ => core.carry_out(call).map(|decided| decided.map(Ok)),
+    }
+}
+
+/// Waits for space in a write buffer, decides the call, and waits for its commit.
+async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) -> Reply {
+    let parts = Parts::default();
+    let asked = match Request::read(&body, &parts) {
+        Ok(Request::Call(_, asked)) => asked,
+        _ => return reply(&Err(not_for_peers())),
+    };
+    let mut queued = Queued { peer: &peer, buffer, call: None };
+    let decided = poll_fn(|context| queued.poll(mode, asked, context)).await;
+    match answer(&peer, mode, &asked, decided) {
+        Answering::Later(answer) => answer.await,
+        Answering::Now(reply) => reply,
+        Answering::Many(_) => reply(&Err(not_for_peers())),
+    }
+}
+
+/// The place of a call in the queue of a write buffer. Dropping it leaves the queue.
+struct Queued<'a> {
+    peer: &'a Peer,
+    buffer: usize,
+    call: Option<QueuedCall>,
+}
+
+impl Queued<'_> {
+    fn poll(
+        &mut self,
+        mode: Mode,
+        asked: Call<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Decided<Result<Answer>>>> {
+        let decide = |core: &mut Core| carry_out(core, mode, asked);
+        let inner = self.peer.store.inner();
+        inner.poll_defer(&mut self.call, self.buffer, context.waker(), decide)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.peer.store.inner().leave_queue(self.buffer, call);
+        }
+    }
+}
+
+/// The answer to a decided call, after its commit.
+fn answer(
+    peer: &Arc<Peer>,
+    mode: Mode,
+    asked: &Call<'_>,
+    decided: Result<Decided<Result<Answer>>>,
+) -> Answering {
+    match decided {
+        Ok(Decided { answer, wait: None }) => Answering::Now(reply(&answer)),
+        Ok(decided) => Answering::Later(Box::pin(Committed(Some(decided)))),
+        Err(refusal) => {
+            if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
+                release(peer, asked);
+            }
+            Answering::Now(reply(&Err(refusal)))
+        }
+    }
+}
+
+/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
+fn release(peer: &Peer, asked: &Call<'_>) {
+    let keys: &[ClaimKey] = match asked {
+        Call::Claim(key, verb) if verb.ends_claim() => std::slice::from_ref(key),
+        Call::AckClaims(keys) => keys,
+        _ => return,
+    };
+    for key in keys {
+        if let Some(epoch) = key.by.epoch {
+            peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
+        }
+    }
+}
+
+/// A decided call, until its commit.
+struct Committed(Option<Decided<Result<Answer>>>);
+
+impl Future for Committed {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        let outcome = match self.0.as_ref().and_then(|decided| decided.wait.as_ref()) {
+            Some(wait) => match wait.batch().poll(context.waker()) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => return Poll::Pending,
+            },
+            None => Ok(()),
+        };
+        let decided = self.0.take().map_or(Err(Error::Closed), |decided| decided.answer);
+        Poll::Ready(reply(&outcome.and(decided)))
+    }
+}
+
+fn reply(answer: &Result<Answer>) -> Reply {
+    Reply { body: encode_value(answer), on_lost: None }
+}
+
+pub(super) fn later(reply: impl Future<Output = Reply> + Send + 'static) -> Answering {
+    Answering::Later(Box::pin(reply))
+}
