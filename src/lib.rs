@@ -307,6 +307,7 @@ mod clock;
 mod codec;
 mod commit;
 mod core;
+mod counters;
 #[cfg(feature = "cron")]
 mod cron;
 mod date;
@@ -375,6 +376,7 @@ pub mod explored {
 
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
+pub use counters::{ClockReport, Counters};
 pub use date::Date;
 pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
@@ -403,7 +405,7 @@ pub use spawned_by::SpawnedBy;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
-pub use store::{ClockReport, Counters, Store, StoreOptions};
+pub use store::{Store, StoreOptions};
 pub use task::{Cursor, Page, Progress, Put, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]

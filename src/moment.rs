@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::micros::micros_ceil;
 
+/// A moment of the wall clock.
+pub(crate) use std::time::SystemTime as Moment;
+
 /// Microseconds since 1970 UTC, rounded up so that no moment comes early. A moment before 1970 is
 /// that of 1970, and one that does not fit becomes `u64::MAX`, which stands for "never".
 pub(crate) fn micros_of(moment: SystemTime) -> u64 {

@@ -24,7 +24,6 @@ use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, ClaimToken, Error, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
-pub use inspect::{ClockReport, Counters};
 pub use options::StoreOptions;
 
 /// A persistent store of tubes, in one file that one process owns.

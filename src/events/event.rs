@@ -129,11 +129,11 @@ impl KindSet {
         self.has(kind as usize)
     }
 
-    pub(super) fn from_bits(bits: u64) -> KindSet {
+    pub(crate) fn from_bits(bits: u64) -> KindSet {
         KindSet(bits)
     }
 
-    pub(super) fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0
     }
 

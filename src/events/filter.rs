@@ -36,11 +36,11 @@ use super::event::{Event, EventKind, KindSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use = "a filter selects nothing by itself"]
 pub struct Filter {
-    tubes: Vec<Arc<str>>,
-    keys: Vec<Arc<str>>,
-    owners: Vec<Arc<str>>,
-    tags: Vec<Arc<str>>,
-    kinds: Option<KindSet>,
+    pub(crate) tubes: Vec<Arc<str>>,
+    pub(crate) keys: Vec<Arc<str>>,
+    pub(crate) owners: Vec<Arc<str>>,
+    pub(crate) tags: Vec<Arc<str>>,
+    pub(crate) kinds: Option<KindSet>,
 }
 
 impl Filter {

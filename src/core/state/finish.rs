@@ -8,9 +8,9 @@ use crate::{Error, Result};
 /// The end of a task, and the puts that are part of it.
 #[derive(Clone, Debug)]
 pub(crate) struct FinishRequest {
-    result: Option<Vec<u8>>,
-    puts: Vec<PutInto>,
-    advance: Option<PutInto>,
+    pub(in crate::core) result: Option<Vec<u8>>,
+    pub(in crate::core) puts: Vec<PutInto>,
+    pub(in crate::core) advance: Option<PutInto>,
 }
 
 /// A put, and its tube.

@@ -1,0 +1,101 @@
+//! The encoding of answers.
+
+use super::basic::Wire;
+use super::input::{Input, Malformed};
+use super::macros::wire_struct;
+use crate::Error;
+use crate::core::answer::Answer;
+use crate::core::days::FailedStep;
+use crate::core::verbs::{FindStep, MoveStep, SelectStep};
+
+wire_struct! { MoveStep { moved, next } }
+wire_struct! { SelectStep { changed, bound, next } }
+wire_struct! { FindStep { task, next } }
+wire_struct! { FailedStep { days, next } }
+
+/// The number of an answer that is no value. It does not decode.
+const NO_VALUE: u8 = 255;
+
+macro_rules! wire_answer {
+    (
+        $($number:literal => $variant:ident $(($($item:ident),*))?),* $(,)?
+        no value: $($refused:ident),* $(,)?
+    ) => {
+        /// An answer with slots or signals of this process is no value: in a `Result` it becomes
+        /// [`Error::Io`], and alone it does not decode. The caller encodes what came of it instead: a
+        /// [`Grant`](crate::core::Grant), or an ending.
+        impl Wire for Answer {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Answer::$variant $(($($item),*))? => {
+                        out.push($number);
+                        $($($item.put(out);)*)?
+                    })*
+                    $(Answer::$refused(..))|* => out.push(NO_VALUE),
+                }
+            }
+
+            fn get(input: &mut Input<'_>) -> Result<Answer, Malformed> {
+                match input.byte()? {
+                    $($number => {
+                        $($(let $item = Wire::get(input)?;)*)?
+                        Ok(Answer::$variant $(($($item),*))?)
+                    })*
+                    _ => Err(Malformed { what: "an unknown number of Answer" }),
+                }
+            }
+
+            fn refusal(&self) -> Option<Error> {
+                let name = match self {
+                    $(Answer::$refused(..) => stringify!($refused),)*
+                    _ => return None,
+                };
+                Some(Error::Io { what: format!("an answer of another process has no {name}") })
+            }
+        }
+
+        #[cfg(test)]
+        impl super::tests::Numbered for Answer {
+            const NUMBERS: &'static [u8] = &[$($number),*];
+        }
+    };
+}
+
+wire_answer! {
+    0 => Done,
+    1 => Receipt(receipt),
+    2 => Receipts(receipts),
+    3 => Acks(acks),
+    4 => Owner(owner),
+    5 => Owners(owners),
+    6 => Count(count),
+    7 => Ids(ids),
+    8 => Moved(step),
+    9 => SelectStep(step),
+    10 => Released(count, outcome),
+    11 => Task(task),
+    12 => TubeTask(task),
+    13 => Page(page),
+    14 => TaskPage(page),
+    15 => TaskInfos(tasks),
+    16 => FindStep(step),
+    17 => TaggedPage(page),
+    18 => TagCounts(counts),
+    19 => History(entries),
+    20 => Step(value),
+    21 => Steps(steps),
+    22 => IsOver(is_over),
+    23 => Outcome(ending),
+    24 => Groups(groups),
+    25 => Schedules(page),
+    26 => Statistics(statistics),
+    27 => AllStatistics(statistics),
+    28 => Tube(head),
+    29 => Tubes(tubes),
+    30 => TubeInfo(info),
+    31 => Limits(limits),
+    32 => PausedSubQueues(paused),
+    33 => Days(days),
+    34 => FailedOn(step),
+    no value: Admission, Watching, PutAndWatching, Grants, Chosen, WaitReady, EndSignal
+}

@@ -1,0 +1,127 @@
+//! Both directions of an encoding from one list.
+//!
+//! A field or a variant that is missing in a list does not compile. The numbers of the variants are
+//! the protocol: they never change, and a number is not used again.
+
+/// Implements `Wire` for a struct: its fields, in the order of the list. Fields that are not sent get
+/// the given values.
+macro_rules! wire_struct {
+    (
+        $type:ident { $($field:ident),* $(,)? }
+        $(without { $($unsent:ident: $value:expr),* })?
+    ) => {
+        impl $crate::core::wire::basic::Wire for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let $type { $($field,)* $($($unsent: _),*)? } = self;
+                $($crate::core::wire::basic::Wire::put($field, out);)*
+            }
+
+            fn get(
+                input: &mut $crate::core::wire::input::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+                $(let $field = $crate::core::wire::basic::Wire::get(input)?;)*
+                Ok($type { $($field,)* $($($unsent: $value),*)? })
+            }
+        }
+    };
+}
+
+/// Implements `Wire` for an enum: the number of the variant, and its fields. `field: Type` is sent as
+/// this type, which converts from a reference and back.
+macro_rules! wire_enum {
+    ($type:ident {
+        $(
+            $number:literal => $variant:ident $(($($item:ident),*))?
+                $({ $($field:ident $(: $sent:ident)?),* })?
+        ),*
+        $(,)?
+    }) => {
+        impl $crate::core::wire::basic::Wire for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $($type::$variant $(($($item),*))? $({ $($field),* })? => {
+                        out.push($number);
+                        $($($crate::core::wire::basic::Wire::put($item, out);)*)?
+                        $($(
+                            $(let $field = &$sent::from($field);)?
+                            $crate::core::wire::basic::Wire::put($field, out);
+                        )*)?
+                    })*
+                }
+            }
+
+            fn get(
+                input: &mut $crate::core::wire::input::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+                match input.byte()? {
+                    $($number => {
+                        $($(let $item = $crate::core::wire::basic::Wire::get(input)?;)*)?
+                        $($(
+                            let $field = $crate::core::wire::basic::Wire::get(input)?;
+                            $(let $field = <$sent>::into($field);)?
+                        )*)?
+                        Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
+                    })*
+                    _ => Err($crate::core::wire::input::Malformed {
+                        what: concat!("an unknown number of ", stringify!($type)),
+                    }),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::core::wire::tests::Numbered for $type {
+            const NUMBERS: &'static [u8] = &[$($number),*];
+        }
+    };
+}
+
+/// As `wire_enum`, for an enum that borrows.
+macro_rules! borrowing_enum {
+    ($type:ident {
+        $($number:literal => $variant:ident $(($($item:ident),*))? $({ $($field:ident),* })?),*
+        $(,)?
+    }) => {
+        impl<'a> $crate::core::wire::parts::Borrowing<'a> for $type<'a> {
+            fn put_part(&self, out: &mut Vec<u8>) {
+                match self {
+                    $($type::$variant $(($($item),*))? $({ $($field),* })? => {
+                        out.push($number);
+                        $($($crate::core::wire::parts::Borrowing::put_part($item, out);)*)?
+                        $($($crate::core::wire::parts::Borrowing::put_part($field, out);)*)?
+                    })*
+                }
+            }
+
+            fn get_part(
+                input: &mut $crate::core::wire::input::Input<'a>,
+                parts: &'a $crate::core::wire::parts::Parts,
+            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+                let _ = parts;
+                match input.byte()? {
+                    $($number => {
+                        $($(
+                            let $item =
+                                $crate::core::wire::parts::Borrowing::get_part(input, parts)?;
+                        )*)?
+                        $($(
+                            let $field =
+                                $crate::core::wire::parts::Borrowing::get_part(input, parts)?;
+                        )*)?
+                        Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
+                    })*
+                    _ => Err($crate::core::wire::input::Malformed {
+                        what: concat!("an unknown number of ", stringify!($type)),
+                    }),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::core::wire::tests::Numbered for $type<'_> {
+            const NUMBERS: &'static [u8] = &[$($number),*];
+        }
+    };
+}
+
+pub(super) use {borrowing_enum, wire_enum, wire_struct};

@@ -1,0 +1,73 @@
+//! The encoding of what calls ask for.
+
+use tubewell_drivers::{Body, RecurRule};
+
+use super::basic::{Wire, put_bytes};
+use super::input::{Input, Malformed};
+use super::macros::{wire_enum, wire_struct};
+use crate::core::catalog::TubeRequest;
+use crate::core::state::{
+    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
+};
+use crate::listing::Where;
+use crate::schedule::Restored;
+use crate::selection::Select;
+use crate::task::After;
+use crate::token::ClaimToken;
+use crate::{Failure, OnKey, OnParent, TubeOptions};
+
+wire_struct! { PutRequest {
+    pri, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
+    restored_as, history,
+}}
+wire_struct! { History {
+    forgiven, buried_with, failure, spawned_by, result, entries, steps,
+}}
+wire_struct! { After { parents, keys, on_parent } }
+wire_enum! { OnKey { 0 => Reject, 1 => Keep, 2 => Replace } }
+wire_enum! { OnParent { 0 => Wait, 1 => Release, 2 => Bury } }
+
+wire_struct! { FinishRequest { result, puts, advance } }
+wire_struct! { PutInto { tube, name, request } }
+wire_struct! { UpdateRequest { pri, delay, not_before, body, tags } }
+wire_struct! { ScheduleRequest {
+    rule, starting, times, missed, within, skips_overlap, put, body, pri, max_attempts, tags,
+    restored,
+}}
+wire_struct! { Restored { id, runs, skipped } }
+wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } }
+
+wire_struct! { Select { state, group, tag, limit } }
+wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first } }
+wire_struct! { ClaimToken { tube, id, epoch } }
+wire_struct! { TubeRequest { name, driver, options } }
+
+/// Its checksum is that of its bytes.
+impl Wire for Body {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(self, out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Body, Malformed> {
+        Vec::get(input).map(Body::new)
+    }
+}
+
+impl Wire for Failure {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.shared_group().put(out);
+        put_bytes(self.message().as_bytes(), out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Failure, Malformed> {
+        let (group, message) = (String::get(input)?, String::get(input)?);
+        Ok(Failure::new(group, message))
+    }
+}
+
+// The callback stays where it is: it can only be called in its process.
+wire_struct! { TubeOptions {
+    ttl, ttr, pri, temporary, capacity, max_runtime, max_attempts, count_takes, backoff,
+    reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit, shared_limits,
+    sub_queue_rate, rate, history, metrics, durability, if_not_exists, or_alter,
+} without { callback: None } }

@@ -1,0 +1,77 @@
+//! The encoding of tubes, their options, counts and limits.
+
+use tubewell_drivers::DayCounts;
+
+use super::basic::{Wire, put_bytes};
+use super::input::{Input, Malformed};
+use super::macros::{wire_enum, wire_struct};
+use crate::core::catalog::TubeHead;
+use crate::core::state::{FILE, MEMORY};
+use crate::{
+    Backoff, CallCounts, Counting, Durability, Keep, Limit, PausedSubQueue, Rate, Statistics,
+    TaskCounts, TubeInfo,
+};
+
+wire_struct! { Backoff { first, factor, cap, jitter } }
+wire_enum! { Counting { 0 => Lazily, 1 => Written, 2 => Flushed } }
+wire_enum! { Durability {
+    0 => Flush,
+    1 => Write { flush_within },
+    2 => Relaxed { max_delay },
+}}
+wire_struct! { Keep { count, age } }
+wire_struct! { Rate { count, period } }
+
+wire_struct! { Statistics { tasks, calls } }
+wire_struct! { TaskCounts {
+    ready, taken, delayed, blocked, buried, total, done, kept, recurring,
+}}
+wire_struct! { CallCounts {
+    put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr,
+    delay, block, unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log,
+    step,
+}}
+
+wire_struct! { TubeInfo {
+    name, driver, usable, temporary, durability, capacity, ttl, ttr, pri, max_runtime,
+    max_attempts, count_takes, backoff, reclaim_delay, keep_done, keep_buried, max_taken,
+    sub_queue_limit, shared_limits, sub_queue_rate, rate, history, metrics, paused, resumes_in,
+    waiting, waiting_puts,
+}}
+wire_struct! { Limit { name, most, taken } }
+wire_struct! { PausedSubQueue { name, resumes_in } }
+
+impl Wire for TubeHead {
+    fn put(&self, out: &mut Vec<u8>) {
+        let TubeHead { number, name, driver, buffer } = self;
+        number.put(out);
+        name.put(out);
+        driver.put(out);
+        buffer.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<TubeHead, Malformed> {
+        let (number, name, driver) = (Wire::get(input)?, Wire::get(input)?, Wire::get(input)?);
+        Ok(TubeHead { number, name, driver, buffer: buffer(input)? })
+    }
+}
+
+/// One of the write buffers.
+pub(super) fn buffer(input: &mut Input<'_>) -> Result<usize, Malformed> {
+    match usize::get(input)? {
+        buffer @ (FILE | MEMORY) => Ok(buffer),
+        _ => Err(Malformed { what: "an unknown write buffer" }),
+    }
+}
+
+/// The row of a day, as the file has it, of no tube and no day.
+impl Wire for DayCounts {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(&self.to_row(0, 0), out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<DayCounts, Malformed> {
+        let row = DayCounts::from_row(0, 0, input.bytes()?);
+        row.map_err(|_| Malformed { what: "the numbers of a day are damaged" })
+    }
+}

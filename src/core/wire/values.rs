@@ -1,0 +1,119 @@
+//! The encoding of tasks, and of what else answers name.
+
+use tubewell_drivers::{Position, Shelf};
+
+use super::basic::Wire;
+use super::input::{Input, Malformed};
+use super::macros::{wire_enum, wire_struct};
+use crate::listing::{TagCount, TaggedPage, TaskPage};
+use crate::owner::{Owner, OwnerInfo};
+use crate::task::{Cursor, CursorOf, Page, Progress, Task, TaskInfo, TubeTask};
+use crate::{
+    Ending, EventKind, FailureGroup, HistoryEntry, LastFailure, Missed, Overlap, Receipt,
+    Recurrence, ScheduleInfo, SchedulePage, SessionId, SpawnedBy, State, Step, StepKind,
+};
+
+wire_enum! { State {
+    0 => Ready,
+    1 => Taken,
+    2 => Delayed,
+    3 => Blocked,
+    4 => Buried,
+    5 => Recurring,
+    6 => Done,
+}}
+
+impl Wire for SessionId {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<SessionId, Malformed> {
+        input.array().map(SessionId::from_bytes)
+    }
+}
+
+wire_struct! { Receipt { id, state, commit } }
+wire_struct! { Task { info, data } }
+wire_struct! { TaskInfo {
+    id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
+    group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, steps,
+}}
+wire_struct! { TubeTask { tube, info } }
+wire_struct! { Progress { done, total, text } }
+wire_struct! { SpawnedBy { schedule, run, moment } }
+wire_struct! { LastFailure { group, message, attempt, owner, ago } }
+wire_struct! { FailureGroup { name, count } }
+wire_enum! { Ending {
+    0 => Done { result },
+    1 => Buried { failure },
+    2 => Deleted,
+    3 => Expired,
+    4 => Gone,
+}}
+
+wire_struct! { Page { tasks, next, damaged } }
+wire_struct! { TaskPage { tasks, next, damaged } }
+wire_struct! { TaggedPage { tasks, next, damaged } }
+wire_struct! { TagCount { tag, tasks } }
+wire_struct! { Cursor { position, of } }
+wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name) } }
+wire_struct! { Position { shelf, order, id, sub } }
+wire_enum! { Shelf {
+    1 => Ready,
+    2 => Delayed,
+    3 => Buried,
+    4 => Blocked,
+    5 => Done,
+    6 => Recurring,
+}}
+
+wire_struct! { Owner { session, label, held, expires_in, is_parked } }
+wire_struct! { OwnerInfo {
+    session, label, kind, metadata, since, last_seen, running, overdue, parked,
+}}
+
+wire_struct! { SchedulePage { schedules, next, damaged } }
+wire_struct! { ScheduleInfo {
+    id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, pri,
+    ttl, ttr, delay, sub_queue, max_attempts, tags, size, stopped,
+}}
+wire_enum! { Recurrence { 0 => Every(interval), 1 => Cron { expression, zone } } }
+wire_enum! { Missed { 0 => Latest(runs), 1 => All, 2 => Skip } }
+wire_enum! { Overlap { 0 => Allow, 1 => Skip } }
+
+wire_struct! { Step { name, kind, value } }
+wire_enum! { StepKind { 0 => Value, 1 => Spawned, 2 => Sleep, 3 => Join } }
+
+wire_struct! { HistoryEntry { number, at, what, state, owner, text, tube } }
+wire_enum! { EventKind {
+    0 => Put,
+    1 => Replace,
+    2 => Take,
+    3 => Ack,
+    4 => Release,
+    5 => Revoke,
+    6 => Touch,
+    7 => Checkpoint,
+    8 => Progress,
+    9 => Fail,
+    10 => Snooze,
+    11 => Lost,
+    12 => Bury,
+    13 => Kick,
+    14 => Delete,
+    15 => Ttl,
+    16 => Ttr,
+    17 => Delay,
+    18 => Block,
+    19 => Unblock,
+    20 => Resolve,
+    21 => Forget,
+    22 => Schedule,
+    23 => Spawn,
+    24 => Advance,
+    25 => Move,
+    26 => Update,
+    27 => Log,
+    28 => Step,
+}}

@@ -1,0 +1,47 @@
+//! What a store says of its work and of its clocks.
+
+use std::time::Duration;
+
+/// The reads, writes and flushes of the storage since the store was opened, the open included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Counters {
+    /// The number of the last commit, over all runs of the store.
+    pub commits: u64,
+    /// The number of the last commit in the file when it was opened. If a
+    /// [receipt](crate::Receipt::commit) of an earlier run has a higher number, the file has lost
+    /// that commit. For a flushed change this means that the file was damaged and the engine
+    /// returned to an earlier commit, or that the file is an old copy. A crash may lose the commit
+    /// of a relaxed change, and a power cut that of a written one, without any damage.
+    pub opened_at: u64,
+    /// Rows that the commits of this run wrote or removed, without the engine's own rows.
+    pub rows: u64,
+    /// How often a commit waited for a checkpoint in progress because the journal was full, or the
+    /// commit too large for it: the database could not keep pace with the changes. Such a wait lasts
+    /// at most as long as a checkpoint: some milliseconds, more on a slow disk.
+    pub journal_waits: u64,
+    /// The number of flushes (fsync).
+    pub flushes: u64,
+    /// The number of writes.
+    pub writes: u64,
+    /// The bytes in these writes.
+    pub bytes_written: u64,
+    /// The number of reads that were not in the cache.
+    pub reads: u64,
+}
+
+/// Two clocks, each as the time since the beginning of 1970, UTC.
+///
+/// They differ by as much as the wall clock was set while the store was open. They also differ
+/// while the wall clock is behind the timeline, or is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ClockReport {
+    /// The store's timeline, by which ttls and delays elapse.
+    pub timeline: Duration,
+    /// The wall clock, now.
+    pub wall: Duration,
+    /// The wall clock when the store was opened, if it was too far ahead to be trusted. The
+    /// timeline continued from the last commit instead.
+    pub untrusted: Option<Duration>,
+}
