@@ -6,14 +6,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tubewell_drivers::Shelf;
 use tubewell_wire::Server;
 
 use crate::connection::{Connection, Mode, Promise, Request};
-use crate::core::{Call, Decided, FromAnswer, Grant, TakeAttempt, TubeHead};
+use crate::core::{
+    Call, Decided, FromAnswer, Grant, HolderVerb, TakeAttempt, TubeHead, describe_unreachable,
+};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
-use crate::{Error, Result, SessionId, WhenFull};
+use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
 
 /// A reference to a store: of this process, or of another one that serves it.
 #[derive(Clone)]
@@ -105,11 +108,11 @@ impl StoreHandle {
             StoreHandle::Here(store) => {
                 store.inner().run(|core| core.describe(*tube, *id, Shelf::Ready, header))
             }
-            StoreHandle::Remote(owner) => {
-                let header = header.clone();
-                let described = owner.request(&Request::Describe { tube: *tube, id: *id, header });
-                // Without the owner, the claim has ended: only what the task had is known.
-                described.wait().unwrap_or_else(|_| describe_lost(*id, &grant.header))
+            StoreHandle::Remote(_) => {
+                let described = self.ask(Call::Claim(grant.key(), HolderVerb::Describe));
+                let described: Vec<TaskInfo> = described.unwrap_or_default();
+                let unreachable = || describe_unreachable(*id, header);
+                described.into_iter().next().unwrap_or_else(unreachable)
             }
         }
     }
@@ -218,6 +221,11 @@ impl LocalHandle {
         }
     }
 
+    /// What serves the store ends with it.
+    pub(crate) fn add_server(&self, server: Arc<Server>) {
+        self.0.servers.lock().push(server);
+    }
+
     /// The same store, for a caller that does not keep it open.
     pub(crate) fn visitor(&self) -> LocalHandle {
         let OpenStore { inner, own, opened_at, max_body, .. } = &*self.0;
@@ -295,7 +303,7 @@ pub(crate) struct OpenStore {
     pub(crate) is_owner: bool,
     pub(crate) threads: Mutex<Threads>,
     /// What serves the store to other processes. They end with it.
-    pub(crate) servers: Mutex<Vec<Server>>,
+    pub(crate) servers: Mutex<Vec<Arc<Server>>>,
 }
 
 impl OpenStore {
@@ -308,7 +316,7 @@ impl OpenStore {
         self.inner.subscribers.close();
         // After the close, which has answered all that waits.
         let servers = std::mem::take(&mut *self.servers.lock());
-        drop(servers);
+        servers.iter().for_each(|server| server.stop());
         closed
     }
 }

@@ -4,10 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::SessionId;
+use crate::{Error, Result, SessionId};
 
 /// Maximum length of the label of a session, in bytes: as that of names.
 pub(crate) const LABEL_MAX: usize = 255;
+
+/// Refuses a label that is too long for a session.
+pub(crate) fn check_label(label: &str) -> Result<()> {
+    if label.len() <= LABEL_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the label of a session must have at most {LABEL_MAX} bytes")))
+}
 
 /// The session that has taken a task, and for how long; from
 /// [`Tube::owner_of`](crate::Tube::owner_of) and [`Claim::owner`](crate::Claim::owner).

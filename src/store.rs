@@ -1,5 +1,6 @@
 //! The store: its tubes and sessions, and its close.
 
+mod connect;
 mod inspect;
 mod keys;
 mod labels;
@@ -12,10 +13,10 @@ use std::time::Duration;
 use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
-use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
 use crate::connection::Request;
+use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
 use crate::handle::{LocalHandle, OpenStore, SessionGuard, StoreHandle, Threads};
-use crate::owner::LABEL_MAX;
+use crate::owner::check_label;
 use crate::pipeline::StoreInner;
 use crate::session::Session;
 use crate::storage::Engine;
@@ -24,6 +25,7 @@ use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, ClaimToken, Error, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
+pub use connect::{ConnectOptions, connect};
 pub use options::StoreOptions;
 
 /// A persistent store of tubes, in one file that one process owns.
@@ -306,11 +308,7 @@ impl Store {
     /// ```
     pub fn session_named(&self, label: impl Into<Arc<str>>) -> Result<Session> {
         let label = label.into();
-        if label.len() > LABEL_MAX {
-            return Err(Error::invalid(format!(
-                "the label of a session must have at most {LABEL_MAX} bytes"
-            )));
-        }
+        check_label(&label)?;
         Ok(self.begin_session(Some(&label)))
     }
 

@@ -38,7 +38,8 @@ pub(crate) fn take(
     match handle {
         StoreHandle::Here(store) => take_here(store, tubes, session, guard, timeout),
         StoreHandle::Remote(owner) => {
-            let grants = owner.request_grants(&take_request(tubes, session, timeout, None)).wait()?;
+            let grants =
+                owner.request_grants(&take_request(tubes, session, timeout, None)).wait()?;
             Ok(remote_claims(owner, guard, grants).next())
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Claim;
-use crate::core::{Call, HolderVerb};
+use crate::core::{Call, Grant, HolderVerb};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::Signal;
@@ -37,6 +37,29 @@ impl Claim {
     pub(crate) fn give_back(mut self) {
         self.release_on_drop = false;
         self.handle.drop_claim(&self.grant, true);
+    }
+
+    /// The task, for a holder in another process. Its row has the body.
+    pub(crate) fn into_grant(mut self) -> Grant {
+        self.release_on_drop = false;
+        let (tube, name, header) =
+            (self.grant.tube, self.grant.name.clone(), self.grant.header.clone());
+        let Grant { id, epoch, session, buffer, table, attempts_left, .. } = self.grant;
+        let row = Some(self.row.clone());
+        Grant {
+            tube,
+            name,
+            id,
+            epoch,
+            session,
+            header,
+            buffer,
+            table,
+            key: Vec::new(),
+            row,
+            attempts_left,
+            counted: None,
+        }
     }
 
     /// The signal that is raised when the claim ends, or when the store is closed.

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tubewell_drivers::Header;
-
 use crate::core::{
     Answer, Call, ClaimKey, EdgeVerb, FromAnswer, Grant, HistoryVerb, Input, Malformed, Parts,
     TubeHead, Verb, Wire, decode_call, from_bytes,
@@ -80,12 +78,19 @@ pub(crate) enum Request<'a> {
     Call(Mode, Call<'a>),
     /// A take from the first of these tubes that has a task. With `most`, of up to so many tasks of
     /// the first tube.
-    Take { tubes: Vec<TubeName>, session: SessionId, timeout: Option<u64>, most: Option<u64> },
-    WaitReady { tube: TubeName, session: SessionId, timeout: Option<u64> },
+    Take {
+        tubes: Vec<TubeName>,
+        session: SessionId,
+        timeout: Option<u64>,
+        most: Option<u64>,
+    },
+    WaitReady {
+        tube: TubeName,
+        session: SessionId,
+        timeout: Option<u64>,
+    },
     /// The end of a claim.
     ClaimEnd(ClaimKey),
-    /// The description of a task that is taken.
-    Describe { tube: u32, id: u64, header: Header },
     Flush,
     CatchUp,
     Verify,
@@ -94,7 +99,10 @@ pub(crate) enum Request<'a> {
     Counters,
     Clock,
     /// A stream of events.
-    Events { filter: Filter, capacity: usize },
+    Events {
+        filter: Filter,
+        capacity: usize,
+    },
 }
 
 /// How an answer begins: whether it hands out tasks, which are given back if nobody gets them.
@@ -111,14 +119,13 @@ mod tag {
     pub(super) const TAKE: u8 = 5;
     pub(super) const WAIT_READY: u8 = 6;
     pub(super) const CLAIM_END: u8 = 7;
-    pub(super) const DESCRIBE: u8 = 8;
-    pub(super) const FLUSH: u8 = 9;
-    pub(super) const CATCH_UP: u8 = 10;
-    pub(super) const VERIFY: u8 = 11;
-    pub(super) const BACKUP: u8 = 12;
-    pub(super) const COUNTERS: u8 = 13;
-    pub(super) const CLOCK: u8 = 14;
-    pub(super) const EVENTS: u8 = 15;
+    pub(super) const FLUSH: u8 = 8;
+    pub(super) const CATCH_UP: u8 = 9;
+    pub(super) const VERIFY: u8 = 10;
+    pub(super) const BACKUP: u8 = 11;
+    pub(super) const COUNTERS: u8 = 12;
+    pub(super) const CLOCK: u8 = 13;
+    pub(super) const EVENTS: u8 = 14;
 }
 
 /// Encodes a call as a request.
@@ -178,12 +185,6 @@ impl<'a> Request<'a> {
                 out.push(tag::CLAIM_END);
                 key.put(out);
             }
-            Request::Describe { tube, id, header } => {
-                out.push(tag::DESCRIBE);
-                tube.put(out);
-                id.put(out);
-                header.put(out);
-            }
             Request::Flush => out.push(tag::FLUSH),
             Request::CatchUp => out.push(tag::CATCH_UP),
             Request::Verify => out.push(tag::VERIFY),
@@ -196,7 +197,7 @@ impl<'a> Request<'a> {
             Request::Events { filter, capacity } => {
                 out.push(tag::EVENTS);
                 filter.put(out);
-                (*capacity as u64).put(out);
+                capacity.put(out);
             }
         }
     }
@@ -204,10 +205,10 @@ impl<'a> Request<'a> {
     /// Reads a request, whose parts are kept in `parts`.
     pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
         let mut input = Input::new(bytes);
-        let mut call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
+        let call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
             Ok(Request::Call(mode, decode_call(input, parts)?))
         };
-        let request = match u8::get(&mut input)? {
+        let request = match input.byte()? {
             tag::ASK => call(&mut input, Mode::Ask)?,
             tag::CALL => call(&mut input, Mode::Call)?,
             tag::ONCE_VISIBLE => call(&mut input, Mode::OnceVisible)?,
@@ -225,24 +226,19 @@ impl<'a> Request<'a> {
                 timeout: Wire::get(&mut input)?,
             },
             tag::CLAIM_END => Request::ClaimEnd(Wire::get(&mut input)?),
-            tag::DESCRIBE => Request::Describe {
-                tube: Wire::get(&mut input)?,
-                id: Wire::get(&mut input)?,
-                header: Wire::get(&mut input)?,
-            },
             tag::FLUSH => Request::Flush,
             tag::CATCH_UP => Request::CatchUp,
             tag::VERIFY => Request::Verify,
             tag::BACKUP => Request::Backup(PathBuf::from(String::get(&mut input)?)),
             tag::COUNTERS => Request::Counters,
             tag::CLOCK => Request::Clock,
-            tag::EVENTS => Request::Events {
-                filter: Wire::get(&mut input)?,
-                capacity: usize::try_from(u64::get(&mut input)?).unwrap_or(usize::MAX),
-            },
-            _ => return Err(Malformed { what: "request" }),
+            tag::EVENTS => {
+                Request::Events { filter: Wire::get(&mut input)?, capacity: Wire::get(&mut input)? }
+            }
+            _ => return Err(Malformed { what: "an unknown number of a request" }),
         };
-        if input.rest().is_empty() { Ok(request) } else { Err(Malformed { what: "request" }) }
+        input.end()?;
+        Ok(request)
     }
 }
 
@@ -296,12 +292,11 @@ pub(crate) struct Welcome {
 
 impl Wire for Welcome {
     fn put(&self, out: &mut Vec<u8>) {
-        (self.max_body as u64).put(out);
+        self.max_body.put(out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<Welcome, Malformed> {
-        let max_body = usize::try_from(u64::get(input)?).unwrap_or(usize::MAX);
-        Ok(Welcome { max_body })
+        Ok(Welcome { max_body: Wire::get(input)? })
     }
 }
 
@@ -345,7 +340,7 @@ pub(super) fn grants_in(bytes: &[u8]) -> Vec<Grant> {
 fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
     let answer: Result<Result<T>, Malformed> = match bytes.split_first() {
         Some((first, rest)) if *first == tag => from_bytes(rest),
-        _ => Err(Malformed { what: "answer" }),
+        _ => Err(Malformed { what: "the answer to another request" }),
     };
     match answer? {
         // The owner will be back, or another one.

@@ -46,10 +46,7 @@ impl Sessions {
 
     /// What a new connection says: its sessions, its own first.
     pub(super) fn hello(&self) -> Hello {
-        let session = |id: SessionId, live: &Live| HelloSession {
-            id,
-            label: live.label.clone(),
-        };
+        let session = |id: SessionId, live: &Live| HelloSession { id, label: live.label.clone() };
         let own = self.live.get(&self.own).map(|live| session(self.own, live));
         let others = self.live.iter().filter(|(id, _)| **id != self.own);
         let others = others.map(|(id, live)| session(*id, live));

@@ -78,6 +78,12 @@ pub(crate) trait FromAnswer: Sized {
     fn from_answer(answer: Answer) -> Option<Self>;
 }
 
+impl FromAnswer for Answer {
+    fn from_answer(answer: Answer) -> Option<Answer> {
+        Some(answer)
+    }
+}
+
 /// An answer as what its caller expects. Inlined with `kind`, so that a large answer is not moved
 /// through the enum.
 #[inline(always)]

@@ -23,10 +23,9 @@ mod time;
 mod verbs;
 mod verify_memory;
 mod waits;
-#[cfg_attr(not(test), allow(dead_code))]
 mod wire;
 
-pub(crate) use answer::FromAnswer;
+pub(crate) use answer::{Answer, FromAnswer};
 pub(crate) use call::{
     Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
     WaitVerb,
@@ -51,9 +50,9 @@ pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
 pub(crate) use verbs::{
     FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
+    describe_unreachable,
 };
 pub(crate) use waits::{Admission, TakeAttempt, Watching};
-#[cfg_attr(not(test), allow(unused_imports))]
 pub(crate) use wire::{
     Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,
 };

@@ -119,9 +119,9 @@ impl<T> Future for Ticket<T> {
         };
         let Poll::Ready(outcome) = outcome else { return Poll::Pending };
         match ticket.0.take() {
-            Some(Answer::Known(answer) | Answer::Promised(Promise::Here(_, Decided { answer, .. }))) => {
-                Poll::Ready(outcome.map(|()| answer))
-            }
+            Some(
+                Answer::Known(answer) | Answer::Promised(Promise::Here(_, Decided { answer, .. })),
+            ) => Poll::Ready(outcome.map(|()| answer)),
             _ => Poll::Ready(Err(Error::Closed)),
         }
     }

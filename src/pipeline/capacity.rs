@@ -79,6 +79,21 @@ impl StoreInner {
         self.decide_deferred(self.lock(), decide)
     }
 
+    /// As `defer_now`, unless the write buffer of the call is full: then returns that.
+    pub(crate) fn defer_unless_full<T>(
+        &self,
+        buffer_of: impl FnOnce(&Core) -> usize,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<Result<Decided<T>>, usize> {
+        let core = self.lock();
+        let buffer = buffer_of(&core);
+        if core.check_open().is_ok() && core.buffer_is_full(buffer) {
+            self.unlock(core);
+            return Err(buffer);
+        }
+        Ok(self.decide_deferred(core, decide))
+    }
+
     /// As `flush`: the answer waits for the commit, which the writer thread leads.
     pub(crate) fn defer_flush(&self) -> Result<Decided<u64>> {
         self.defer_now(|core| {

@@ -82,7 +82,8 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
     let inner = peer.store.inner();
     let decided = match mode {
         Mode::Ask => Ok(inner.defer_now(|core| carry_out(core, mode, asked))),
-        _ => inner.defer_unless_full(|core| buffer_of(core, &asked), |core| carry_out(core, mode, asked)),
+        _ => inner
+            .defer_unless_full(|core| buffer_of(core, &asked), |core| carry_out(core, mode, asked)),
     };
     match decided {
         Ok(decided) => answer(peer, mode, &asked, decided),
@@ -101,7 +102,7 @@ fn buffer_of(core: &Core, call: &Call<'_>) -> usize {
         Call::AckClaims(keys) => keys.first().map(|key| key.tube),
         _ => None,
     };
-    number.and_then(|number| core.tubes.get(&number)).map_or(FILE, |tube| tube.buffer())
+    number.and_then(|number| core.tubes.get(&number)).map_or(FILE, |tube| tube.buffer)
 }
 
 fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Result<Answer>>> {

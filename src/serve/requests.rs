@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use tubewell_drivers::Shelf;
 use tubewell_wire::{Answering, Reply};
 
 use super::calls::{call, later};
@@ -56,11 +55,6 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
                 Ok(signal) => value(ended(signal)),
                 Err(_) => now(&Ok(())),
             }
-        }
-        Request::Describe { tube, id, header } => {
-            let describe =
-                peer.store.inner().run(|core| core.describe(tube, id, Shelf::Ready, &header));
-            now(&Ok(describe))
         }
         Request::Flush => value(store.flush_async()),
         Request::CatchUp => peer.on_thread(move || store.catch_up()),

@@ -1,6 +1,7 @@
 //! Statistics, events, clocks and verification of a store.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tubewell_drivers::verify_rows;
 
@@ -76,9 +77,7 @@ impl Store {
                 // Under the lock of the store: between two changes.
                 store.inner().run(|_| store.inner().subscribers.subscribe(filter, capacity))
             }
-            StoreHandle::Remote(owner) => {
-                owner.events(filter, capacity)
-            }
+            StoreHandle::Remote(owner) => owner.events(filter, capacity),
         }
     }
 
@@ -201,10 +200,7 @@ impl Store {
     }
 }
 
-fn verify_stored(
-    store: &StoreInner,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Vec<String>> {
+fn verify_stored(store: &StoreInner, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
     let mut snapshot = store.stable_snapshot()?;
     let (ledger, purges) = stored_totals(&mut snapshot)?;
     let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();

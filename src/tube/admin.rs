@@ -257,9 +257,7 @@ impl Tube {
     /// ```
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
         let tube = self.clone();
-        CallFuture::new(async move {
-            call_now(&tube.handle, tube.verb(Verb::Peek(id))).await
-        })
+        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Peek(id))).await })
     }
 
     /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most

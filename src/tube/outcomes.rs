@@ -56,9 +56,7 @@ impl Tube {
     /// ```
     pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
         let tube = self.clone();
-        CallFuture::new(async move {
-            call_now(&tube.handle, tube.verb(Verb::Outcome(id))).await
-        })
+        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Outcome(id))).await })
     }
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of

@@ -40,8 +40,6 @@ impl Tube {
     /// The future resolves to those of [`steps`](Tube::steps).
     pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
         let tube = self.clone();
-        CallFuture::new(async move {
-            call_now(&tube.handle, tube.verb(Verb::Steps(id))).await
-        })
+        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Steps(id))).await })
     }
 }

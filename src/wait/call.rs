@@ -95,9 +95,7 @@ pub(crate) async fn call_once_visible<T: FromAnswer>(
     call: Call<'_>,
 ) -> Result<T> {
     match handle {
-        StoreHandle::Here(store) => {
-            commit(decide_once_visible(store, buffer, call).await?).await?
-        }
+        StoreHandle::Here(store) => commit(decide_once_visible(store, buffer, call).await?).await?,
         StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
     }
 }

@@ -45,6 +45,24 @@ pub(crate) enum HolderVerb<'a> {
     Step(StepVerb<'a>),
     /// Nothing: the signal of the end of the claim.
     EndSignal,
+    /// The description of the task.
+    Describe,
+}
+
+impl HolderVerb<'_> {
+    /// Whether it ends the claim, or parks it.
+    pub(crate) fn ends_claim(&self) -> bool {
+        matches!(
+            self,
+            HolderVerb::Ack { .. }
+                | HolderVerb::Release { .. }
+                | HolderVerb::Park { .. }
+                | HolderVerb::Bury(_)
+                | HolderVerb::Fail { .. }
+                | HolderVerb::Snooze { .. }
+                | HolderVerb::Finish(_)
+        )
+    }
 }
 
 impl Core {
@@ -71,6 +89,7 @@ impl Core {
             HolderVerb::Log(text) => answer(self.log_held(key, text)?, Answer::Receipt),
             HolderVerb::Step(verb) => self.carry_out_step(key, verb),
             HolderVerb::EndSignal => now(self.end_signal(key)?, Answer::EndSignal),
+            HolderVerb::Describe => now(vec![self.describe_held(key)?], Answer::TaskInfos),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),

@@ -97,6 +97,12 @@ impl Core {
         Ok(decided)
     }
 
+    /// What a handle keeps of a tube that was found before.
+    pub(crate) fn head_of(&self, number: u32, name: &str) -> Result<TubeHead> {
+        self.tube(number, name)?;
+        Ok(self.head(number))
+    }
+
     pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
         self.check_open()?;
         match self.names.get(name) {

@@ -12,7 +12,7 @@ use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Holder, Timer};
 use crate::signal::Signal;
 use crate::storage::FailureCause;
-use crate::{Error, EventKind, Result, State};
+use crate::{Error, EventKind, Result, State, TaskInfo};
 
 impl Core {
     /// Checks that the session holds the task: by the claim of this epoch, or by any claim if it is
@@ -46,6 +46,13 @@ impl Core {
         self.check_claim(key)?;
         let claim = self.claims.get_mut(&key.id).ok_or(Error::NotTaken { id: key.id })?;
         Ok(claim.end_signal.get_or_insert_default().clone())
+    }
+
+    /// The description of a task, for its holder.
+    pub(in crate::core) fn describe_held(&mut self, key: ClaimKey) -> Result<TaskInfo> {
+        self.check_claim(key)?;
+        let claim = self.claims.get(&key.id).ok_or(Error::NotTaken { id: key.id })?;
+        Ok(self.describe(key.tube, key.id, Shelf::Ready, &claim.header))
     }
 
     /// Whether the claim of this epoch has not ended.

@@ -8,7 +8,7 @@ use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use super::keys::key_of;
 use crate::core::state::window::Rank;
-use crate::core::state::{Clocks, Core, Decided};
+use crate::core::state::{Clocks, Core, Decided, WallClock};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
@@ -237,6 +237,13 @@ pub(in crate::core) fn cursor_of_empty_page(after: Option<&Cursor>) -> Cursor {
 /// A page without tasks.
 pub(in crate::core) fn empty_page(after: Option<&Cursor>) -> Page {
     Page { next: Some(cursor_of_empty_page(after)), ..Page::default() }
+}
+
+/// The description of a task that was taken, by what its claim has, in a process that no longer
+/// reaches the store: how much of its ttl is left is not known.
+pub(crate) fn describe_unreachable(id: u64, header: &Header) -> TaskInfo {
+    let clocks = Clocks { now: 0, wall: &WallClock::default() };
+    TaskInfo { ttl_left: None, ..describe(id, State::Taken, header, clocks) }
 }
 
 /// The public description of a task at a moment, from its record only.

@@ -103,6 +103,7 @@ borrowing_enum! { Verb {
     47 => Alter(options),
     48 => Info,
     49 => Statistics,
+    50 => IsTimed,
 }}
 
 borrowing_enum! { HolderVerb {
@@ -120,6 +121,7 @@ borrowing_enum! { HolderVerb {
     11 => Finish(request),
     12 => Step(verb),
     13 => EndSignal,
+    14 => Describe,
 }}
 
 borrowing_enum! { ProgressReport {

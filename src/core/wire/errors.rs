@@ -44,6 +44,8 @@ wire_enum! { Error {
     37 => HasDependents { id, count },
     38 => Cycle { id },
     39 => Interrupted { id, why },
+    40 => NotConnected { why },
+    41 => OwnerOnly { what },
 }}
 
 /// What [`Error::NewerFormat`] names.

@@ -50,7 +50,7 @@ impl<'a> Input<'a> {
         self.memory = self.memory.min(memory_for(self.rest, CALL_MULTIPLE));
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (byte, rest) = self.rest.split_first().ok_or(TOO_SHORT)?;
         self.rest = rest;
         Ok(*byte)

@@ -1,0 +1,112 @@
+//! Connecting to a store that another process serves.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_wire::{Address, ClientOptions};
+
+use super::Store;
+use crate::connection::Connection;
+use crate::handle::StoreHandle;
+use crate::owner::check_label;
+use crate::{Error, Result};
+
+/// Connects to a store that another process [serves](Store::serve), at an address such as
+/// `unix:app.sock`. As [`ConnectOptions::connect`], with the default options.
+///
+/// # Errors
+/// Those of [`ConnectOptions::connect`].
+pub fn connect(url: &str) -> Result<Store> {
+    ConnectOptions::new().connect(url)
+}
+
+/// How to connect to a store that another process [serves](Store::serve).
+#[derive(Clone, Default)]
+#[must_use = "nothing is connected until connect is called"]
+pub struct ConnectOptions {
+    secret: Option<Vec<u8>>,
+    label: Option<Arc<str>>,
+    timeout: Option<Duration>,
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the secret.
+        f.debug_struct("ConnectOptions").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+impl ConnectOptions {
+    /// No secret, no label, and 5 seconds.
+    pub fn new() -> ConnectOptions {
+        ConnectOptions::default()
+    }
+
+    /// The secret that the owner [has given](crate::ServeOptions::secret), for TCP addresses.
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ConnectOptions {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// What people know the own session of the connection by, as with
+    /// [`session_named`](Store::session_named). Default: none.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> ConnectOptions {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// How long to wait for the first connection, and how long calls wait for a new connection after
+    /// one has broken. Default: 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> ConnectOptions {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Connects to the owner of a store. The addresses are `unix:PATH` and `tcp://HOST:PORT`.
+    ///
+    /// The returned store does what the owner's does, but for what
+    /// [`OwnerOnly`](Error::OwnerOnly) names, and changes are as durable as there. One thread reads
+    /// the answers of all callers. Deferred calls return before the owner has decided them; a
+    /// refusal comes with the ticket. [`close`](Store::close) and the drop of the last handle end the
+    /// connection, and with it its sessions; the owner's store stays open.
+    ///
+    /// A connection that breaks makes itself again, with the same sessions. The owner releases
+    /// their tasks when it notices the break, or after its
+    /// [grace](crate::StoreOptions::session_grace). Calls in flight that change something return
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them, or put with a
+    /// [key](crate::Put::key). Other calls and waits continue with the next connection. Calls made
+    /// meanwhile wait for it, and return [`NotConnected`](Error::NotConnected) after the
+    /// [timeout](ConnectOptions::timeout).
+    ///
+    /// Blocks until the owner has answered.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid) for another address. [`NotConnected`](Error::NotConnected): no
+    /// process serves there, it did not accept the secret, or it is of another release.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// let store = tubewell::connect("unix:app.tubewell.sock")?;
+    /// let mail = store.tube("mail")?;
+    /// while let Some(claim) = mail.take(Duration::from_secs(1))? {
+    ///     claim.ack()?;
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn connect(self, url: &str) -> Result<Store> {
+        let address: Address =
+            url.parse().map_err(|error| Error::invalid(format!("{url:?}: {error}")))?;
+        if let Some(label) = &self.label {
+            check_label(label)?;
+        }
+        let mut options = ClientOptions { secret: self.secret, ..ClientOptions::default() };
+        if let Some(timeout) = self.timeout {
+            options.connect_timeout = timeout;
+        }
+        let connection = Connection::open(&address, options, self.label)?;
+        Ok(Store { handle: StoreHandle::Remote(connection) })
+    }
+}
