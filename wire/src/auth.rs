@@ -1,0 +1,169 @@
+//! The hello: versions, proofs that both sides know the secret, and refusals.
+
+use crate::frame::{self, Kind, NO_CALL, OLDEST, VERSION};
+
+/// A number used once.
+pub(crate) type Nonce = [u8; 32];
+
+/// A keyed hash.
+pub(crate) type Mac = [u8; 32];
+
+/// Which side proves that it knows the secret.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    Server,
+    Client,
+}
+
+/// The client's first frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hello<'a> {
+    pub(crate) lowest: u8,
+    pub(crate) highest: u8,
+    pub(crate) nonce: Nonce,
+    /// What the application says of itself.
+    pub(crate) application: &'a [u8],
+}
+
+/// A fresh nonce.
+pub(crate) fn nonce() -> Result<Nonce, std::io::Error> {
+    let mut nonce = [0; 32];
+    crate::random::fill(&mut nonce)?;
+    Ok(nonce)
+}
+
+/// What `side` sends to prove that it knows `secret`.
+pub(crate) fn proof(secret: &[u8], side: Side, client: &Nonce, server: &Nonce) -> Mac {
+    let side: &[u8] = match side {
+        Side::Server => b"server",
+        Side::Client => b"client",
+    };
+    let mut mac = hmac_sha256::HMAC::new(secret);
+    mac.update(side);
+    mac.update(client);
+    mac.update(server);
+    mac.finalize()
+}
+
+/// Compares in a time that does not depend on where the two differ.
+pub(crate) fn equal(one: &Mac, other: &[u8]) -> bool {
+    if other.len() != one.len() {
+        return false;
+    }
+    let difference =
+        one.iter().zip(other).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
+    difference == 0
+}
+
+impl<'a> Hello<'a> {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::with_capacity(34 + self.application.len());
+        body.extend_from_slice(&[self.lowest, self.highest]);
+        body.extend_from_slice(&self.nonce);
+        body.extend_from_slice(self.application);
+        frame::put(out, Kind::Hello, NO_CALL, &body);
+    }
+
+    pub(crate) fn get(body: &'a [u8]) -> Option<Hello<'a>> {
+        let (&[lowest, highest], rest) = body.split_first_chunk::<2>()?;
+        let (nonce, application) = rest.split_first_chunk::<32>()?;
+        Some(Hello { lowest, highest, nonce: *nonce, application })
+    }
+
+    /// The version that both sides speak.
+    pub(crate) fn version(&self) -> Option<u8> {
+        let version = self.highest.min(VERSION);
+        (version >= self.lowest && version >= OLDEST).then_some(version)
+    }
+}
+
+/// The server accepts the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Welcome<'a> {
+    pub(crate) version: u8,
+    /// How many calls the server takes at once: the client keeps to it, so that the server never has to leave
+    /// frames unread.
+    pub(crate) calls: u32,
+    /// The longest body of a call that the server takes.
+    pub(crate) frame: u32,
+    /// What the application says of itself.
+    pub(crate) application: &'a [u8],
+}
+
+impl<'a> Welcome<'a> {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::with_capacity(9 + self.application.len());
+        body.push(self.version);
+        body.extend_from_slice(&self.calls.to_le_bytes());
+        body.extend_from_slice(&self.frame.to_le_bytes());
+        body.extend_from_slice(self.application);
+        frame::put(out, Kind::Welcome, NO_CALL, &body);
+    }
+
+    pub(crate) fn get(body: &'a [u8]) -> Option<Welcome<'a>> {
+        let (&[version], rest) = body.split_first_chunk::<1>()?;
+        let (calls, rest) = rest.split_first_chunk::<4>()?;
+        let (frame, application) = rest.split_first_chunk::<4>()?;
+        let (calls, frame) = (u32::from_le_bytes(*calls), u32::from_le_bytes(*frame));
+        Some(Welcome { version, calls, frame, application })
+    }
+}
+
+/// Why a server refuses. The numbers are the protocol and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Reason {
+    /// No common version of the protocol.
+    Version = 1,
+    /// The client does not know the secret.
+    Secret = 2,
+    /// Too many connections.
+    Full = 3,
+    /// The application refuses.
+    Application = 4,
+    /// What the client has sent is not of this protocol.
+    Protocol = 5,
+}
+
+/// A refusal of a server, which is the last frame of its connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    /// The versions of the server.
+    pub(crate) lowest: u8,
+    pub(crate) highest: u8,
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: Reason, text: impl Into<String>) -> Refusal {
+        Refusal { reason, lowest: OLDEST, highest: VERSION, text: text.into() }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let mut text = self.text.as_str();
+        while text.len() > crate::limits::HELLO_BODY - 3 {
+            text = text
+                .get(..text.len() - 1)
+                .or_else(|| text.get(..text.len() - 2))
+                .unwrap_or_default();
+        }
+        let mut body = Vec::with_capacity(3 + text.len());
+        body.extend_from_slice(&[self.reason as u8, self.lowest, self.highest]);
+        body.extend_from_slice(text.as_bytes());
+        frame::put(out, Kind::Refused, NO_CALL, &body);
+    }
+
+    pub(crate) fn get(body: &[u8]) -> Option<Refusal> {
+        let (&[reason, lowest, highest], text) = body.split_first_chunk::<3>()?;
+        let reason = match reason {
+            1 => Reason::Version,
+            2 => Reason::Secret,
+            3 => Reason::Full,
+            4 => Reason::Application,
+            // A reason of a newer version, too: the text explains it.
+            _ => Reason::Protocol,
+        };
+        Some(Refusal { reason, lowest, highest, text: String::from_utf8_lossy(text).into_owned() })
+    }
+}

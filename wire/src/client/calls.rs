@@ -1,0 +1,220 @@
+//! The table of calls: in flight, and waiting to be sent. No I/O.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use super::CallKind;
+use super::items::Buffer;
+use super::pending::Slot;
+use crate::frame::{self, Kind};
+use crate::outbox::Outbox;
+use crate::sync::Arc;
+
+/// Who waits for what a call returns.
+#[derive(Clone)]
+pub(crate) enum Caller {
+    Call(Arc<Slot>),
+    Items(Arc<Buffer>),
+    /// The caller has gone: the answer is an orphan.
+    Gone,
+}
+
+struct Entry {
+    caller: Caller,
+    kind: CallKind,
+    /// There while the call is not sent, or if it may be sent again.
+    body: Option<Vec<u8>>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not sent. Without a connection it fails at `deadline`.
+    Waiting { deadline: Option<Instant> },
+    /// Sent, beginning at this position of the output.
+    Sent { position: u64, cancelled: bool },
+}
+
+/// All calls without an answer.
+#[derive(Default)]
+pub(crate) struct Calls {
+    entries: HashMap<u64, Entry>,
+    /// Calls that are not sent, in the order in which they are to be. Some may have been dropped.
+    waiting: VecDeque<u64>,
+    in_flight: usize,
+    last: u64,
+}
+
+/// What an answer found.
+pub(crate) enum Found {
+    Caller(Caller),
+    /// There is no such call.
+    Unknown,
+}
+
+impl Calls {
+    /// Adds a call. It fails at `deadline` if it was not sent by then.
+    pub(crate) fn add(
+        &mut self,
+        caller: Caller,
+        kind: CallKind,
+        body: Vec<u8>,
+        deadline: Option<Instant>,
+    ) -> u64 {
+        self.last += 1;
+        let entry = Entry { caller, kind, body: Some(body), stage: Stage::Waiting { deadline } };
+        self.entries.insert(self.last, entry);
+        self.waiting.push_back(self.last);
+        self.last
+    }
+
+    /// Appends waiting calls to the output, while fewer than `limit` are in flight. A call longer than `frame`
+    /// is returned: the limit of this server is lower than that of the one before.
+    pub(crate) fn send(
+        &mut self,
+        outbox: &mut Outbox,
+        limit: usize,
+        frame: usize,
+    ) -> Vec<(Caller, usize)> {
+        let mut too_large = Vec::new();
+        while self.in_flight < limit {
+            let Some(number) = self.waiting.pop_front() else { break };
+            let Some(entry) = self.entries.get_mut(&number) else { continue };
+            let body = entry.body.as_deref().unwrap_or_default();
+            if body.len() > frame {
+                let size = body.len();
+                too_large.extend(self.entries.remove(&number).map(|entry| (entry.caller, size)));
+                continue;
+            }
+            let position = outbox.append(Kind::Call, number, body);
+            entry.stage = Stage::Sent { position, cancelled: false };
+            if !entry.kind.resend {
+                entry.body = None;
+            }
+            self.in_flight += 1;
+        }
+        too_large
+    }
+
+    /// The call has ended: removes it.
+    pub(crate) fn ended(&mut self, number: u64) -> Found {
+        match self.entries.remove(&number) {
+            Some(entry) if matches!(entry.stage, Stage::Sent { .. }) => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                Found::Caller(entry.caller)
+            }
+            _ => Found::Unknown,
+        }
+    }
+
+    /// The caller of a call in flight, which goes on.
+    pub(crate) fn caller(&self, number: u64) -> Option<&Caller> {
+        let entry = self.entries.get(&number)?;
+        matches!(entry.stage, Stage::Sent { .. }).then_some(&entry.caller)
+    }
+
+    /// Takes the caller of a call that goes on.
+    pub(crate) fn disown(&mut self, number: u64) -> Option<Caller> {
+        let entry = self.entries.get_mut(&number)?;
+        Some(std::mem::replace(&mut entry.caller, Caller::Gone))
+    }
+
+    /// The caller has gone. Appends what the server has to know.
+    pub(crate) fn abandon(&mut self, number: u64, outbox: &mut Outbox) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.caller = Caller::Gone;
+        if entry.kind.cancel {
+            self.cancel(number, outbox);
+        }
+    }
+
+    /// Cancels a call: it is not sent any more, or the server is told.
+    pub(crate) fn cancel(&mut self, number: u64, outbox: &mut Outbox) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        match &mut entry.stage {
+            Stage::Waiting { .. } => {
+                self.entries.remove(&number);
+                // Numbers without a call are skipped; with many of them the queue is rebuilt.
+                if self.waiting.len() > 2 * self.entries.len() + 64 {
+                    self.waiting.retain(|number| self.entries.contains_key(number));
+                }
+            }
+            Stage::Sent { cancelled, .. } => {
+                if !std::mem::replace(cancelled, true) {
+                    outbox.append(Kind::Cancel, number, b"");
+                    entry.kind.resend = false;
+                    entry.body = None;
+                }
+            }
+        }
+    }
+
+    /// Tells the server how many items of a call were taken.
+    pub(crate) fn taken(&self, number: u64, count: u64, outbox: &mut Outbox) {
+        if let Some(Entry { stage: Stage::Sent { cancelled: false, .. }, .. }) =
+            self.entries.get(&number)
+        {
+            outbox.append_with(|out| frame::put_count(out, number, count));
+        }
+    }
+
+    /// The connection has broken, after the socket had taken `written` bytes. Calls of which nothing was sent,
+    /// and those that may be sent again, wait until `deadline`; the callers of the others are returned.
+    pub(crate) fn broke(&mut self, written: u64, deadline: Instant) -> Vec<Caller> {
+        let deadline = Some(deadline);
+        let mut again = Vec::new();
+        let mut failed = Vec::new();
+        self.entries.retain(|&number, entry| {
+            match entry.stage {
+                Stage::Waiting { .. } => {}
+                Stage::Sent { position, cancelled } => {
+                    // Without its body a call cannot be sent again.
+                    let unsent = position >= written && entry.body.is_some();
+                    let items = matches!(entry.caller, Caller::Items(_));
+                    if cancelled || items || !(entry.kind.resend || unsent) {
+                        failed.push(std::mem::replace(&mut entry.caller, Caller::Gone));
+                        return false;
+                    }
+                    again.push(number);
+                }
+            }
+            entry.stage = Stage::Waiting { deadline };
+            true
+        });
+        again.sort_unstable();
+        for number in again.into_iter().rev() {
+            self.waiting.push_front(number);
+        }
+        self.in_flight = 0;
+        failed
+    }
+
+    /// Removes the waiting calls whose time is over.
+    pub(crate) fn expired(&mut self, now: Instant) -> Vec<Caller> {
+        let mut expired = Vec::new();
+        while self.first_deadline().is_some_and(|deadline| deadline <= now) {
+            let Some(number) = self.waiting.pop_front() else { break };
+            expired.extend(self.entries.remove(&number).map(|entry| entry.caller));
+        }
+        expired
+    }
+
+    /// When the first of the waiting calls fails. They wait in the order of their deadlines.
+    pub(crate) fn first_deadline(&mut self) -> Option<Instant> {
+        while let Some(number) = self.waiting.front() {
+            if let Some(Entry { stage: Stage::Waiting { deadline }, .. }) = self.entries.get(number)
+            {
+                return *deadline;
+            }
+            self.waiting.pop_front();
+        }
+        None
+    }
+
+    /// Removes all calls.
+    pub(crate) fn take_all(&mut self) -> Vec<Caller> {
+        self.waiting.clear();
+        self.in_flight = 0;
+        self.entries.drain().map(|(_, entry)| entry.caller).collect()
+    }
+}

@@ -1,0 +1,364 @@
+//! The thread of a client: reads answers, and connects again when the connection breaks.
+
+use std::io;
+
+use mio::Events;
+
+use super::{
+    Arc, CallError, Caller, Connected, Connector, Delivery, Found, Frame, Input, Instant, Kind,
+    Link, NO_CALL, Poll, Socket, State, Token, catch_panic, clock, fail, frame, link,
+};
+use crate::client::greeting::refusal_text;
+use crate::socket::is_drained;
+
+pub(super) const WAKER: Token = Token(0);
+/// How much is read at once.
+const READ: usize = 64 * 1024;
+
+/// Why the thread does not go on with a connection.
+enum Stop {
+    Broken(String),
+    /// The client has ended.
+    Ended,
+}
+
+/// The thread.
+pub(super) struct Reader {
+    connector: Arc<Connector>,
+    poll: Poll,
+    current: Attached,
+    scratch: Vec<u8>,
+}
+
+struct Attached {
+    socket: Arc<Socket>,
+    token: Token,
+    input: Input,
+    since: Instant,
+}
+
+impl Reader {
+    pub(super) fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
+        let current = connector.attach(link)?;
+        Ok(Reader { connector, poll, current, scratch: vec![0; READ] })
+    }
+
+    pub(super) fn run(mut self) {
+        let mut pause = *self.connector.options.backoff.start();
+        loop {
+            let Stop::Broken(why) = self.serve() else { return };
+            self.connector.broke(&why);
+            if clock::now().duration_since(self.current.since)
+                > *self.connector.options.backoff.end()
+            {
+                pause = *self.connector.options.backoff.start();
+            }
+            match self.reconnect(why, &mut pause) {
+                Some(attached) => self.current = attached,
+                None => return,
+            }
+        }
+    }
+
+    /// Reads answers until the connection breaks or the client ends.
+    fn serve(&mut self) -> Stop {
+        let mut events = Events::with_capacity(16);
+        // Something may have arrived with the welcome.
+        let mut readable = true;
+        loop {
+            if readable && let Err(stop) = self.read() {
+                return stop;
+            }
+            readable = false;
+            if let Err(error) = self.poll.poll(&mut events, None)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                return Stop::Broken(error.to_string());
+            }
+            for event in &events {
+                if event.token() == self.current.token {
+                    readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    if event.is_writable() {
+                        self.connector.writable(&self.current.socket, self.current.token);
+                    }
+                } else if event.token() == WAKER
+                    && let Err(stop) = self.connector.check()
+                {
+                    return stop;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there, and completes calls.
+    fn read(&mut self) -> Result<(), Stop> {
+        let mut deliveries = Vec::new();
+        loop {
+            self.connector.take_frames(&mut self.current.input, &mut deliveries)?;
+            match self.current.socket.read(&mut self.scratch) {
+                Ok(0) => {
+                    return Err(Stop::Broken("the server has closed the connection".to_owned()));
+                }
+                Ok(bytes) => {
+                    self.current.input.add(self.scratch.get(..bytes).unwrap_or_default());
+                    if is_drained(bytes, self.scratch.len()) {
+                        return self
+                            .connector
+                            .take_frames(&mut self.current.input, &mut deliveries);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(Stop::Broken(error.to_string())),
+            }
+        }
+    }
+
+    /// Connects again. `None`: the client has ended.
+    fn reconnect(&mut self, mut why: String, pause: &mut std::time::Duration) -> Option<Attached> {
+        loop {
+            let until = clock::in_time(shortened(*pause));
+            *pause = pause.saturating_mul(2).min(*self.connector.options.backoff.end());
+            self.sleep(until, &why)?;
+            let deadline = clock::in_time(self.connector.options.connect_timeout);
+            let first = self.connector.state.lock().calls.first_deadline();
+            let deadline = first.map_or(deadline, |first| deadline.min(first));
+            let connector = &self.connector;
+            let link =
+                link::open(&connector.address, &connector.options, &*connector.handler, deadline);
+            let attached = match link {
+                Ok(link) => connector.attach(link).map_err(|error| error.to_string()),
+                Err(error) if error.is_final() => {
+                    connector.end(&CallError::Refused { why: error.to_string() });
+                    return None;
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            match attached {
+                Ok(attached) => return Some(attached),
+                Err(error) => why = error,
+            }
+        }
+    }
+
+    /// Waits until `until`, while calls that have waited too long fail. `None`: the client has ended.
+    fn sleep(&mut self, until: Instant, why: &str) -> Option<()> {
+        let mut events = Events::with_capacity(16);
+        loop {
+            let mut state = self.connector.state.lock();
+            if state.ended.is_some() {
+                return None;
+            }
+            let expired = state.calls.expired(clock::now());
+            let next = state.calls.first_deadline().map_or(until, |first| first.min(until));
+            drop(state);
+            for caller in expired {
+                fail(caller, &CallError::NotConnected { why: why.to_owned() });
+            }
+            if clock::left(until).is_zero() {
+                return Some(());
+            }
+            // An error here would repeat at once; the attempt to connect shows what is wrong.
+            match self.poll.poll(&mut events, Some(clock::left(next))) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Some(()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Shortens a pause at random, by up to a half: many clients of one server do not connect all at once.
+fn shortened(pause: std::time::Duration) -> std::time::Duration {
+    let mut random = [0];
+    // Without random numbers the pause is as long as it can be.
+    let part = if crate::random::fill(&mut random).is_ok() { u32::from(random[0]) } else { 0 };
+    pause.saturating_sub(pause.saturating_mul(part) / 512)
+}
+
+impl Connector {
+    /// Goes on with a new connection: sends all that waits.
+    fn attach(&self, link: Link) -> io::Result<Attached> {
+        let Link { mut socket, input, calls, frame } = link;
+        let mut state = self.state.lock();
+        state.connections += 1;
+        let token = Token(state.connections);
+        socket.register(&self.registry, token)?;
+        let socket = Arc::new(socket);
+        let state_mut = &mut *state;
+        state_mut.outbox.reset();
+        state_mut.broken = None;
+        (state_mut.received, state_mut.confirmed) = (0, 0);
+        let calls = calls.min(self.options.limits.calls).max(1);
+        if state_mut.ended.is_none() {
+            state_mut.connected = Some(Connected { socket: socket.clone(), token, calls, frame });
+        }
+        let too_large = state_mut.calls.send(&mut state_mut.outbox, calls, frame);
+        self.flush(state);
+        for (caller, size) in too_large {
+            fail(caller, &CallError::TooLarge { size, limit: frame });
+        }
+        Ok(Attached { socket, token, input, since: clock::now() })
+    }
+
+    /// The connection has broken.
+    fn broke(&self, why: &str) {
+        let mut state = self.state.lock();
+        let written = state.outbox.written();
+        state.outbox.reset();
+        state.connected = None;
+        let deadline = clock::in_time(self.options.connect_timeout);
+        let failed = state.calls.broke(written, deadline);
+        drop(state);
+        // A panic there must not end the thread.
+        let _ = catch_panic(|| self.handler.broken());
+        for caller in failed {
+            fail(caller, &CallError::Broken { why: why.to_owned() });
+        }
+    }
+
+    /// What other threads have made of the connection.
+    fn check(&self) -> Result<(), Stop> {
+        let mut state = self.state.lock();
+        if state.ended.is_some() {
+            return Err(Stop::Ended);
+        }
+        if let Some(why) = state.broken.take() {
+            return Err(Stop::Broken(why));
+        }
+        self.flush(state);
+        Ok(())
+    }
+
+    /// The socket is writable: writes on.
+    fn writable(&self, socket: &Socket, token: Token) {
+        let mut state = self.state.lock();
+        if !state.outbox.is_blocked() {
+            return;
+        }
+        state.outbox.unblock();
+        // If this fails, the thread is woken more often than it needs to be.
+        let _ = socket.report_writable(&self.registry, token, false);
+        self.flush(state);
+    }
+
+    /// Takes the frames that have arrived, and gives them to their callers.
+    fn take_frames(&self, input: &mut Input, deliveries: &mut Vec<Delivery>) -> Result<(), Stop> {
+        let mut state = self.state.lock();
+        if state.ended.is_some() {
+            return Err(Stop::Ended);
+        }
+        let taken = loop {
+            match input.next(self.options.limits.frame) {
+                Ok(None) => break Ok(()),
+                Ok(Some(frame)) => {
+                    if let Err(why) = take_frame(&mut state, frame, deliveries) {
+                        break Err(Stop::Broken(why));
+                    }
+                }
+                Err(malformed) => break Err(Stop::Broken(format!("the server sent {malformed}"))),
+            }
+        };
+        input.discard_taken();
+        let State { calls, outbox, connected: Some(connected), received, confirmed, .. } =
+            &mut *state
+        else {
+            return Err(Stop::Ended);
+        };
+        if received != confirmed {
+            *confirmed = *received;
+            outbox.append_with(|out| frame::put_count(out, NO_CALL, *received));
+        }
+        let (limit, frame) = (connected.calls, connected.frame);
+        let too_large = calls.send(outbox, limit, frame);
+        drop(state);
+        for delivery in deliveries.drain(..) {
+            self.deliver(delivery);
+        }
+        for (caller, size) in too_large {
+            fail(caller, &CallError::TooLarge { size, limit: frame });
+        }
+        // A caller that has its answer may have written this with its next call.
+        self.flush(self.state.lock());
+        taken
+    }
+
+    fn deliver(&self, delivery: Delivery) {
+        match delivery {
+            Delivery::Answer(slot, outcome) => {
+                if let Some(Ok(body)) = slot.complete(outcome) {
+                    self.orphan(&body);
+                }
+            }
+            Delivery::Orphan(body) => self.orphan(&body),
+            Delivery::End(buffer, error) => buffer.end(error),
+        }
+    }
+}
+
+/// Takes one frame of the server. An error breaks the connection.
+fn take_frame(
+    state: &mut State,
+    frame: Frame<'_>,
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), String> {
+    let Frame { kind, number, body } = frame;
+    match kind {
+        Kind::Answer | Kind::Tracked => {
+            let Found::Caller(caller) = state.calls.ended(number) else {
+                return Err(unknown(number));
+            };
+            state.received += u64::from(kind == Kind::Tracked);
+            match caller {
+                Caller::Call(slot) => deliveries.push(Delivery::Answer(slot, Ok(body.to_vec()))),
+                Caller::Gone => deliveries.push(Delivery::Orphan(body.to_vec())),
+                Caller::Items(buffer) => {
+                    if !buffer.push(body.to_vec()) {
+                        return Err("the server sent more items than it may".to_owned());
+                    }
+                    deliveries.push(Delivery::End(buffer, None));
+                }
+            }
+            Ok(())
+        }
+        Kind::Item => match state.calls.caller(number) {
+            Some(Caller::Items(buffer)) if buffer.push(body.to_vec()) => Ok(()),
+            Some(Caller::Items(_)) => Err("the server sent more items than it may".to_owned()),
+            // Sent before the server knew that they are not wanted.
+            Some(Caller::Gone) => Ok(()),
+            Some(Caller::Call(_)) => {
+                // The call is over only when the server knows that no more items are wanted.
+                if let Some(Caller::Call(slot)) = state.calls.disown(number) {
+                    let why = "the server answered with many items".to_owned();
+                    deliveries.push(Delivery::Answer(slot, Err(CallError::Broken { why })));
+                }
+                state.calls.cancel(number, &mut state.outbox);
+                Ok(())
+            }
+            None => Err(unknown(number)),
+        },
+        Kind::End => {
+            let Found::Caller(caller) = state.calls.ended(number) else {
+                return Err(unknown(number));
+            };
+            let why = String::from_utf8_lossy(body).into_owned();
+            match caller {
+                Caller::Call(slot) => {
+                    let why =
+                        if why.is_empty() { "the server ended the call".to_owned() } else { why };
+                    deliveries.push(Delivery::Answer(slot, Err(CallError::Broken { why })));
+                }
+                Caller::Items(buffer) => {
+                    let error = (!why.is_empty()).then_some(CallError::Broken { why });
+                    deliveries.push(Delivery::End(buffer, error));
+                }
+                Caller::Gone => {}
+            }
+            Ok(())
+        }
+        Kind::Refused => Err(refusal_text(body)),
+        kind => Err(format!("a server may not send {kind:?}")),
+    }
+}
+
+fn unknown(number: u64) -> String {
+    format!("the server answered call {number}, which was not made")
+}

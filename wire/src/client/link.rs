@@ -1,0 +1,204 @@
+//! Makes a connection: the socket, and the hello with time-outs.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::greeting::Greeting;
+use super::{ClientOptions, Handler};
+use crate::frame::Input;
+use crate::limits::HELLO_BODY;
+use crate::socket::Socket;
+use crate::user_code::catch_panic;
+use crate::{Address, WireError, auth, clock};
+
+/// A connection on which the server has accepted the client.
+pub(crate) struct Link {
+    pub(crate) socket: Socket,
+    /// What has arrived behind the welcome.
+    pub(crate) input: Input,
+    /// The limits of the server.
+    pub(crate) calls: usize,
+    pub(crate) frame: usize,
+}
+
+/// A socket that blocks, with a deadline.
+enum Stream {
+    #[cfg(unix)]
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Connects, and is done or fails before `deadline`.
+pub(crate) fn open(
+    address: &Address,
+    options: &ClientOptions,
+    handler: &dyn Handler,
+    deadline: Instant,
+) -> Result<Link, WireError> {
+    let secret = options.secret.as_deref();
+    if matches!(address, Address::Tcp(_)) && secret.is_none_or(<[u8]>::is_empty) {
+        return Err(WireError::SecretNeeded { address: address.clone() });
+    }
+    let refused = |why: &str| WireError::Refused {
+        address: address.clone(),
+        why: why.to_owned(),
+        temporary: false,
+    };
+    let hello = catch_panic(|| handler.hello()).map_err(|_| refused("the handler has panicked"))?;
+    if hello.len() > HELLO_BODY {
+        return Err(refused("the hello is longer than 64 KiB"));
+    }
+    let stream = connect(address, deadline)?;
+    let nonce = auth::nonce().map_err(WireError::io("connect to", address))?;
+    let mut out = Vec::new();
+    let mut greeting = Greeting::new(address, secret, nonce, &hello, &mut out);
+    let mut bytes = vec![0; 4096];
+    let accepted = loop {
+        // A server that refuses may have closed the connection already: its refusal can still be read.
+        let wrote = stream.write(&out, deadline);
+        out.clear();
+        let read = stream.read(&mut bytes, deadline);
+        let read = match (read, wrote) {
+            (Ok(0) | Err(_), Err(error)) => Err(error),
+            (Ok(0), Ok(())) => Err(io::ErrorKind::UnexpectedEof.into()),
+            (read, _) => read,
+        };
+        let read = read.map_err(WireError::io("connect to", address))?;
+        greeting.input.add(bytes.get(..read).unwrap_or_default());
+        if let Some(accepted) = greeting.next(&mut out)? {
+            break accepted;
+        }
+    };
+    let welcome = catch_panic(|| handler.welcome(&accepted.application));
+    welcome
+        .unwrap_or_else(|_| Err("the handler has panicked".to_owned()))
+        .map_err(|why| refused(&why))?;
+    let socket = stream.into_socket().map_err(WireError::io("connect to", address))?;
+    Ok(Link { socket, input: greeting.input, calls: accepted.calls, frame: accepted.frame })
+}
+
+fn connect(address: &Address, deadline: Instant) -> Result<Stream, WireError> {
+    let failed = WireError::io("connect to", address);
+    match address {
+        #[cfg(unix)]
+        Address::Unix(path) => {
+            check_owner(path, address)?;
+            Ok(Stream::Unix(connect_unix(path, deadline).map_err(failed)?))
+        }
+        #[cfg(not(unix))]
+        Address::Unix(_) => Err(WireError::UnixUnsupported),
+        Address::Tcp(socket) => {
+            let stream = left(deadline).and_then(|left| TcpStream::connect_timeout(socket, left));
+            Ok(Stream::Tcp(stream.map_err(failed)?))
+        }
+    }
+}
+
+/// Checks that nobody else has made the socket.
+#[cfg(unix)]
+fn check_owner(path: &std::path::Path, address: &Address) -> Result<(), WireError> {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::metadata(path).map_err(WireError::io("connect to", address))?;
+    let owner = file.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(WireError::WrongOwner { address: address.clone(), owner });
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<UnixStream> {
+    /// How long to wait for room in the queue of a server that has not accepted yet.
+    const AGAIN: Duration = Duration::from_millis(5);
+    loop {
+        // It does not block, which the one of std may do without end.
+        match mio::net::UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                crate::sync::thread::park_timeout(left(deadline)?.min(AGAIN));
+            }
+            Err(error) => return Err(error),
+            Ok(stream) => {
+                let stream = UnixStream::from(stream);
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+        }
+    }
+}
+
+/// What is left until `deadline`, which is not zero.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = clock::left(deadline);
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl Stream {
+    fn write(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let timeout = Some(left(deadline)?);
+            let written = match self {
+                #[cfg(unix)]
+                Stream::Unix(stream) => {
+                    stream.set_write_timeout(timeout)?;
+                    (&mut &*stream).write(bytes)
+                }
+                Stream::Tcp(stream) => {
+                    stream.set_write_timeout(timeout)?;
+                    (&mut &*stream).write(bytes)
+                }
+            };
+            match written.map_err(timed_out) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        loop {
+            let timeout = Some(left(deadline)?);
+            let read = match self {
+                #[cfg(unix)]
+                Stream::Unix(stream) => {
+                    stream.set_read_timeout(timeout)?;
+                    (&mut &*stream).read(into)
+                }
+                Stream::Tcp(stream) => {
+                    stream.set_read_timeout(timeout)?;
+                    (&mut &*stream).read(into)
+                }
+            };
+            match read.map_err(timed_out) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn into_socket(self) -> io::Result<Socket> {
+        let socket = match self {
+            #[cfg(unix)]
+            Stream::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                Socket::Unix(mio::net::UnixStream::from_std(stream))
+            }
+            Stream::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                Socket::Tcp(mio::net::TcpStream::from_std(stream))
+            }
+        };
+        socket.set_nodelay()?;
+        Ok(socket)
+    }
+}
+
+/// The systems disagree on the error of a time-out.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}

@@ -1,0 +1,256 @@
+//! Frames: what is on the wire.
+//!
+//! `u32` length of what follows · `u8` version · `u8` kind · `u64` number · body; integers are little-endian.
+
+/// The version of the protocol that this crate speaks.
+pub(crate) const VERSION: u8 = 1;
+/// The oldest version that this crate speaks.
+pub(crate) const OLDEST: u8 = 1;
+
+/// The length of what stands between the length of a frame and its body.
+const HEAD: usize = 10;
+
+/// The number of frames that belong to no call.
+pub(crate) const NO_CALL: u64 = 0;
+
+/// What a frame is. The numbers are the protocol and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The client's first frame.
+    Hello = 1,
+    /// The server accepts the client.
+    Welcome = 2,
+    /// The server refuses the client, or what it has sent.
+    Refused = 3,
+    /// A proof that the sender knows the secret.
+    Proof = 4,
+    /// A call of the client.
+    Call = 5,
+    /// The one answer of a call.
+    Answer = 6,
+    /// The one answer of a call, whose receipt the client confirms with `Seen`.
+    Tracked = 7,
+    /// One of many answers of a call.
+    Item = 8,
+    /// The call has ended without an answer, or has no more items. The body may say why.
+    End = 9,
+    /// The client needs no answer any more.
+    Cancel = 10,
+    /// How many tracked answers the client has received so far, or items of the call with this number the
+    /// application has taken so far.
+    Seen = 11,
+}
+
+impl Kind {
+    fn new(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Hello,
+            2 => Kind::Welcome,
+            3 => Kind::Refused,
+            4 => Kind::Proof,
+            5 => Kind::Call,
+            6 => Kind::Answer,
+            7 => Kind::Tracked,
+            8 => Kind::Item,
+            9 => Kind::End,
+            10 => Kind::Cancel,
+            11 => Kind::Seen,
+            _ => return None,
+        })
+    }
+}
+
+/// One frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) number: u64,
+    pub(crate) body: &'a [u8],
+}
+
+/// Why bytes are not a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("a frame of {length} bytes is longer than the limit of {limit}")]
+    TooLong { length: u64, limit: u64 },
+    #[error("a frame of {length} bytes is too short")]
+    TooShort { length: u64 },
+    #[error("a frame of version {version} of the protocol")]
+    Version { version: u8 },
+    #[error("a frame of the unknown kind {kind}")]
+    Kind { kind: u8 },
+}
+
+/// Appends a frame to `out`. The body must not be above the limit on frames, which is below 4 GiB.
+pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, number: u64, body: &[u8]) {
+    put_version(out, VERSION, kind, number, body);
+}
+
+/// Appends a frame of another version.
+pub(crate) fn put_version(out: &mut Vec<u8>, version: u8, kind: Kind, number: u64, body: &[u8]) {
+    let length = u32::try_from(HEAD + body.len()).unwrap_or(u32::MAX);
+    out.reserve(4 + HEAD + body.len());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&[version, kind as u8]);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(body);
+}
+
+/// The longest body that a frame can have, whatever the limits say.
+pub(crate) const LONGEST_BODY: usize = u32::MAX as usize - HEAD;
+
+/// The body of a `Seen`.
+pub(crate) fn put_count(out: &mut Vec<u8>, number: u64, count: u64) {
+    put(out, Kind::Seen, number, &count.to_le_bytes());
+}
+
+/// Reads the body of a `Seen`.
+pub(crate) fn count(body: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(body.try_into().ok()?))
+}
+
+/// The capacity that an empty input keeps for its next frame.
+const KEPT: usize = 4096;
+
+/// Bytes that have arrived and are not yet taken as frames.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    /// How many of them are taken.
+    taken: usize,
+}
+
+impl Input {
+    /// Adds bytes that have arrived.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.discard_taken();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes the next frame, if it is there as a whole. The body may have up to `limit` bytes.
+    ///
+    /// After an error the input is useless: the connection must be closed.
+    pub(crate) fn next(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length < HEAD {
+            return Err(Malformed::TooShort { length: length as u64 });
+        }
+        if length - HEAD > limit {
+            return Err(Malformed::TooLong { length: length as u64, limit: limit as u64 });
+        }
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        let Some((&[version, kind], rest)) = frame.split_first_chunk::<2>() else {
+            return Ok(None);
+        };
+        let Some((number, body)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        let kind = Kind::new(kind);
+        // The layout of these two is the same in all versions.
+        let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused));
+        if !any_version && !(OLDEST..=VERSION).contains(&version) {
+            return Err(Malformed::Version { version });
+        }
+        let Some(kind) = kind else {
+            let kind = frame.get(1).copied().unwrap_or_default();
+            return Err(Malformed::Kind { kind });
+        };
+        self.taken += 4 + length;
+        Ok(Some(Frame { kind, number: u64::from_le_bytes(*number), body }))
+    }
+
+    /// The kind of the next frame, as soon as it has arrived.
+    pub(crate) fn peek(&self) -> Option<Kind> {
+        self.bytes.get(self.taken..)?.get(5).copied().and_then(Kind::new)
+    }
+
+    /// Bytes held.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Gives memory of taken frames back.
+    pub(crate) fn discard_taken(&mut self) {
+        if self.taken == 0 {
+            return;
+        }
+        self.bytes.drain(..self.taken.min(self.bytes.len()));
+        self.taken = 0;
+        if self.bytes.len() <= KEPT && self.bytes.capacity() > KEPT {
+            self.bytes.shrink_to(KEPT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_arrive_in_any_pieces() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, Kind::Call, 7, b"body");
+        put(&mut bytes, Kind::Cancel, u64::MAX, b"");
+        for size in 1..bytes.len() {
+            let mut input = Input::default();
+            let mut frames = Vec::new();
+            for piece in bytes.chunks(size) {
+                input.add(piece);
+                while let Some(frame) = input.next(100).unwrap() {
+                    frames.push((frame.kind, frame.number, frame.body.to_vec()));
+                }
+            }
+            let expected =
+                [(Kind::Call, 7, b"body".to_vec()), (Kind::Cancel, u64::MAX, Vec::new())];
+            assert_eq!(frames, expected, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn lengths_out_of_range_are_refused_before_the_body() {
+        let mut input = Input::default();
+        input.add(&u32::MAX.to_le_bytes());
+        assert!(matches!(input.next(100), Err(Malformed::TooLong { .. })));
+        let mut input = Input::default();
+        input.add(&9_u32.to_le_bytes());
+        assert_eq!(input.next(100), Err(Malformed::TooShort { length: 9 }));
+    }
+
+    #[test]
+    fn a_body_may_be_as_long_as_the_limit() {
+        for (size, fits) in [(100, true), (101, false)] {
+            let mut input = Input::default();
+            let mut bytes = Vec::new();
+            put(&mut bytes, Kind::Call, 1, &vec![0; size]);
+            input.add(&bytes);
+            assert_eq!(input.next(100).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_and_versions_are_refused() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, Kind::Call, 1, b"");
+        bytes[5] = 99;
+        let mut input = Input::default();
+        input.add(&bytes);
+        assert_eq!(input.next(100), Err(Malformed::Kind { kind: 99 }));
+        bytes[4] = 200;
+        let mut input = Input::default();
+        input.add(&bytes);
+        assert_eq!(input.next(100), Err(Malformed::Version { version: 200 }));
+    }
+
+    #[test]
+    fn an_input_gives_the_memory_of_a_long_frame_back() {
+        let mut input = Input::default();
+        let mut bytes = Vec::new();
+        put(&mut bytes, Kind::Call, 1, &vec![0; 1 << 20]);
+        input.add(&bytes);
+        assert!(input.next(1 << 20).unwrap().is_some());
+        input.discard_taken();
+        assert!(input.capacity() <= KEPT);
+    }
+}

@@ -1,0 +1,80 @@
+//! The transport of the [tubewell](https://docs.rs/tubewell) task queue: calls, answers and streams of
+//! bytes between a client and a server, over unix sockets and TCP.
+//!
+//! This crate knows nothing of tubes: a call, an answer and an item of a stream are bytes.
+//!
+//! * Many calls are in flight on one connection; answers arrive in any order.
+//! * A server has two threads and a client one, however many connections, calls and callers there are. They
+//!   sleep while nothing happens.
+//! * A client reconnects by itself. A call is made at most once, unless it may be made again
+//!   ([`CallKind::resend`]).
+//! * Each answer is either received by the client, or the server learns that it may be lost
+//!   ([`Reply::on_lost`]).
+//! * A peer costs bounded memory ([`Limits`]) and harms no other peer, whatever it sends and however slowly
+//!   it reads.
+//! * A unix socket is open to its owner only. Over TCP, both sides prove that they know a shared secret. The
+//!   connection itself is not encrypted: between machines, use a tunnel.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tubewell_wire::{
+//!     Address, Answering, CallKind, Client, ClientOptions, Handler, Reply, Server, ServerOptions, Service,
+//! };
+//!
+//! struct Upper;
+//!
+//! impl Service for Upper {
+//!     type Peer = ();
+//!     fn connect(&self, _hello: &[u8]) -> Result<((), Vec<u8>), String> {
+//!         Ok(((), Vec::new()))
+//!     }
+//!     fn call(&self, _peer: &Arc<()>, body: &[u8]) -> Answering {
+//!         Answering::Now(Reply::new(body.to_ascii_uppercase()))
+//!     }
+//!     fn disconnect(&self, _peer: Arc<()>) {}
+//! }
+//!
+//! struct Quiet;
+//!
+//! impl Handler for Quiet {
+//!     fn hello(&self) -> Vec<u8> {
+//!         Vec::new()
+//!     }
+//!     fn welcome(&self, _welcome: &[u8]) -> Result<(), String> {
+//!         Ok(())
+//!     }
+//!     fn orphan(&self, _body: &[u8]) {}
+//!     fn broken(&self) {}
+//! }
+//!
+//! let secret = Some(b"a secret of 32 random bytes here".to_vec());
+//! let options = ServerOptions { secret: secret.clone(), ..ServerOptions::default() };
+//! let server = Server::start(&"tcp://127.0.0.1:0".parse()?, options, Upper)?;
+//!
+//! let options = ClientOptions { secret, ..ClientOptions::default() };
+//! let client = Client::connect(server.address(), options, Arc::new(Quiet))?;
+//! let answer = client.call(b"hello".to_vec(), CallKind { resend: true, cancel: true });
+//! assert_eq!(answer.wait()?, b"HELLO");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod address;
+mod auth;
+mod client;
+mod clock;
+mod error;
+mod frame;
+mod limits;
+mod outbox;
+mod random;
+mod server;
+mod socket;
+mod sync;
+mod user_code;
+
+pub use address::Address;
+pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};
+pub use error::{CallError, WireError};
+pub use limits::Limits;
+pub use server::{Answering, Reply, Server, ServerOptions, Service};

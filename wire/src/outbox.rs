@@ -1,0 +1,134 @@
+//! Output that the socket has not taken yet. No I/O: who writes takes a chunk and gives it back.
+
+use crate::frame::{self, Kind};
+
+/// Capacity that an empty buffer keeps.
+const KEPT: usize = 64 * 1024;
+
+/// Frames to write, and whether some thread writes them now.
+///
+/// One thread at a time writes. What is appended meanwhile is left to it, so that frames of many threads
+/// share one write.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Frames behind those of the chunk.
+    queued: Vec<u8>,
+    /// The chunk that was written in part, or an empty buffer to use again.
+    chunk: Vec<u8>,
+    /// How much of `chunk` is written.
+    done: usize,
+    /// Bytes of the chunk that a thread is writing now.
+    writing: Option<usize>,
+    /// The socket takes no more until it says that it is writable.
+    blocked: bool,
+    /// Counts the connections: a chunk of an earlier one is dropped.
+    generation: u64,
+    /// All bytes that were appended and that were written, since the connection began.
+    appended: u64,
+    written: u64,
+}
+
+/// Bytes that one thread writes.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    bytes: Vec<u8>,
+    done: usize,
+    begun: usize,
+    generation: u64,
+}
+
+impl Chunk {
+    /// What is still to be written.
+    pub(crate) fn rest(&self) -> &[u8] {
+        self.bytes.get(self.done..).unwrap_or_default()
+    }
+
+    /// Notes that the socket has taken this many more bytes.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.done = self.done.saturating_add(bytes).min(self.bytes.len());
+    }
+}
+
+impl Outbox {
+    /// Appends a frame, and returns the position at which it begins.
+    pub(crate) fn append(&mut self, kind: Kind, number: u64, body: &[u8]) -> u64 {
+        self.append_with(|out| frame::put(out, kind, number, body))
+    }
+
+    /// Appends what `put` appends, whole frames, and returns the position at which they begin.
+    pub(crate) fn append_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        let before = self.queued.len();
+        put(&mut self.queued);
+        let start = self.appended;
+        self.appended += self.queued.len().saturating_sub(before) as u64;
+        start
+    }
+
+    /// Bytes not yet written.
+    pub(crate) fn unsent(&self) -> usize {
+        let written_in_part = self.chunk.len().saturating_sub(self.done);
+        self.queued.len() + self.writing.unwrap_or(written_in_part)
+    }
+
+    /// All bytes that the socket has taken since the connection began.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Whether the socket must say that it is writable before more is written.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Takes the bytes to write, unless there are none, another thread writes, or the socket takes no more.
+    /// The caller must give the chunk back.
+    pub(crate) fn take(&mut self) -> Option<Chunk> {
+        if self.writing.is_some() || self.blocked {
+            return None;
+        }
+        if self.done >= self.chunk.len() {
+            if self.queued.is_empty() {
+                return None;
+            }
+            self.chunk.clear();
+            self.done = 0;
+            std::mem::swap(&mut self.chunk, &mut self.queued);
+        }
+        let bytes = std::mem::take(&mut self.chunk);
+        let done = std::mem::take(&mut self.done);
+        self.writing = Some(bytes.len() - done);
+        Some(Chunk { bytes, done, begun: done, generation: self.generation })
+    }
+
+    /// Gives a chunk back, written as far as it was. `blocked`: the socket takes no more for now.
+    pub(crate) fn give_back(&mut self, chunk: Chunk, blocked: bool) {
+        if chunk.generation != self.generation {
+            return;
+        }
+        self.writing = None;
+        self.blocked = blocked;
+        self.written += (chunk.done - chunk.begun) as u64;
+        self.chunk = chunk.bytes;
+        self.done = chunk.done;
+        if self.done >= self.chunk.len() {
+            self.chunk.clear();
+            self.done = 0;
+            self.chunk.shrink_to(KEPT);
+            // The next chunk is this buffer.
+            if self.queued.is_empty() && self.queued.capacity() > KEPT {
+                self.queued.shrink_to(KEPT);
+            }
+        }
+    }
+
+    /// The socket is writable again.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Begins with another connection, and forgets what was not written.
+    pub(crate) fn reset(&mut self) {
+        let generation = self.generation + 1;
+        *self = Outbox { generation, ..Outbox::default() };
+    }
+}

@@ -1,0 +1,208 @@
+//! A call whose answer comes later: its future or stream, and who polls it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_core::Stream;
+
+use super::Reply;
+use super::connection::Connection;
+use super::executor::Executor;
+use crate::limits::WINDOW;
+use crate::sync::{Arc, Mutex};
+use crate::user_code::{catch_panic, drop_caught};
+
+/// How many items one stream gives before others have their turn.
+const ITEMS_AT_ONCE: usize = 64;
+
+/// What is polled.
+pub(crate) enum Work {
+    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+    Many { stream: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>, sent: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waits to be woken.
+    Idle,
+    /// Woken; in the queue of the executor.
+    Queued,
+    /// A thread polls it.
+    Running,
+    /// A thread polls it, and it was woken since.
+    Woken,
+    /// It has ended.
+    Done,
+}
+
+/// A call in flight.
+pub(crate) struct Task {
+    pub(crate) number: u64,
+    pub(crate) connection: Arc<Connection>,
+    executor: Arc<Executor>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    /// `None` while a thread polls it, and when it has ended.
+    work: Option<Work>,
+    /// To be dropped when the thread that polls it has polled it.
+    cancelled: bool,
+    /// Items that the client has taken.
+    taken: u64,
+}
+
+/// How a call ends.
+pub(crate) enum Outcome {
+    Reply(Reply),
+    /// No more items, or cancelled.
+    End,
+    /// The application's code has panicked.
+    Panicked,
+}
+
+/// What came of polling.
+enum Polled {
+    Pending,
+    /// Other tasks have their turn first.
+    Again,
+    Over(Outcome),
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Task>) {
+        Task::wake_by_ref(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Task>) {
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Idle => {
+                state.phase = Phase::Queued;
+                drop(state);
+                self.executor.push(self.clone());
+            }
+            Phase::Running => state.phase = Phase::Woken,
+            Phase::Queued | Phase::Woken | Phase::Done => {}
+        }
+    }
+}
+
+impl Task {
+    /// A task that only its creator knows, and polls with [`run`](Task::run).
+    pub(crate) fn new(
+        number: u64,
+        connection: Arc<Connection>,
+        executor: Arc<Executor>,
+        work: Work,
+    ) -> Arc<Task> {
+        let state = State { phase: Phase::Queued, work: Some(work), cancelled: false, taken: 0 };
+        Arc::new(Task { number, connection, executor, state: Mutex::new(state) })
+    }
+
+    /// Polls the task once. Its answers are then in the outbox of the connection, not yet written.
+    pub(crate) fn run(self: &Arc<Task>) {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Queued {
+            return;
+        }
+        let Some(mut work) = state.work.take() else { return };
+        state.phase = Phase::Running;
+        drop(state);
+        let waker = Waker::from(self.clone());
+        let polled = catch_panic(|| self.poll(&mut work, &mut Context::from_waker(&waker)));
+        let polled = polled.unwrap_or(Polled::Over(Outcome::Panicked));
+        match polled {
+            Polled::Over(outcome) => self.end(work, outcome),
+            Polled::Pending | Polled::Again => self.put_back(work, matches!(polled, Polled::Again)),
+        }
+    }
+
+    fn put_back(self: &Arc<Task>, work: Work, again: bool) {
+        let mut state = self.state.lock();
+        if state.cancelled {
+            drop(state);
+            return self.end(work, Outcome::End);
+        }
+        state.work = Some(work);
+        if again || state.phase == Phase::Woken {
+            state.phase = Phase::Queued;
+            drop(state);
+            self.executor.push(self.clone());
+        } else {
+            state.phase = Phase::Idle;
+        }
+    }
+
+    /// Drops the future, then answers the call.
+    fn end(&self, work: Work, outcome: Outcome) {
+        self.state.lock().phase = Phase::Done;
+        let outcome = match drop_caught(work) {
+            Ok(()) => outcome,
+            Err(_) => outcome.and_panicked(),
+        };
+        self.connection.complete(self.number, outcome);
+    }
+
+    /// Drops the future of the call, now or when the thread that polls it has polled it.
+    pub(crate) fn cancel(&self) {
+        let mut state = self.state.lock();
+        state.cancelled = true;
+        if !matches!(state.phase, Phase::Idle | Phase::Queued) {
+            return;
+        }
+        let Some(work) = state.work.take() else { return };
+        drop(state);
+        self.end(work, Outcome::End);
+    }
+
+    /// The client has taken this many items so far.
+    pub(crate) fn taken(self: &Arc<Task>, count: u64) {
+        let mut state = self.state.lock();
+        state.taken = state.taken.max(count);
+        drop(state);
+        self.wake_by_ref();
+    }
+
+    fn poll(self: &Arc<Task>, work: &mut Work, context: &mut Context<'_>) -> Polled {
+        let (stream, sent) = match work {
+            Work::Later(future) => {
+                return match future.as_mut().poll(context) {
+                    Poll::Ready(reply) => Polled::Over(Outcome::Reply(reply)),
+                    Poll::Pending => Polled::Pending,
+                };
+            }
+            Work::Many { stream, sent } => (stream, sent),
+        };
+        for _ in 0..ITEMS_AT_ONCE {
+            // The client wakes the task when it has taken items, the connection when it has room.
+            let taken = self.state.lock().taken;
+            if sent.saturating_sub(taken) >= WINDOW || !self.connection.has_room_for(self) {
+                return Polled::Pending;
+            }
+            match stream.as_mut().poll_next(context) {
+                Poll::Ready(Some(item)) => {
+                    if !self.connection.item(self.number, &item) {
+                        return Polled::Over(Outcome::End);
+                    }
+                    *sent += 1;
+                }
+                Poll::Ready(None) => return Polled::Over(Outcome::End),
+                Poll::Pending => return Polled::Pending,
+            }
+        }
+        Polled::Again
+    }
+}
+
+impl Outcome {
+    /// The drop of the future has panicked too. What the reply holds is not lost by that.
+    fn and_panicked(self) -> Outcome {
+        match self {
+            Outcome::Reply(reply) => Outcome::Reply(reply),
+            Outcome::End | Outcome::Panicked => Outcome::Panicked,
+        }
+    }
+}
