@@ -57,7 +57,7 @@ impl Connection {
             connection: OnceLock::new(),
         });
         let client = Client::connect(address, options, shared.clone())
-            .map_err(|error| Error::NotConnected { why: format!("{address}: {error}") })?;
+            .map_err(|error| Error::NotConnected { why: error.to_string() })?;
         let connection = Arc::new(Connection { client, clock: Clock::system(), shared });
         // It is set once.
         let _ = connection.shared.connection.set(Arc::downgrade(&connection));
@@ -71,10 +71,6 @@ impl Connection {
 
     pub(crate) fn max_body(&self) -> usize {
         self.shared.max_body.get().copied().unwrap_or_default()
-    }
-
-    pub(crate) fn address(&self) -> &Address {
-        self.client.address()
     }
 
     /// The running time of this machine.
@@ -197,6 +193,6 @@ pub(crate) fn into_error(error: CallError) -> Error {
             why: format!("the connection to the owner of the store broke: {why}"),
         },
         CallError::NotConnected { why } | CallError::Refused { why } => Error::NotConnected { why },
-        error @ CallError::TooLarge { .. } => Error::invalid(error.to_string()),
+        error => Error::invalid(error.to_string()),
     }
 }

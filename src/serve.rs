@@ -163,11 +163,11 @@ impl Store {
 
 fn cannot_serve(address: &Address, error: &WireError) -> Error {
     match error {
-        WireError::AddressInUse => Error::InUse { path: address.to_string() },
-        WireError::SecretNeeded | WireError::NotLoopback => {
-            Error::invalid(format!("{address}: {error}"))
+        WireError::AddressInUse { .. } => Error::InUse { path: address.to_string() },
+        WireError::SecretNeeded { .. } | WireError::NotLoopback { .. } => {
+            Error::invalid(error.to_string())
         }
-        error => Error::Io { what: format!("{address}: {error}") },
+        error => Error::Io { what: error.to_string() },
     }
 }
 

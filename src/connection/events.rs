@@ -45,10 +45,6 @@ impl EventSource for RemoteEvents {
         self.items.poll_next(waker).map(|item| self.event(&item?))
     }
 
-    fn waiting(&self) -> usize {
-        self.items.waiting()
-    }
-
     fn dropped(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }

@@ -186,10 +186,6 @@ impl EventSource for LocalEvents {
         self.poll_now()
     }
 
-    fn waiting(&self) -> usize {
-        self.events.len()
-    }
-
     fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }

@@ -41,8 +41,6 @@ pub(crate) trait EventSource: Send + Sync {
     fn try_recv(&self) -> Option<Event>;
     fn recv_timeout(&self, timeout: Duration) -> Option<Event>;
     fn poll_recv(&self, waker: &Waker) -> Poll<Option<Event>>;
-    /// How many events can be received now.
-    fn waiting(&self) -> usize;
     /// How many events were missed.
     fn dropped(&self) -> u64;
 }
@@ -104,11 +102,7 @@ impl Subscription {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (waiting, dropped) = (self.0.waiting(), self.dropped());
-        f.debug_struct("Subscription")
-            .field("waiting", &waiting)
-            .field("dropped", &dropped)
-            .finish_non_exhaustive()
+        f.debug_struct("Subscription").field("dropped", &self.dropped()).finish_non_exhaustive()
     }
 }
 

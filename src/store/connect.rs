@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_wire::{Address, ClientOptions};
+use tubewell_wire::{Address, ClientOptions, WireError};
 
 use super::Store;
 use crate::connection::Connection;
@@ -98,7 +98,7 @@ impl ConnectOptions {
     /// ```
     pub fn connect(self, url: &str) -> Result<Store> {
         let address: Address =
-            url.parse().map_err(|error| Error::invalid(format!("{url:?}: {error}")))?;
+            url.parse().map_err(|error: WireError| Error::invalid(error.to_string()))?;
         if let Some(label) = &self.label {
             check_label(label)?;
         }

@@ -1,0 +1,189 @@
+//! A store that is served to other processes: each kind of call, through a connection.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::{
+    Claim, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions, State, Store, TubeOptions,
+    WhenFull, connect,
+};
+
+/// A store, and a connection to it.
+struct Pair {
+    owner: Store,
+    remote: Store,
+    url: String,
+    _folder: TempDir,
+}
+
+fn pair() -> Pair {
+    pair_of(Store::in_memory().unwrap())
+}
+
+fn pair_of(owner: Store) -> Pair {
+    let folder = tempfile::tempdir().unwrap();
+    let served = owner.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let url = served.url().to_owned();
+    Pair { remote: connect(&url).unwrap(), url, owner, _folder: folder }
+}
+
+#[test]
+fn tasks_are_put_taken_and_acked_through_a_connection() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    assert_eq!(jobs.put("one").unwrap().id, 0);
+    assert_eq!(jobs.put_many(["two", "three"]).unwrap().len(), 2);
+    let claim = jobs.try_take().unwrap().unwrap();
+    assert_eq!((claim.id(), claim.data(), claim.tube()), (0, &b"one"[..], "jobs"));
+    assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, State::Taken);
+    claim.ack().unwrap();
+    let claims = jobs.take_many(10, None).unwrap();
+    assert_eq!(claims.len(), 2);
+    Claim::ack_many(claims).unwrap();
+    assert!(jobs.try_take().unwrap().is_none());
+    assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn large_bodies_go_both_ways() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let body = vec![7; 3 << 20];
+    jobs.put(body.clone()).unwrap();
+    assert_eq!(jobs.peek(0).unwrap().data, body);
+    let task = jobs.try_take().unwrap().unwrap().detach();
+    assert_eq!((task.data, task.info.state), (body, State::Taken));
+    jobs.ack(0).unwrap();
+}
+
+#[test]
+fn waiting_take_gets_a_task_that_is_put_later() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    std::thread::scope(|scope| {
+        let taker = scope.spawn(|| jobs.take(None).unwrap().unwrap().ack().unwrap());
+        while pair.owner.tubes()[0].waiting == 0 {
+            std::thread::yield_now();
+        }
+        pair.owner.tube("jobs").unwrap().put("late").unwrap();
+        assert_eq!(taker.join().unwrap().id, 0);
+    });
+}
+
+#[test]
+fn dropped_claim_releases_its_task() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put("one").unwrap();
+    drop(jobs.try_take().unwrap().unwrap());
+    assert_eq!(jobs.try_take().unwrap().unwrap().takes(), 2);
+}
+
+#[test]
+fn deferred_calls_are_answered_by_their_tickets() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let deferred = jobs.deferred(WhenFull::Block);
+    let tickets: Vec<_> = (0..300).map(|n| deferred.put(format!("{n}")).unwrap()).collect();
+    for (id, ticket) in tickets.into_iter().enumerate() {
+        assert_eq!(ticket.wait().unwrap().id, id as u64);
+    }
+    assert_eq!(deferred.delete(1000).unwrap().wait(), Err(Error::NotFound { id: 1000 }));
+    let claim = jobs.try_take().unwrap().unwrap();
+    let token = claim.park_deferred(Duration::from_secs(60), WhenFull::Block).unwrap().wait();
+    assert_eq!(pair.remote.resume_claim(&token.unwrap()).unwrap().data(), b"0");
+}
+
+#[test]
+fn waits_for_ends_and_space_are_answered_later() {
+    let pair = pair();
+    let options = TubeOptions::new().capacity(1);
+    let jobs = pair.remote.create_tube("jobs", LIMFIFOTTL, options).unwrap();
+    jobs.put("one").unwrap();
+    assert!(matches!(jobs.put_wait("two", Duration::ZERO), Err(Error::Full { .. })));
+    std::thread::scope(|scope| {
+        let putter = scope.spawn(|| jobs.put_and_wait(Put::new("two").key("k"), None));
+        assert!(matches!(putter.join().unwrap(), Err(Error::Full { .. })));
+        let waiter = scope.spawn(|| jobs.wait_done(0, None).unwrap());
+        let putter = scope.spawn(|| jobs.put_wait("two", None).unwrap());
+        jobs.take(None).unwrap().unwrap().ack().unwrap();
+        assert!(waiter.join().unwrap().is_some());
+        assert_eq!(putter.join().unwrap().id, 1);
+    });
+    assert!(jobs.wait_ready(None).unwrap());
+    assert!(!jobs.wait_drained(Duration::ZERO).unwrap());
+    jobs.take(None).unwrap().unwrap().ack().unwrap();
+    assert!(jobs.wait_drained(None).unwrap());
+}
+
+#[test]
+fn events_reach_a_subscription_through_a_connection() {
+    let pair = pair();
+    let events = pair.remote.events(Filter::new().tube("jobs"), 100);
+    // The answer to a later call: the subscription has begun.
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put("one").unwrap();
+    let event = events.recv().unwrap();
+    assert_eq!((event.id, &*event.tube), (0, "jobs"));
+}
+
+#[test]
+fn sessions_end_with_their_connection() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put("one").unwrap();
+    let worker = pair.remote.session_named("worker").unwrap();
+    let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let owner = pair.owner.tube("jobs").unwrap();
+    assert_eq!(owner.owner_of(0).unwrap().unwrap().label.as_deref(), Some("worker"));
+    pair.remote.close().unwrap();
+    assert_eq!(owner.take(None).unwrap().unwrap().takes(), 2);
+    assert_eq!(claim.ack(), Err(Error::Closed));
+}
+
+#[test]
+fn what_only_the_owner_can_do_is_refused() {
+    let pair = pair();
+    let refused = pair.remote.serve(ServeOptions::unix("unused")).unwrap_err();
+    assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+    let with_callback = TubeOptions::new().on_task_change(|_| {});
+    let refused = pair.remote.create_tube("jobs", FIFO, with_callback).unwrap_err();
+    assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+}
+
+#[test]
+fn owner_that_closes_is_reported_and_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
+    let owner = Store::open(&file).unwrap();
+    owner.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let url = owner.serve(ServeOptions::unix(&socket)).unwrap().url().to_owned();
+    let remote = connect(&url).unwrap();
+    let jobs = remote.tube("jobs").unwrap();
+    jobs.put("one").unwrap();
+    owner.close().unwrap();
+    drop(owner);
+
+    let owner = Store::open(&file).unwrap();
+    owner.serve(ServeOptions::unix(&socket)).unwrap();
+    // The handles of the connection work on.
+    let claim = jobs.take(Duration::from_secs(30)).unwrap().unwrap();
+    assert_eq!(claim.data(), b"one");
+    claim.ack().unwrap();
+    assert_eq!(owner.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn workers_run_through_a_connection() {
+    use tubewell::worker::Worker;
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put_many((0..20).map(|n| format!("{n}"))).unwrap();
+    let worker = Worker::new(&pair.remote).on(&jobs, |_: &tubewell::worker::Job| {});
+    worker.concurrency(3).run_until_idle().unwrap();
+    assert_eq!(pair.owner.tube("jobs").unwrap().statistics().unwrap().calls.ack, 20);
+    assert!(connect(&pair.url).is_ok());
+}
