@@ -22,7 +22,7 @@ use crate::{Error, Result, SessionId};
 use events::RemoteEvents;
 pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{
-    Hello, HelloSession, Mode, Request, TubeName, Welcome, encode_grants, encode_value,
+    Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants, encode_value,
 };
 use request::{grants_in, read_answer, read_grants, read_value};
 use sessions::Sessions;

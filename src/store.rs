@@ -586,11 +586,13 @@ impl Store {
     }
 
     #[cfg(test)]
+    pub(crate) fn local(&self) -> &LocalHandle {
+        self.here("a test of the library").unwrap()
+    }
+
+    #[cfg(test)]
     pub(crate) fn inner(&self) -> &StoreInner {
-        match &self.handle {
-            StoreHandle::Here(store) => store.inner(),
-            StoreHandle::Remote(_) => panic!("the tests of the library open their stores"),
-        }
+        self.local().inner()
     }
 }
 

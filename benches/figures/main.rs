@@ -32,6 +32,7 @@ mod metrics;
 mod pair;
 mod process;
 mod rates;
+mod remote;
 mod report;
 mod setting;
 mod steady;
@@ -70,6 +71,7 @@ const SUBJECTS: &[Subject] = &[
     ("metrics", metrics::measure),
     ("labels", labels::measure),
     ("worker", worker::measure),
+    ("remote", remote::measure),
     ("idle", idle::measure),
 ];
 

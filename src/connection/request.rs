@@ -156,6 +156,13 @@ impl<'a> Request<'a> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.put(&mut bytes);
+        bytes
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         match self {
             Request::Call(mode, call) => {
@@ -253,7 +260,48 @@ impl Wire for TubeName {
     }
 }
 
-/// What a connection says first.
+/// The versions of requests and answers that this release speaks.
+const VERSIONS: Versions = Versions { lowest: 1, highest: 1 };
+
+/// The versions that a side speaks. Their encoding is the same in all releases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Versions {
+    lowest: u32,
+    highest: u32,
+}
+
+impl Versions {
+    /// The newest version that this release has in common with another one.
+    pub(crate) fn common(self) -> Result<u32, String> {
+        let version = self.highest.min(VERSIONS.highest);
+        if version >= self.lowest.max(VERSIONS.lowest) {
+            return Ok(version);
+        }
+        Err(format!(
+            "the owner of the store speaks versions {} to {} of the calls, and this program {} to {}; \
+             update the older one",
+            VERSIONS.lowest, VERSIONS.highest, self.lowest, self.highest
+        ))
+    }
+
+    /// Reads the versions of a hello, whatever follows them.
+    pub(crate) fn of_hello(hello: &[u8]) -> Result<Versions, Malformed> {
+        Versions::get(&mut Input::new(hello))
+    }
+}
+
+impl Wire for Versions {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.lowest.put(out);
+        self.highest.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Versions, Malformed> {
+        Ok(Versions { lowest: Wire::get(input)?, highest: Wire::get(input)? })
+    }
+}
+
+/// What a connection says first, after the versions that it speaks.
 pub(crate) struct Hello {
     /// The sessions that it has, its own first.
     pub(crate) sessions: Vec<HelloSession>,
@@ -266,10 +314,12 @@ pub(crate) struct HelloSession {
 
 impl Wire for Hello {
     fn put(&self, out: &mut Vec<u8>) {
+        VERSIONS.put(out);
         self.sessions.put(out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<Hello, Malformed> {
+        Versions::get(input)?;
         Ok(Hello { sessions: Wire::get(input)? })
     }
 }
@@ -287,16 +337,19 @@ impl Wire for HelloSession {
 
 /// What the owner answers to it.
 pub(crate) struct Welcome {
+    /// The version that both sides speak from now on. There is one so far.
+    pub(crate) version: u32,
     pub(crate) max_body: usize,
 }
 
 impl Wire for Welcome {
     fn put(&self, out: &mut Vec<u8>) {
+        self.version.put(out);
         self.max_body.put(out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<Welcome, Malformed> {
-        Ok(Welcome { max_body: Wire::get(input)? })
+        Ok(Welcome { version: Wire::get(input)?, max_body: Wire::get(input)? })
     }
 }
 

@@ -23,6 +23,9 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         return refused(error);
     }
     match asked {
+        Call::EndSession(id) if id == peer.store.open_store().own => {
+            refused(Error::invalid("the store's own session cannot be resumed or ended"))
+        }
         Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
         Call::ResumeSession(id) => now(&peer.resume_session(id)),
         Call::DropSessionHandle(id) => now(&peer.drop_session(id)),

@@ -9,7 +9,7 @@ use tubewell_wire::{Answering, Reply, Service};
 
 use super::calls::later;
 use super::requests::{answer, refused};
-use crate::connection::{Hello, HelloSession, Welcome, encode_value};
+use crate::connection::{Hello, HelloSession, Versions, Welcome, encode_value};
 use crate::core::{Call, WaitSlot, Wire, from_bytes, to_bytes};
 use crate::handle::{LocalHandle, StoreHandle};
 use crate::sync::{Mutex, thread};
@@ -48,6 +48,8 @@ impl Service for StoreService {
     type Peer = Peer;
 
     fn connect(&self, hello: &[u8]) -> Result<(Peer, Vec<u8>), String> {
+        let versions = Versions::of_hello(hello);
+        let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
         let hello: Hello =
             from_bytes(hello).map_err(|malformed| Error::from(malformed).to_string())?;
         let peer = Peer {
@@ -63,7 +65,7 @@ impl Service for StoreService {
             peer.begin_session(*id, label.as_ref()).map_err(|error| error.to_string())?;
         }
         let max_body = self.store.open_store().max_body;
-        Ok((peer, to_bytes(&Welcome { max_body })))
+        Ok((peer, to_bytes(&Welcome { version, max_body })))
     }
 
     fn call(&self, peer: &Arc<Peer>, body: &[u8]) -> Answering {
@@ -175,3 +177,6 @@ impl Drop for Permit {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(all(test, not(feature = "_shuttle")))]
+mod tests;

@@ -414,7 +414,7 @@ mod tests {
             with_expired_tasks(driver, |store, tube| {
                 let head = store.inner().run(|core| core.find_tube("work")).unwrap();
                 let tubes = std::slice::from_ref(&head);
-                let first = store.handle.take(tubes, own(store), Some(0)).unwrap();
+                let first = store.local().take(tubes, own(store), Some(0)).unwrap();
                 assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
                 let before = store.counters().commits;
@@ -436,7 +436,7 @@ mod tests {
             store.inner().run(|core| core.now.timeline -= 1_000_000);
             claims.extend(tube.try_take().unwrap());
             store.inner().run(|core| core.now.timeline += 1_000_000);
-            crate::tube::take_more(tube, 10, &mut claims).unwrap();
+            crate::tube::take_more(tube, store.local(), 10, &mut claims).unwrap();
             assert_eq!(claims[1].data(), b"live");
             assert!(claims.remove(0).ack().is_err());
         });

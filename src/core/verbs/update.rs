@@ -285,7 +285,7 @@ mod tests {
         let heads = [store.inner().run(|core| core.find_tube("work")).unwrap()];
         let session = store.handle.own_session();
         let grant = loop {
-            match store.handle.take(&heads, session, Some(0)).unwrap() {
+            match store.local().take(&heads, session, Some(0)).unwrap() {
                 TakeAttempt::Task(grant) if grant.row.is_none() => break grant,
                 TakeAttempt::Task(_) => {}
                 _ => panic!("the bodies of all tasks are in memory"),
@@ -306,7 +306,7 @@ mod tests {
                     tube.set_priority(grant.id, 1).unwrap();
                     // Now the database has it there, too.
                     assert_eq!(store.verify().unwrap(), [""; 0]);
-                    let claim = read_claim(&store.handle, grant, None).unwrap().unwrap();
+                    let claim = read_claim(store.local(), grant, None).unwrap().unwrap();
                     assert_eq!(claim.data(), vec![7; size]);
                     claim.ack().unwrap();
                 });
@@ -324,7 +324,7 @@ mod tests {
                 tube.update(grant.id, update).unwrap();
                 assert_eq!(store.verify().unwrap(), [""; 0]);
                 let id = grant.id;
-                assert!(read_claim(&store.handle, grant, None).unwrap().is_none());
+                assert!(read_claim(store.local(), grant, None).unwrap().is_none());
                 let ack = Call::Claim(key, HolderVerb::Ack { result: None });
                 assert!(store.handle.ask::<Receipt>(ack).is_err());
                 assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);

@@ -1,0 +1,98 @@
+//! Bytes of hostile peers.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tubewell_wire::{Answering, Service};
+
+use super::{Peer, StoreService};
+use crate::connection::{Mode, Request};
+use crate::core::{Call, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb};
+use crate::random::random_u64;
+use crate::{FIFOTTL, Put, SessionId, Store, TubeOptions};
+
+struct Served {
+    store: Store,
+    service: StoreService,
+    peer: Arc<Peer>,
+    session: SessionId,
+}
+
+fn served() -> Served {
+    let store = Store::in_memory().unwrap();
+    store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let service = StoreService::new(store.local().visitor());
+    let session = SessionId::random();
+    let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0]].concat();
+    let (peer, _) = service.connect(&hello).unwrap();
+    Served { store, service, peer: Arc::new(peer), session }
+}
+
+impl Served {
+    /// Makes a request, and polls its future once.
+    fn ask(&self, body: &[u8]) {
+        let mut context = Context::from_waker(Waker::noop());
+        match self.service.call(&self.peer, body) {
+            Answering::Now(_) => {}
+            Answering::Later(mut answer) => drop(answer.as_mut().poll(&mut context)),
+            Answering::Many(mut items) => drop(items.as_mut().poll_next(&mut context)),
+        }
+    }
+}
+
+/// Requests as a handle makes them.
+fn requests(session: SessionId) -> Vec<Vec<u8>> {
+    let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
+    let tube = |verb| Call::Tube(TubeRef { number: 0, name: "jobs" }, verb);
+    let calls = [
+        Call::Tubes,
+        Call::BeginSession(session, None),
+        tube(Verb::Put(&put)),
+        tube(Verb::PutAndWait { session, request: &put, timeout: Some(5) }),
+        tube(Verb::Claim { session, id: 0 }),
+        tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
+        tube(Verb::DeleteMany(&[1, 2, 3])),
+        tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
+        tube(Verb::Kick { count: u64::MAX }),
+        tube(Verb::Truncate),
+    ];
+    let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
+    let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
+    let others = [Request::Flush, Request::Counters, Request::Clock];
+    calls.chain(others).map(|request| request.to_bytes()).collect()
+}
+
+#[test]
+fn mutated_requests_harm_nobody() {
+    let served = served();
+    let requests = requests(served.session);
+    for round in 0..200_usize {
+        for request in &requests {
+            let mut bytes = request.clone();
+            for _ in 0..round % 4 {
+                let at = usize::try_from(random_u64() % bytes.len() as u64).unwrap();
+                bytes[at] = u8::try_from(random_u64() % 256).unwrap();
+            }
+            bytes.truncate(bytes.len().saturating_sub(round % 3));
+            served.ask(&bytes);
+        }
+    }
+    assert_eq!(served.store.verify().unwrap(), [""; 0]);
+    // The store still works for its own callers.
+    let jobs = served.store.create_tube("own", FIFOTTL, TubeOptions::new()).unwrap();
+    jobs.put("one").unwrap();
+    jobs.try_take().unwrap().unwrap().ack().unwrap();
+}
+
+#[test]
+fn peer_cannot_take_the_session_of_the_owner() {
+    let served = served();
+    let own = served.store.local().open_store().own;
+    let begin = Request::Call(Mode::Ask, Call::ResumeSession(own)).to_bytes();
+    served.ask(&begin);
+    let end = Request::Call(Mode::Ask, Call::EndSession(own)).to_bytes();
+    served.ask(&end);
+    assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
+    let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
+    assert!(claim.is_some(), "the session of the owner has ended");
+}
