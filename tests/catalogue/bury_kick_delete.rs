@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{Error, EventKind, Keep, State, TubeOptions, WhenFull};
 
-use crate::support::*;
+use super::support::*;
 
 #[test]
 fn task_buried_again_is_kicked_before_later_ones() {

@@ -3,7 +3,8 @@
 use tubewell::driver::FIFOTTL;
 use tubewell::{EventKind, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// E33, G10
 #[test]
@@ -85,8 +86,8 @@ fn clock_step_processes_due_tasks_in_time_order() {
 /// Regression: such tasks were processed in the order in which their tubes were created.
 #[test]
 fn tasks_due_at_same_time_are_processed_in_id_order() {
-    let clock = tubewell::ManualClock::new();
-    let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
+    let clock = stores::ManualClock::new();
+    let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
     let [old, new] = ["old", "new"]
         .map(|name| store.create_tube(name, tubewell::FIFOTTL, TubeOptions::new()).unwrap());
     let later = || tubewell::Put::new("later").delay(ms(7));

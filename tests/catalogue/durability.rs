@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tubewell::{Durability, FIFO, Put, State, Store, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 const FLUSH: Durability = Durability::Flush;
 const WRITE: Durability = Durability::Write { flush_within: ms(50) };
@@ -88,7 +89,7 @@ fn kill_keeps_changes_in_flushed_and_written_tubes() {
             let store = file.open();
             make_changes(&create(&store, "case", driver, durability));
             assert_changes_kept(&killed(&file).open());
-            store.close().unwrap();
+            stores::close(&store);
         }
     }
 }
@@ -102,7 +103,7 @@ fn kill_keeps_changes_of_the_stores_durability() {
         let store = options().open(file.path()).unwrap();
         make_changes(&store.create_tube("case", FIFO, TubeOptions::new()).unwrap());
         assert_changes_kept(&killed(&file).open());
-        store.close().unwrap();
+        stores::close(&store);
     }
 }
 
@@ -128,7 +129,7 @@ fn kill_loses_newest_changes_of_relaxed_tube_only() {
         assert!(found.len() > TASKS / 2, "{driver}: flushed tasks are missing: {found:?}");
         assert_eq!(found, bodies[..found.len()], "{driver}");
         assert_sound(&left);
-        store.close().unwrap();
+        stores::close(&store);
     }
 }
 
@@ -144,7 +145,7 @@ fn acknowledged_put_survives_a_kill_with_every_earlier_relaxed_change() {
             let left = killed(&file).open();
             assert_eq!(left.tube("other").unwrap().statistics().unwrap().tasks.ready, 1);
             assert_changes_kept(&left);
-            store.close().unwrap();
+            stores::close(&store);
         }
     }
 }
@@ -164,6 +165,6 @@ fn kill_empties_temporary_tube_and_keeps_the_others() {
         assert_eq!(tasks(&left.tube("temporary").unwrap()), counts([]));
         assert_eq!(tasks(&left.tube("kept").unwrap()), counts([("ready", 1), ("total", 1)]));
         assert_sound(&left);
-        store.close().unwrap();
+        stores::close(&store);
     }
 }

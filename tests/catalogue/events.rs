@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tubewell::driver::FIFO;
 use tubewell::{Event, EventKind, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// J01
 /// Difference: an ack delivers an ack event.

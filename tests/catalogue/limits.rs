@@ -5,9 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{Error, ManualClock, Put, Receipt, Result, Store, TubeOptions};
+use tubewell::{Error, Put, Receipt, Result, Store, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 fn with_capacity(capacity: u64, case: impl Fn(&Case)) {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(capacity), case);
@@ -159,7 +160,7 @@ fn waiting_puts_succeed_one_at_a_time() {
 #[test]
 fn waiting_put_with_zero_ttl_is_stored_once() {
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let options = TubeOptions::default().capacity(1).temporary(true);
     let tube = store.create_tube("case", LIMFIFOTTL, options).unwrap();
     let id = tube.put("there").unwrap().id;
@@ -177,7 +178,7 @@ fn waiting_put_with_zero_ttl_is_stored_once() {
         assert_eq!(putter.join().unwrap().id, id + 1);
         let statistics = tube.statistics().unwrap();
         assert_eq!((statistics.calls.put, statistics.calls.ttl), (2, 1));
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(taker.join().unwrap(), Error::Closed);
     });
 }
@@ -278,7 +279,7 @@ fn put_rejects_body_over_max_body() {
     for driver in ALL {
         println!("driver {driver}");
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).max_body(1000).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock).max_body(1000));
         let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
         let id = tube.put(vec![7; 1000]).unwrap().id;
         let refused = tube.put(vec![7; 1001]).err();

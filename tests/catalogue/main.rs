@@ -14,6 +14,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/stores.rs"]
+mod stores;
+
 mod bury_kick_delete;
 mod due_order;
 mod durability;

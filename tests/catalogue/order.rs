@@ -2,7 +2,7 @@
 
 use tubewell::{EventKind, State};
 
-use crate::support::*;
+use super::support::*;
 
 /// B01, B12
 #[test]

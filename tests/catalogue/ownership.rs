@@ -3,7 +3,7 @@
 use tubewell::driver::FIFO;
 use tubewell::{Claim, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// C01
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{Put, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// A01, A02, A18
 #[test]

@@ -3,7 +3,8 @@
 use tubewell::driver::{Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
 use tubewell::{Error, Put, State, Store, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// Creates a store file with one tube.
 fn create(file: &StoreFile, driver: &str) -> (Store, tubewell::Tube) {
@@ -231,7 +232,7 @@ fn restart_ends_sessions() {
         session.id()
     };
     assert_eq!(state(&tube, 0), Some(State::Taken));
-    store.close().unwrap();
+    stores::close(&store);
     drop((tube, store));
     let store = options().open(file.path()).unwrap();
     assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
@@ -346,11 +347,11 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
 fn driver_can_be_registered_in_store_options() {
     let file = StoreFile::new();
     let open =
-        || Store::options().clock(&file.clock).driver(PlainDriver).open(file.path()).unwrap();
+        || stores::open_with(file.path(), Store::options().clock(&file.clock).driver(PlainDriver));
     let store = open();
     let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
     tube.put("a").unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     drop((tube, store));
     let store = open();
     assert_eq!(take(&store.tube("case").unwrap()), Some(0));
@@ -481,8 +482,8 @@ fn calls_on_closed_store_return_closed() {
     let (store, tube) = create(&file, FIFO);
     tube.put_many(["a", "b"]).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
-    store.close().unwrap();
-    store.close().unwrap();
+    stores::close(&store);
+    stores::close(&store);
     assert_eq!(tube.put("x").err(), Some(Error::Closed));
     assert_eq!(tube.try_take().err(), Some(Error::Closed));
     assert_eq!(tube.peek(0).err(), Some(Error::Closed));

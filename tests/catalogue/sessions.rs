@@ -1,15 +1,16 @@
 //! Group H: sessions, and the effects of their end.
 
 use tubewell::driver::{FIFO, UTUBETTL};
-use tubewell::{Error, ManualClock, SessionId, State, Store, Tube, TubeOptions};
+use tubewell::{Error, SessionId, State, Store, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// Runs the test on a tube with two tasks, in a store with a session grace of one second.
 fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
     println!("driver {driver}");
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).session_grace(secs(1)).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock).session_grace(secs(1)));
     let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     test(&clock, &store, &tube);

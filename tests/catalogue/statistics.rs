@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, LIMFIFOTTL};
 use tubewell::{Error, Put, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// I01: calls most verbs. All tasks are without a sub-queue.
 fn call_verbs(case: &Case) {

@@ -8,7 +8,7 @@ use std::thread;
 use tubewell::driver::UTUBETTL;
 use tubewell::{Put, Receipt, State};
 
-use crate::support::*;
+use super::support::*;
 
 fn task_in(sub_queue: &str) -> Put {
     Put::new("x").sub_queue(sub_queue)

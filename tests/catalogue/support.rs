@@ -12,9 +12,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Callback, Claim, Error, Event, EventKind, ManualClock, Put, Result, State, Store, Subscription,
-    TakeFuture, TaskInfo, Tube, TubeOptions,
+    Callback, Claim, Error, Event, EventKind, Put, Result, State, Store, Subscription, TakeFuture,
+    TaskInfo, Tube, TubeOptions,
 };
+
+use crate::stores::{self, ManualClock};
 
 pub const ALL: &[&str] = &[FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const TIMED: &[&str] = &[FIFOTTL, LIMFIFOTTL, UTUBETTL];
@@ -54,7 +56,7 @@ pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case
     for driver in drivers {
         println!("driver {driver}");
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let tube = store.create_tube("case", driver, options.clone()).unwrap();
         let fixture = Case { driver, clock, store, tube, drafts: AtomicU64::new(0) };
         case(&fixture);
@@ -64,7 +66,7 @@ pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case
 
 /// A store in memory without tubes, on a clock that does not move.
 pub fn store_in_memory() -> Store {
-    Store::options().clock(ManualClock::new()).open_in_memory().unwrap()
+    stores::in_memory_with(Store::options().clock(ManualClock::new()))
 }
 
 /// Fails with the findings of `verify`, if there are any.
@@ -375,13 +377,13 @@ impl StoreFile {
     }
 
     pub fn open(&self) -> Store {
-        Store::options().clock(&self.clock).open(self.path()).unwrap()
+        stores::open_with(self.path(), Store::options().clock(&self.clock))
     }
 
     /// Closes the store, advances the clock, and opens the store again.
     pub fn reopen_after(&self, store: Store, closed_for: Duration) -> Store {
         assert_sound(&store);
-        store.close().unwrap();
+        stores::close(&store);
         drop(store);
         self.clock.advance(closed_for);
         self.open()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// E01
 #[test]

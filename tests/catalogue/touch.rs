@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::State;
 
-use crate::support::*;
+use super::support::*;
 
 /// E21, E22
 #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits};
 use tubewell::{Durability, Error, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 fn default_options() -> TubeOptions {
     TubeOptions::default()

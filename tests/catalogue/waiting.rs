@@ -7,7 +7,8 @@ use std::thread;
 use tubewell::driver::FIFO;
 use tubewell::{Error, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// G01
 #[test]
@@ -385,11 +386,11 @@ fn take_any_rejects_no_tubes_and_tubes_of_other_store() {
 #[test]
 fn close_ends_waiting_take() {
     for_each_driver(ALL, |case| {
-        let clock = tubewell::ManualClock::new();
-        let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
+        let clock = stores::ManualClock::new();
+        let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
         let tube = store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
         let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(waiting.answer().err(), Some(Error::Closed));
     });
 }
@@ -398,7 +399,7 @@ fn close_ends_waiting_take() {
 /// so that a taker waiting at two tubes got the task of the tube named last.
 #[test]
 fn take_any_gets_task_of_first_named_tube() {
-    let store = tubewell::Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let [first, last] = ["first", "last"]
         .map(|name| store.create_tube(name, tubewell::UTUBE, TubeOptions::new()).unwrap());
     let claims: Vec<_> = [&last, &first]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use tubewell::{Storage, Store, StoreOptions};
 
-use crate::executor::wait_until;
+use super::executor::wait_until;
 
 /// A disk in memory. Its writes and its flushes can be blocked, and its flushes can be made to
 /// fail. A blocked write or flush blocks no read.

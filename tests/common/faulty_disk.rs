@@ -8,7 +8,7 @@
 use std::io;
 use std::ops::Range;
 
-use crate::faults::{Fault, Faults, Kind};
+use super::faults::{Fault, Faults, Kind};
 
 #[derive(Debug, Default)]
 pub struct FaultyDisk {

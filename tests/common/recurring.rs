@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tubewell::{Missed, Overlap, Reschedule, Schedule};
 
-use crate::rng::Rng;
+use super::rng::Rng;
 
 pub const SECOND: u64 = 1_000_000;
 pub const KEYS: [&str; 3] = ["a", "b", "c"];

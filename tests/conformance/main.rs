@@ -14,6 +14,9 @@
 //! * A negative time is zero.
 //! * A blocking take is polled only after it has called its waker.
 
+#[path = "../common/stores.rs"]
+mod stores;
+
 mod recorded;
 mod scenario;
 mod waiter;

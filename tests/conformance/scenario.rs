@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tubewell::{
-    Error, ManualClock, Put, Receipt, Session, State, Statistics, Store, Task, Tube, TubeOptions,
-};
+use tubewell::{Error, Put, Receipt, Session, State, Statistics, Store, Task, Tube, TubeOptions};
 
-use crate::recorded::{Answer, PutOptions, RecordedStatistics, Scenario, Step, duration};
-use crate::waiter::Waiter;
+use super::recorded::{Answer, PutOptions, RecordedStatistics, Scenario, Step, duration};
+use super::waiter::Waiter;
+use crate::stores::{self, ManualClock};
 
 const TUBE: &str = "recorded";
 
@@ -44,7 +43,7 @@ impl ScenarioRun {
             options = options.capacity(capacity);
         }
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory()?;
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let tube = store.create_tube(TUBE, &scenario.driver, options)?;
         Ok(ScenarioRun {
             clock,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tubewell::Storage;
 
-use crate::faults::{Faults, Plan};
-use crate::faulty_disk::FaultyDisk;
+use super::faults::{Faults, Plan};
+use super::faulty_disk::FaultyDisk;
 
 /// The database begins behind the journal.
 const JOURNAL_END: u64 = 1 << 20;

@@ -7,11 +7,11 @@ use tubewell::{
     Durability, Ending, Error, EventKind, Failure, Keep, Put, State, TubeOptions, WhenFull,
 };
 
-use crate::executor::{block_on, poll_pending, with_timeout};
-use crate::files::{after_a_kill, attempts, create, failure};
-use crate::moves::{done, listed, movements, other};
-use crate::support::*;
-use crate::wait::{Wait, on_disk, wait_for};
+use super::executor::{block_on, poll_pending, with_timeout};
+use super::files::{after_a_kill, attempts, create, failure};
+use super::moves::{done, listed, movements, other};
+use super::support::*;
+use super::wait::{Wait, on_disk, wait_for};
 
 /// Q067, Q198
 /// Difference: the other tube must exist.
@@ -274,7 +274,7 @@ fn waits_that_begin_during_the_flush_of_an_advance_follow_the_task() {
         waits.iter().for_each(Wait::assert_waits);
         next.try_take().unwrap().unwrap().ack_with("R").unwrap();
         for wait in waits {
-            assert_eq!(crate::wait::end_of(wait), Ok(Some(done("R"))));
+            assert_eq!(super::wait::end_of(wait), Ok(Some(done("R"))));
         }
         assert_sound(&store);
     });

@@ -6,8 +6,8 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::files::{after_a_kill, create_with, draft, put_numbered};
-use crate::support::*;
+use super::files::{after_a_kill, create_with, draft, put_numbered};
+use super::support::*;
 
 fn info(store: &Store) -> TubeInfo {
     store.tube("case").unwrap().info().unwrap()
@@ -129,19 +129,19 @@ fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
         case.put("a");
         let mut puts = ["b", "c", "d"].map(|body| case.tube.put_wait_async(body, None));
         for put in &mut puts {
-            crate::executor::poll_pending(put, std::task::Waker::noop());
+            super::executor::poll_pending(put, std::task::Waker::noop());
         }
         case.tube.alter(capacity(3)).unwrap();
         let [b, c, d] = puts;
-        assert_eq!(crate::executor::block_on(b).unwrap().id, 1);
-        assert_eq!(crate::executor::block_on(c).unwrap().id, 2);
+        assert_eq!(super::executor::block_on(b).unwrap().id, 1);
+        assert_eq!(super::executor::block_on(c).unwrap().id, 2);
         assert_eq!(case.tube.info().unwrap().waiting_puts, 1);
         case.tube.alter(capacity(2)).unwrap();
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
         case.tube.delete(0).unwrap();
         assert!(matches!(case.tube.put("e"), Err(Error::Full { capacity: 2, .. })));
         case.tube.alter(TubeOptions::new()).unwrap();
-        assert_eq!(crate::executor::block_on(d).unwrap().id, 3);
+        assert_eq!(super::executor::block_on(d).unwrap().id, 3);
     });
 }
 

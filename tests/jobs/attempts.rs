@@ -5,11 +5,12 @@ use std::time::Duration;
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Backoff, Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
 
-use crate::files::{after_a_kill, attempts};
-use crate::support::*;
+use super::files::{after_a_kill, attempts};
+use super::support::*;
+use crate::stores;
 
 fn with_options(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
-    let store = Store::options().clock(&file.clock).open(file.path()).unwrap();
+    let store = stores::open_with(file.path(), Store::options().clock(&file.clock));
     let tube = store.create_tube("case", driver, options).unwrap();
     (store, tube)
 }
@@ -83,8 +84,8 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     file.clock.advance(secs(5));
     assert_sound(&store);
     drop((tube, session));
-    store.close().unwrap();
-    let store = Store::options().clock(&file.clock).open(file.path()).unwrap();
+    stores::close(&store);
+    let store = stores::open_with(file.path(), Store::options().clock(&file.clock));
     let tube = store.tube("case").unwrap();
     let failure = tube.peek(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.message.as_str()), ("crash", "signal 9"));
@@ -134,9 +135,9 @@ fn backoff_gives_no_time_to_task_whose_ttl_elapsed_after_its_process_was_killed(
     let killed = StoreFile::new();
     std::fs::copy(file.path(), killed.path()).unwrap();
     drop((claim, tube));
-    store.close().unwrap();
+    stores::close(&store);
     file.clock.advance(secs(20));
-    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    let store = stores::open_with(killed.path(), Store::options().clock(&file.clock));
     file.clock.advance(Duration::ZERO);
     assert_eq!(state(&store.tube("case").unwrap(), 0), None);
     assert_sound(&store);

@@ -4,9 +4,9 @@ use tubewell::{Backoff, Claim, Error, EventKind, Failure, Put, State, Tube, Tube
 
 use tubewell::driver::FIFO;
 
-use crate::files::{attempts, group_of_buried, groups};
-use crate::rng::Rng;
-use crate::support::*;
+use super::files::{attempts, group_of_buried, groups};
+use super::rng::Rng;
+use super::support::*;
 
 /// Q004
 /// Difference: a budget counts attempts, the first one included: two retries are three attempts.

@@ -8,16 +8,16 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, Failure, ManualClock, Result, State, Store, Tube,
-    TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, Failure, Result, State, Store, Tube, TubeOptions,
 };
 
-use crate::executor::{poll, with_timeout};
-use crate::failing_disk::Disk;
-use crate::faults::{Fault, Kind, Plan};
-use crate::files::draft;
-use crate::rng::Rng;
-use crate::support::*;
+use super::executor::{poll, with_timeout};
+use super::failing_disk::Disk;
+use super::faults::{Fault, Kind, Plan};
+use super::files::draft;
+use super::rng::Rng;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 const RUNS: u64 = 40;
 const STEPS: u64 = 250;
@@ -40,7 +40,7 @@ struct World {
 }
 
 fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
+    stores::serve(Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap())
 }
 
 impl World {

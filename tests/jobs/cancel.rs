@@ -2,7 +2,7 @@
 
 use tubewell::{Error, Keep, State, TubeOptions, WhenFull};
 
-use crate::support::*;
+use super::support::*;
 
 /// The tasks 0 to 3, or 4 with times: ready, taken, buried, done and delayed.
 fn with_each_state(check: impl Fn(&Case, &[(u64, State)])) {

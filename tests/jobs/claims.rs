@@ -6,7 +6,8 @@ use std::time::Duration;
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Claim, Error, Put, Session, State, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// A session with a label, and the tube in it.
 fn worker(case: &Case, label: &str) -> (Session, Tube) {
@@ -189,8 +190,8 @@ fn checkpoint_extends_the_claim_to_its_ttr_and_never_shortens_it() {
 
 #[test]
 fn checkpoint_refuses_a_body_over_the_limit() {
-    let clock = tubewell::ManualClock::new();
-    let store = tubewell::Store::options().clock(&clock).max_body(8).open_in_memory().unwrap();
+    let clock = stores::ManualClock::new();
+    let store = stores::in_memory_with(tubewell::Store::options().clock(&clock).max_body(8));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put("12345678").unwrap();
     let mut claim = tube.try_take().unwrap().unwrap();

@@ -3,8 +3,8 @@
 use tubewell::driver::FIFO;
 use tubewell::{Error, State, TubeOptions};
 
-use crate::files::create;
-use crate::support::*;
+use super::files::create;
+use super::support::*;
 
 /// Q061
 #[test]

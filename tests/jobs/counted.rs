@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{
-    Counting, Durability, Error, Failure, ManualClock, State, Store, Tube, TubeOptions,
-};
+use tubewell::{Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
 
-use crate::blocking_disk::Disk;
-use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
-use crate::failing_disk;
-use crate::files::{after_a_kill, attempts, claim_of, draft, group_of_buried};
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::{block_on, poll_pending, wait_until, with_timeout};
+use super::failing_disk;
+use super::files::{after_a_kill, attempts, claim_of, draft, group_of_buried};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 pub fn flushed(limit: u32) -> TubeOptions {
     TubeOptions::new().max_attempts(limit).count_takes(Counting::Flushed)
@@ -22,7 +21,7 @@ pub fn flushed(limit: u32) -> TubeOptions {
 /// A tube on a disk whose flushes can be blocked and can fail, with one task.
 pub fn on_disk(driver: &str, options: TubeOptions) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-    let store = disk.open(Store::options().clock(&clock));
+    let store = stores::serve(disk.open(Store::options().clock(&clock)));
     let tube = store.create_tube("case", driver, options).unwrap();
     tube.put("x").unwrap();
     (disk, clock, store, tube)
@@ -106,7 +105,7 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
     for driver in ALL {
         for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
             let disk = failing_disk::Disk::new(None);
-            let store = Store::options().open_on(disk.storage()).unwrap();
+            let store = stores::serve(Store::options().open_on(disk.storage()).unwrap());
             let options = flushed(3).durability(durability);
             let tube = store.create_tube("case", driver, options).unwrap();
             tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
@@ -116,7 +115,8 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             claims.extend(block_on(tube.take_many_async(2, ZERO)).unwrap());
             claims.push(block_on(tube.claim_async(7)).unwrap());
             claims.extend(store.take_any(&[&tube], ZERO).unwrap());
-            let cut = Store::options().open_on(disk.after_power_cut().storage()).unwrap();
+            let storage = disk.after_power_cut().storage();
+            let cut = stores::serve(Store::options().open_on(storage).unwrap());
             let counted = cut.tube("case").unwrap();
             for claim in &claims {
                 assert_eq!(attempts(&counted, claim.id()), (1, Some(2)), "{}", claim.id());
@@ -245,7 +245,7 @@ fn backup_has_the_attempts_under_way_as_after_a_kill() {
         let claims = tube.take_many(2, ZERO).unwrap();
         let copy = StoreFile::new();
         store.backup(copy.path()).unwrap();
-        let saved = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+        let saved = stores::open_with(copy.path(), Store::options().clock(&file.clock));
         assert_sound(&saved);
         let saved_tube = saved.tube("case").unwrap();
         let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];

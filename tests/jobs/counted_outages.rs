@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Failure, ManualClock, State, Store, Tube};
+use tubewell::{Error, Failure, State, Store, Tube};
 
-use crate::blocking_disk::Disk;
-use crate::counted::{flushed, on_disk};
-use crate::executor::with_timeout;
-use crate::failing_disk;
-use crate::faults::{Fault, Kind, Plan};
-use crate::files::{attempts, failure, group_of_buried};
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::counted::{flushed, on_disk};
+use super::executor::with_timeout;
+use super::failing_disk;
+use super::faults::{Fault, Kind, Plan};
+use super::files::{attempts, failure, group_of_buried};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// Ends a failure of the storage.
 fn repair(disk: &Disk, clock: &ManualClock) {
@@ -108,12 +109,12 @@ fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
     let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
     // A cache without space: all that is read is read from the disk.
     let open = |disk: &Arc<failing_disk::Disk>| {
-        Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap()
+        stores::serve(Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap())
     };
     let store = open(&disk);
     let tube = store.create_tube("case", FIFO, flushed(limit)).unwrap();
     tube.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     drop((store, tube));
     let store = open(&disk);
     let tube = store.tube("case").unwrap();

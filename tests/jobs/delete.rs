@@ -2,7 +2,7 @@
 
 use tubewell::{Error, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// Q090
 #[test]

@@ -2,8 +2,8 @@
 
 use tubewell::{Durability, Error, Keep, State, TubeOptions, WhenFull};
 
-use crate::files::{after_a_kill, create_with, draft};
-use crate::support::*;
+use super::files::{after_a_kill, create_with, draft};
+use super::support::*;
 
 /// Q094
 /// Difference: no task depends on another one here.
@@ -96,7 +96,7 @@ fn delete_many_frees_sub_queues_and_capacity() {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(put.as_mut().poll(&mut context).is_pending());
         assert_eq!(case.tube.delete_many(&[0, 1]).unwrap(), 2);
-        let id = crate::executor::block_on(put).unwrap().id;
+        let id = super::executor::block_on(put).unwrap().id;
         assert_eq!(case.take_all(), [id]);
     });
 }

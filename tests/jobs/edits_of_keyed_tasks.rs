@@ -2,8 +2,8 @@
 
 use tubewell::{Error, Failure, Put, Select, State, Update};
 
-use crate::files::create;
-use crate::support::*;
+use super::files::create;
+use super::support::*;
 
 #[test]
 fn changed_task_keeps_its_key() {

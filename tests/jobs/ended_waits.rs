@@ -5,9 +5,10 @@ use std::thread;
 use tubewell::driver::FIFO;
 use tubewell::{Ending, Error, TubeOptions};
 
-use crate::executor::with_timeout;
-use crate::support::*;
-use crate::wait::*;
+use super::executor::with_timeout;
+use super::support::*;
+use super::wait::*;
+use crate::stores;
 
 #[test]
 fn end_of_session_ends_its_waits() {
@@ -57,7 +58,7 @@ fn close_ends_waits() {
                 scope.spawn(|| tube.wait_drained(NO_TIMEOUT).map(drop)),
                 scope.spawn(|| tube.put_and_wait("y", NO_TIMEOUT).map(drop)),
             ];
-            store.close().unwrap();
+            stores::close(&store);
             for call in blocked {
                 assert_eq!(call.join().unwrap(), Err(Error::Closed));
             }

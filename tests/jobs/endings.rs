@@ -6,9 +6,10 @@ use std::thread;
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Ending, Error, Failure, Keep, Store, Tube, TubeOptions, WhenFull};
 
-use crate::executor::{wait_until, with_timeout};
-use crate::support::*;
-use crate::wait::{BURIED, DONE, Wait, end_of, ended, on_disk, wait_for};
+use super::executor::{wait_until, with_timeout};
+use super::support::*;
+use super::wait::{BURIED, DONE, Wait, end_of, ended, on_disk, wait_for};
+use crate::stores;
 
 fn done(result: &str) -> Ending {
     Ending::Done { result: Some(result.as_bytes().to_vec()) }
@@ -223,7 +224,7 @@ fn close_during_the_flush_of_an_end_keeps_its_result() {
         assert_eq!(ack.wait().map(|receipt| receipt.id), Ok(ids[0]));
         drop((tube, store));
         wait_until(|| disk.is_closed.load(Ordering::SeqCst));
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let tube = store.tube("keeping").unwrap();
         assert_eq!(ended(&tube, ids[0]), Some(done("result")));
         assert_eq!(ended(&tube, ids[1]), None);
@@ -358,7 +359,7 @@ fn concurrent_callers_each_get_the_result_of_their_task() {
     const TASKS: usize = 40;
     with_timeout(|| {
         for keep in [Keep::new().count(1), Keep::new().age(ZERO)] {
-            let store = Store::in_memory().unwrap();
+            let store = stores::in_memory();
             let tube = keeping_tube(&store, keep);
             thread::scope(|scope| {
                 for caller in 0..CALLERS {

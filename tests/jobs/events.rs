@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell::{Event, EventKind, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 fn put(id: u64) -> TaskEvent {
     (id, EventKind::Put, State::Ready)

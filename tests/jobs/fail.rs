@@ -2,7 +2,7 @@
 
 use tubewell::{Claim, Error, Result, State, Tube};
 
-use crate::support::*;
+use super::support::*;
 
 /// A call that ends a claim while its handle still exists, and the state of the task afterwards.
 type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<State>);

@@ -3,8 +3,8 @@
 use tubewell::driver::FIFO;
 use tubewell::{Error, EventKind, Failure, State, TubeOptions};
 
-use crate::files::{attempts, failure, group_of_buried, groups};
-use crate::support::*;
+use super::files::{attempts, failure, group_of_buried, groups};
+use super::support::*;
 
 /// Q158
 #[test]

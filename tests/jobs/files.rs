@@ -2,8 +2,9 @@
 
 use tubewell::{Claim, Put, Store, Tube, TubeOptions};
 
-use crate::executor::wait_until;
-use crate::support::{Case, SUB_QUEUED, StoreFile, WaitingTake};
+use super::executor::wait_until;
+use super::support::{Case, SUB_QUEUED, StoreFile, WaitingTake};
+use crate::stores;
 
 /// Opens a store file and creates a tube in it.
 pub fn create(file: &StoreFile, driver: &str) -> (Store, Tube) {
@@ -35,7 +36,7 @@ pub fn put_numbered(case: &Case, count: u64) {
 pub fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
     let killed = StoreFile::new();
     std::fs::copy(file.path(), killed.path()).unwrap();
-    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    let store = stores::open_with(killed.path(), Store::options().clock(&file.clock));
     (killed, store)
 }
 

@@ -6,7 +6,7 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::support::*;
+use super::support::*;
 
 /// The events so far.
 pub fn received(events: &Subscription) -> Vec<Event> {

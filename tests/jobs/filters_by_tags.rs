@@ -6,8 +6,8 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::filters::received;
-use crate::support::*;
+use super::filters::received;
+use super::support::*;
 
 /// An event of a task with several of the tags is received once.
 #[test]

@@ -7,11 +7,11 @@ use tubewell::{
     Durability, Ending, Error, EventKind, Finish, Keep, Put, State, TubeOptions, WhenFull,
 };
 
-use crate::executor::{block_on, poll_pending, with_timeout};
-use crate::files::{after_a_kill, create_with};
-use crate::moves::{done, listed, other};
-use crate::support::*;
-use crate::wait::{on_disk, wait_for};
+use super::executor::{block_on, poll_pending, with_timeout};
+use super::files::{after_a_kill, create_with};
+use super::moves::{done, listed, other};
+use super::support::*;
+use super::wait::{on_disk, wait_for};
 
 #[test]
 fn finish_acks_with_a_result_and_puts() {
@@ -216,7 +216,7 @@ fn finish_with_a_flushed_tube_is_flushed() {
             assert_eq!(weak.statistics().unwrap().tasks.taken, 1);
             disk.unblock_flushes();
             ticket.wait().unwrap();
-            assert_eq!(crate::wait::end_of(wait), Ok(Some(done("R"))));
+            assert_eq!(super::wait::end_of(wait), Ok(Some(done("R"))));
             strong.try_take().unwrap().unwrap().ack().unwrap();
         }
         assert_sound(&store);

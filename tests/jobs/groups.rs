@@ -5,8 +5,9 @@ use tubewell::{
     Cursor, Ending, Error, Failure, Keep, Page, Put, Restore, State, Store, Tube, TubeOptions,
 };
 
-use crate::files::{after_a_kill, create, draft, groups};
-use crate::support::*;
+use super::files::{after_a_kill, create, draft, groups};
+use super::support::*;
+use crate::stores;
 
 fn group(name: &str, count: u64) -> (String, u64) {
     (name.to_owned(), count)
@@ -347,13 +348,13 @@ fn groups_survive_kill_backup_and_compaction_and_end_with_truncate() {
         };
         let (killed_file, killed) = after_a_kill(&file);
         assert_groups(&killed);
-        killed.close().unwrap();
+        stores::close(&killed);
         drop(killed);
         Store::options().clock(&file.clock).compact(killed_file.path()).unwrap();
-        assert_groups(&Store::options().clock(&file.clock).open(killed_file.path()).unwrap());
+        assert_groups(&stores::open_with(killed_file.path(), Store::options().clock(&file.clock)));
         let copy = StoreFile::new();
         store.backup(copy.path()).unwrap();
-        assert_groups(&Store::options().clock(&file.clock).open(copy.path()).unwrap());
+        assert_groups(&stores::open_with(copy.path(), Store::options().clock(&file.clock)));
         tube.truncate().unwrap();
         assert_eq!(groups(&tube), []);
         assert_eq!(pages(&tube, "a", 1).concat(), [0_u64; 0]);

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Claim, Error, EventKind, Failure, HistoryEntry, Keep, ManualClock, OnKey, Put, State, Store,
-    Tube, TubeOptions, Update,
+    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, State, Tube, TubeOptions,
+    Update,
 };
 
-use crate::support::*;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 pub fn history(entries: u32) -> TubeOptions {
     TubeOptions::new().history(entries)
@@ -451,7 +452,7 @@ fn history_ends_with_its_task() {
 /// Wider than an integer of a few bytes, so that the numbers are sorted as numbers.
 #[test]
 fn many_entries_are_in_order() {
-    let store = Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, history(1000)).unwrap();
     tube.put("x").unwrap();
     for n in 1..=1300 {

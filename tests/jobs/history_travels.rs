@@ -6,9 +6,10 @@ use tubewell::{
     State, Store, Tube, TubeOptions,
 };
 
-use crate::files::{after_a_kill, create_with, draft};
-use crate::history::{claim, entries, history, kinds, last, numbers};
-use crate::support::*;
+use super::files::{after_a_kill, create_with, draft};
+use super::history::{claim, entries, history, kinds, last, numbers};
+use super::support::*;
+use crate::stores;
 
 /// What the entries of a task say, each with its tube.
 fn way(tube: &Tube, id: u64) -> Vec<(EventKind, String)> {
@@ -170,7 +171,7 @@ fn counted_take_of_a_killed_process_has_an_entry() {
                 keep(claim(&tube));
                 assert_sound(&store);
                 drop(tube);
-                store.close().unwrap();
+                stores::close(&store);
             }
             held.fail(Failure::new("g", "m")).unwrap();
             assert_eq!(kinds(&tube, 0), [Placed, Take, Log, Fail]);
@@ -296,7 +297,7 @@ fn backup_has_the_histories() {
     (0..9).for_each(|n| drop(tube.log(0, &n.to_string())));
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
-    let copied: Store = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+    let copied: Store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(entries(&copied.tube("case").unwrap(), 0), entries(&tube, 0));
     assert_sound(&copied);
 }

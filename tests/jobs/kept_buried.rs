@@ -5,9 +5,9 @@ use std::task::Waker;
 use tubewell::driver::LIMFIFOTTL;
 use tubewell::{Ending, Failure, Keep, LastFailure, Restore, State, Tube, TubeOptions};
 
-use crate::executor::{block_on, poll_pending};
-use crate::files::{create_with, draft};
-use crate::support::*;
+use super::executor::{block_on, poll_pending};
+use super::files::{create_with, draft};
+use super::support::*;
 
 fn keep_buried(keep: Keep) -> TubeOptions {
     TubeOptions::new().keep_buried(keep)

@@ -6,10 +6,11 @@ use tubewell::{
     StoreOptions, TubeOptions, WhenFull,
 };
 
-use crate::executor::{block_on, with_timeout};
-use crate::files::{after_a_kill, create, create_with};
-use crate::support::*;
-use crate::wait::{DONE, Wait, end_of, on_disk};
+use super::executor::{block_on, with_timeout};
+use super::files::{after_a_kill, create, create_with};
+use super::support::*;
+use super::wait::{DONE, Wait, end_of, on_disk};
+use crate::stores;
 
 fn in_use<T>(answer: tubewell::Result<T>) -> (u64, State) {
     match answer.err() {
@@ -423,11 +424,11 @@ fn salvaged_and_copied_tasks_have_their_keys() {
     tube.put(Put::new("x").key("k").delay(secs(60))).unwrap();
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
-    let backup = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+    let backup = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(id_of(&backup, "k"), Some(0));
     assert_sound(&backup);
     drop(tube);
-    store.close().unwrap();
+    stores::close(&store);
     let mut keys = Vec::new();
     let salvage = |found: tubewell::Salvaged| {
         if let tubewell::Salvaged::Task { task, .. } = found {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tubewell::{Counting, Failure, Restore, State, Store, Tube, TubeOptions};
 
-use crate::files::{attempts, draft, failure, group_of_buried};
-use crate::process::{ChildProcess, Job, ReportWriter};
-use crate::rng::Rng;
-use crate::schedules_killed::work_on_runs;
-use crate::support::{ALL, StoreFile, ZERO, assert_sound, keep, state, take};
+use super::files::{attempts, draft, failure, group_of_buried};
+use super::process::{ChildProcess, Job, ReportWriter};
+use super::rng::Rng;
+use super::schedules_killed::work_on_runs;
+use super::support::{ALL, StoreFile, ZERO, assert_sound, keep, state, take};
+use crate::stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -20,7 +21,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// report has the id and the attempt of a task that was handed out.
 pub fn run(job: &Job) {
     let reports = ReportWriter::new();
-    let store = Store::open(&job.path).unwrap();
+    let store = stores::open(&job.path);
     let session = store.session_named("child").unwrap();
     let tube = session.tube("case").unwrap();
     let report = |claim: &tubewell::Claim| {
@@ -85,15 +86,15 @@ fn kill_when_idle(mode: &str, file: &StoreFile) -> Vec<String> {
 /// A store file with these tasks.
 fn file_with(driver: &str, options: TubeOptions, tasks: u32) -> StoreFile {
     let file = StoreFile::new();
-    let store = Store::open(file.path()).unwrap();
+    let store = stores::open(file.path());
     let tube = store.create_tube("case", driver, options).unwrap();
     tube.put_many((0..tasks).map(|n| draft(driver, &n.to_string()))).unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     file
 }
 
 fn open(file: &StoreFile) -> (Store, Tube) {
-    let store = Store::open(file.path()).unwrap();
+    let store = stores::open(file.path());
     let tube = store.tube("case").unwrap();
     assert_sound(&store);
     (store, tube)
@@ -192,7 +193,7 @@ fn recovery_that_is_killed_is_repeated_and_counts_once() {
         }
         let (store, tube) = open(&file);
         assert_eq!([0, 1].map(|id| attempts(&tube, id)), [(1, Some(1)); 2]);
-        store.close().unwrap();
+        stores::close(&store);
         drop((store, tube));
         assert_eq!(kill_when_idle("take:2", &file).len(), 2);
         for _ in 0..3 {
@@ -254,7 +255,7 @@ fn restored_attempts_count_after_a_kill() {
     let file = file_with(tubewell::FIFO, TubeOptions::new().max_attempts(3), 0);
     let (store, tube) = open(&file);
     let id = tube.restore_many([Restore::new("x").takes(2)]).unwrap()[0].id;
-    store.close().unwrap();
+    stores::close(&store);
     drop((store, tube));
     assert_eq!(kill_when_idle("take:1", &file), [format!("{id} 3")]);
     let (_store, tube) = open(&file);

@@ -3,8 +3,8 @@
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{Error, Failure, Keep, Page, Put, Session, State, Store, Tube, TubeOptions, Where};
 
-use crate::rng::Rng;
-use crate::support::*;
+use super::rng::Rng;
+use super::support::*;
 
 fn ids(page: &Page) -> Vec<u64> {
     page.tasks.iter().map(|info| info.id).collect()

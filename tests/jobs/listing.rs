@@ -3,9 +3,10 @@
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Error, Page, State, TubeOptions};
 
-use crate::executor::block_on;
-use crate::files::create;
-use crate::support::*;
+use super::executor::block_on;
+use super::files::create;
+use super::support::*;
+use crate::stores;
 
 const STATES: [State; 4] = [State::Ready, State::Taken, State::Delayed, State::Buried];
 
@@ -108,7 +109,7 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
         let file = StoreFile::new();
         let store = file.open();
         store.create_tube("case", driver, TubeOptions::new()).unwrap().put_many(bodies).unwrap();
-        store.close().unwrap();
+        stores::close(&store);
         let mut bytes = std::fs::read(file.path()).unwrap();
         for body in bodies.iter().filter(|body| body.starts_with("damaged")) {
             let found: Vec<usize> = (0..bytes.len() - body.len())

@@ -42,6 +42,8 @@ mod process;
 mod recurring;
 #[path = "../common/rng.rs"]
 mod rng;
+#[path = "../common/stores.rs"]
+mod stores;
 #[path = "../catalogue/support.rs"]
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;

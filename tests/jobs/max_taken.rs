@@ -2,9 +2,9 @@
 
 use tubewell::{Claim, Durability, Error, Failure, State, TubeOptions};
 
-use crate::executor::wait_until;
-use crate::files::{create_with, draft, put_numbered};
-use crate::support::*;
+use super::executor::wait_until;
+use super::files::{create_with, draft, put_numbered};
+use super::support::*;
 
 fn limit(n: u64) -> TubeOptions {
     TubeOptions::new().max_taken(n)

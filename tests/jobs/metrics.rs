@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tubewell::driver::FIFOTTL;
 use tubewell::{
-    Backoff, Bin, Date, Day, Error, Failure, Finish, ManualClock, Put, Store, Summary, Tube,
-    TubeOptions,
+    Backoff, Bin, Date, Day, Error, Failure, Finish, Put, Store, Summary, Tube, TubeOptions,
 };
 
-use crate::support::*;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 pub const DAY: Duration = secs(86_400);
 
@@ -53,7 +53,7 @@ fn in_bins(summary: &Summary, seconds: u64) -> u64 {
 /// Two tubes with metrics and one attempt for each task, on a clock that the test moves.
 fn two_tubes() -> (ManualClock, Store, Tube, Tube) {
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let options = with_metrics().max_attempts(1);
     let [one, other] =
         ["one", "other"].map(|name| store.create_tube(name, FIFOTTL, options.clone()).unwrap());
@@ -264,7 +264,7 @@ fn task_that_fails_has_no_run() {
 #[test]
 fn wait_begins_when_the_task_becomes_ready() {
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let backoff = Backoff::constant(secs(60));
     let options = with_metrics().backoff(backoff);
     let tube = store.create_tube("case", FIFOTTL, options).unwrap();
@@ -370,7 +370,7 @@ fn tube_without_metrics_says_how_to_get_them() {
 #[test]
 fn metrics_begin_and_end_with_an_alter() {
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put("before").unwrap();
     tube.alter(with_metrics()).unwrap();

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tubewell::driver::{FIFOTTL, UTUBETTL};
 use tubewell::{Claim, Date, Day, Failure, Put, Store, Summary, Tube, TubeOptions};
 
-use crate::files::create_with;
-use crate::metrics::DAY;
-use crate::rng::Rng;
-use crate::support::*;
+use super::files::create_with;
+use super::metrics::DAY;
+use super::rng::Rng;
+use super::support::*;
+use crate::stores;
 
 const KEPT: u32 = 4;
 const TTR: u64 = 400;
@@ -242,7 +243,7 @@ impl Run {
         }
         self.tube = {
             assert_sound(&self.store);
-            self.store.close().unwrap();
+            stores::close(&self.store);
             self.store = self.file.open();
             self.store.tube("case").unwrap()
         };

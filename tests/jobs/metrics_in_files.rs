@@ -1,11 +1,12 @@
 //! The numbers of a tube, over the runs of a store.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Failure, ManualClock, Store, TubeOptions};
+use tubewell::{Failure, Store, TubeOptions};
 
-use crate::files::{after_a_kill, create_with};
-use crate::metrics::{DAY, cycles, today, with_metrics};
-use crate::support::*;
+use super::files::{after_a_kill, create_with};
+use super::metrics::{DAY, cycles, today, with_metrics};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 #[test]
 fn numbers_go_on_after_a_reopen() {
@@ -157,7 +158,7 @@ fn backup_and_compact_keep_the_numbers() {
     let store = file.reopen(store);
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     let options = || Store::options().clock(ManualClock::at(secs(0)));
     for path in [file.path(), copy.path()] {
         options().compact(&path).unwrap();
@@ -172,7 +173,7 @@ fn backup_and_compact_keep_the_numbers() {
 fn day_is_that_of_the_timeline() {
     let begin = secs(1_795_305_600 - 1);
     let clock = ManualClock::at(begin);
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, with_metrics()).unwrap();
     tube.put("x").unwrap();
     assert_eq!(store.today().to_string(), "2026-11-21");

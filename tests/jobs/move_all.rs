@@ -5,10 +5,10 @@ use std::task::Waker;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{Error, Keep, Put, State, Tube, TubeOptions};
 
-use crate::executor::{block_on, poll};
-use crate::moves::{listed, other};
-use crate::support::*;
-use crate::wait::{Wait, wait_drained};
+use super::executor::{block_on, poll};
+use super::moves::{listed, other};
+use super::support::*;
+use super::wait::{Wait, wait_drained};
 
 /// Q346
 /// Difference: outcomes stay in the tube that keeps them.

@@ -5,9 +5,10 @@ use tubewell::{
     Backoff, Ending, EventKind, Failure, Keep, Put, State, Store, Tube, TubeOptions, WhenFull,
 };
 
-use crate::files::{after_a_kill, attempts, create_with, failure, groups};
-use crate::support::*;
-use crate::wait::{Wait, wait_for};
+use super::files::{after_a_kill, attempts, create_with, failure, groups};
+use super::support::*;
+use super::wait::{Wait, wait_for};
+use crate::stores;
 
 pub fn other(store: &Store, driver: &str) -> Tube {
     store.create_tube("other", driver, TubeOptions::new()).unwrap()
@@ -200,8 +201,8 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
 fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
     for driver in TIMED {
         let (store, clock) = {
-            let clock = tubewell::ManualClock::new();
-            (Store::options().clock(&clock).open_in_memory().unwrap(), clock)
+            let clock = stores::ManualClock::new();
+            (stores::in_memory_with(Store::options().clock(&clock)), clock)
         };
         let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
         let options = TubeOptions::new().pri(7).ttl(secs(60)).ttr(secs(5));

@@ -9,8 +9,8 @@ use tubewell::{
     UTUBETTL, Update, WhenFull,
 };
 
-use crate::files::{create, draft};
-use crate::support::*;
+use super::files::{create, draft};
+use super::support::*;
 
 /// What the wall clock shows when a test begins.
 pub const START: Duration = secs(1_767_225_600);

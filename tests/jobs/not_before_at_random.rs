@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{Put, State, Store, Tube, Update};
 
-use crate::files::create;
-use crate::not_before::START;
-use crate::rng::Rng;
-use crate::support::*;
+use super::files::create;
+use super::not_before::START;
+use super::rng::Rng;
+use super::support::*;
 
 const SEEDS: u64 = 8;
 const STEPS: usize = 300;

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+use tubewell::{Error, FIFOTTL, Put, State, Store, TubeOptions};
 
-use crate::blocking_disk::Disk;
-use crate::executor::with_timeout;
-use crate::files::{after_a_kill, create, create_with, draft};
-use crate::not_before::{HOUR, MICRO, START, at};
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::with_timeout;
+use super::files::{after_a_kill, create, create_with, draft};
+use super::not_before::{HOUR, MICRO, START, at};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 #[test]
 fn task_follows_a_wall_clock_that_is_set() {
@@ -76,7 +77,7 @@ fn moment_outlives_a_restart_and_a_clock_that_is_set_meanwhile() {
         // Set forward, far back, and forward to the moment.
         for wall in [START + 4 * HOUR, Duration::ZERO, START + 5 * HOUR - MICRO] {
             assert_sound(&store);
-            store.close().unwrap();
+            stores::close(&store);
             file.clock.set_wall(wall);
             store = file.open();
             file.clock.advance(ZERO);
@@ -133,9 +134,9 @@ fn claim_that_ends_with_its_store_leaves_the_task_to_its_moment() {
             let id = tube.put(draft(driver, "x").not_before(at(ZERO))).unwrap().id;
             assert_eq!(take(&tube), Some(id));
             let (killed, copy) = after_a_kill(&file);
-            copy.close().unwrap();
+            stores::close(&copy);
             file.clock.set_wall(START - HOUR);
-            let copy = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+            let copy = stores::open_with(killed.path(), Store::options().clock(&file.clock));
             assert_sound(&copy);
             drop(tube);
             let store = file.reopen(store);
@@ -151,7 +152,7 @@ fn claim_that_ends_with_its_store_leaves_the_task_to_its_moment() {
 fn moment_that_comes_during_an_outage_is_kept_after_it() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
         let puts = [secs(5), secs(9), HOUR].map(|since| Put::new("x").not_before(at(since)));
         tube.put_many(puts).unwrap();

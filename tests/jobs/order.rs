@@ -2,8 +2,8 @@
 
 use tubewell::State;
 
-use crate::files::{create, draft};
-use crate::support::*;
+use super::files::{create, draft};
+use super::support::*;
 
 /// The ids of the ready tasks, in the order of the list.
 fn listed(case: &Case) -> Vec<u64> {

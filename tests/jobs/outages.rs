@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, ManualClock, State, Store, TubeOptions};
+use tubewell::{Error, State, Store, TubeOptions};
 
-use crate::blocking_disk::Disk;
-use crate::executor::with_timeout;
-use crate::files::create;
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::with_timeout;
+use super::files::create;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// T007
 #[test]
@@ -18,7 +19,7 @@ fn calls_on_closed_store_return_closed() {
         let (store, tube) = create(&file, driver);
         tube.put("x").unwrap();
         assert_eq!(tube.peek(0).unwrap().info.state, State::Ready);
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(tube.peek(0).err(), Some(Error::Closed));
         assert_eq!(tube.list(State::Ready, None, 10).err(), Some(Error::Closed));
         assert_eq!(tube.statistics().err(), Some(Error::Closed));
@@ -40,7 +41,7 @@ fn calls_on_closed_store_return_closed() {
 fn put_during_storage_failure_returns_error_and_adds_no_task() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
         disk.fail_flushes(true);
         let first = tube.put("first").err();

@@ -8,12 +8,13 @@ use tubewell::{
     TubeOptions, WhenFull,
 };
 
-use crate::executor::with_timeout;
-use crate::support::*;
-use crate::wait::{Wait, end_of, on_disk, wait_for};
+use super::executor::with_timeout;
+use super::support::*;
+use super::wait::{Wait, end_of, on_disk, wait_for};
+use crate::stores;
 
 fn open(file: &StoreFile) -> Store {
-    Store::options().clock(&file.clock).open(file.path()).unwrap()
+    stores::open_with(file.path(), Store::options().clock(&file.clock))
 }
 
 fn keeping(count: u64) -> TubeOptions {
@@ -56,7 +57,7 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
         ack_next(&tube, "first");
         tube.try_take().unwrap().unwrap().ack().unwrap();
         ack_next(&tube, str::from_utf8(&large).unwrap());
-        store.close().unwrap();
+        stores::close(&store);
         let store = open(&file);
         let tube = store.tube("case").unwrap();
         assert_eq!(tube.outcome(0), Ok(done(Some("first"))));
@@ -105,7 +106,7 @@ fn outcome_is_forgotten_after_its_time_also_while_the_store_is_closed() {
     file.clock.advance(secs(30));
     assert_eq!(tube.outcome(0), Ok(Some(Ending::Gone)));
     assert_eq!(tube.outcome(1), Ok(done(Some("ok"))));
-    store.close().unwrap();
+    stores::close(&store);
     file.clock.advance(secs(30));
     let store = open(&file);
     file.clock.advance(Duration::ZERO);
@@ -215,7 +216,7 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     tube.delete(3).unwrap();
     tube.resolve(1, None).unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
-    store.close().unwrap();
+    stores::close(&store);
     let store = open(&file);
     let tube = store.tube("case").unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
@@ -272,7 +273,7 @@ fn last_failure_outlives_retries_and_stays_with_success() {
 fn waiter_gets_the_result_also_where_nothing_is_kept() {
     let none = TubeOptions::new().keep_done(Keep::new().count(0));
     for options in [TubeOptions::new(), none, keeping(1), TubeOptions::new().temporary(true)] {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = store.create_tube("case", FIFO, options).unwrap();
         let (receipt, ending) = std::thread::scope(|scope| {
             scope.spawn(|| tube.take(None).unwrap().unwrap().ack_with("answer").unwrap());
@@ -286,7 +287,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
 
 #[test]
 fn waiter_gets_the_failure_of_a_buried_task() {
-    let store = Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
     let (_, ending) = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -303,7 +304,7 @@ fn waiter_gets_the_failure_of_a_buried_task() {
 
 #[test]
 fn too_large_result_is_refused_and_changes_nothing() {
-    let store = Store::options().max_body(8).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().max_body(8));
     let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
     tube.put("x").unwrap();
     let claim = tube.try_take().unwrap().unwrap();
@@ -320,7 +321,7 @@ fn too_large_result_is_refused_and_changes_nothing() {
 
 #[test]
 fn ends_of_kept_tasks_are_delivered_as_events() {
-    let store = Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     let events = store.subscribe(100);
@@ -328,7 +329,7 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     tube.resolve(1, None).unwrap();
     ack_next(&tube, "3");
     tube.forget(2).unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     let seen: Vec<_> = events.filter(|event| event.kind != EventKind::Take).collect();
     let seen: Vec<_> = seen.iter().map(|event| (event.id, event.kind, event.state)).collect();
     let [ack, forget, resolve] = [EventKind::Ack, EventKind::Forget, EventKind::Resolve];

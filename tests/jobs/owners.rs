@@ -2,7 +2,7 @@
 
 use tubewell::{Error, Failure, OnKey, OwnerInfo, Session, Store, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// Label, running and overdue of each owner.
 fn listed(store: &Store) -> Vec<(String, u64, u64)> {

@@ -2,7 +2,7 @@
 
 use tubewell::{Error, Put, State, Store, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// A put of the case, after these tasks of the same tube.
 fn after(case: &Case, parents: &[u64]) -> Put {
@@ -397,9 +397,9 @@ fn tube_with_a_blocked_task_is_not_drained() {
 fn edges_survive_a_close_and_a_kill() {
     for driver in ALL {
         let file = StoreFile::new();
-        let (store, tube) = crate::files::create(&file, driver);
-        let parent = tube.put(crate::files::draft(driver, "parent")).unwrap().id;
-        let put = crate::files::draft(driver, "child").after(&tube, [parent]);
+        let (store, tube) = super::files::create(&file, driver);
+        let parent = tube.put(super::files::draft(driver, "parent")).unwrap().id;
+        let put = super::files::draft(driver, "child").after(&tube, [parent]);
         let child = tube.put(put).unwrap().id;
         let check = |store: &Store, tube: &Tube| {
             assert_eq!(
@@ -409,7 +409,7 @@ fn edges_survive_a_close_and_a_kill() {
             assert_eq!(tasks(tube), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
             assert_sound(store);
         };
-        let (_killed_file, killed) = crate::files::after_a_kill(&file);
+        let (_killed_file, killed) = super::files::after_a_kill(&file);
         check(&killed, &killed.tube("case").unwrap());
         drop(tube);
         let store = file.reopen(store);
@@ -417,7 +417,7 @@ fn edges_survive_a_close_and_a_kill() {
         check(&store, &tube);
         assert_eq!(take(&tube), Some(parent));
         tube.ack(parent).unwrap();
-        let (_killed_file, killed) = crate::files::after_a_kill(&file);
+        let (_killed_file, killed) = super::files::after_a_kill(&file);
         assert_eq!(take(&killed.tube("case").unwrap()), Some(child));
         assert_sound(&killed);
         assert_eq!(take(&tube), Some(child));

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
 use tubewell::{Error, State, Store, Tube, TubeOptions};
 
-use crate::family::{End, Family, RULES, Task};
-use crate::files::{after_a_kill, draft};
-use crate::rng::Rng;
-use crate::support::*;
+use super::family::{End, Family, RULES, Task};
+use super::files::{after_a_kill, draft};
+use super::rng::Rng;
+use super::support::*;
+use crate::stores;
 
 struct Run {
     rng: Rng,
@@ -161,7 +162,7 @@ impl Run {
             assert_sound(&killed);
             return;
         }
-        self.store.close().unwrap();
+        stores::close(&self.store);
         self.store = self.file.open();
         self.tubes = ["a", "b"].map(|name| self.store.tube(name).unwrap());
         // An open after a close goes on with the ids.

@@ -3,6 +3,8 @@
 
 use tubewell::{FIFO, OnParent, Put, Store, TubeOptions};
 
+use crate::stores;
+
 const CHILDREN: u64 = 2_000;
 
 fn put_children(tube: &tubewell::Tube, parents: &tubewell::Tube) {
@@ -23,7 +25,7 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
         for (end, ready, buried) in ends {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
-            let mut store = Store::open(&path).unwrap();
+            let mut store = stores::open(&path);
             let [parents, tube] =
                 ["parents", "case"].map(|name| store.create_tube(name, FIFO, TubeOptions::new()));
             let (parents, mut tube) = (parents.unwrap(), tube.unwrap());
@@ -32,8 +34,8 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
             end(&store, &parents);
             if reopened {
                 drop((parents, tube));
-                store.close().unwrap();
-                store = Store::open(&path).unwrap();
+                stores::close(&store);
+                store = stores::open(&path);
                 tube = store.tube("case").unwrap();
             }
             store.catch_up().unwrap();

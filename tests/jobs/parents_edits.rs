@@ -4,7 +4,7 @@ use tubewell::{
     Error, Finish, Keep, OnKey, OnParent, Put, Select, State, Tube, TubeOptions, Update,
 };
 
-use crate::support::*;
+use super::support::*;
 
 fn other(case: &Case) -> Tube {
     case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap()

@@ -2,8 +2,9 @@
 
 use tubewell::{Ending, Error, EventKind, Failure, Keep, OnParent, State, TubeOptions};
 
-use crate::files::{create, create_with, draft, group_of_buried};
-use crate::support::*;
+use super::files::{create, create_with, draft, group_of_buried};
+use super::support::*;
+use crate::stores;
 
 const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
 
@@ -280,7 +281,7 @@ fn children_of_a_done_parent_are_freed_after_a_kill() {
         let put = |n: u64| draft(driver, &n.to_string()).after(&tube, [parent]);
         tube.put_many((0..2000).map(put)).unwrap();
         tube.claim(parent).unwrap().ack().unwrap();
-        let (killed_file, killed) = crate::files::after_a_kill(&file);
+        let (killed_file, killed) = super::files::after_a_kill(&file);
         assert_sound(&killed);
         killed_file.clock.advance(ZERO);
         file.clock.advance(ZERO);
@@ -354,7 +355,7 @@ fn edges_of_purged_tasks_are_removed_after_a_compaction() {
         let child = tube.put(draft(driver, "child").after(&parents, [parent])).unwrap().id;
         store.drop_tube("parents").unwrap();
         drop((tube, parents));
-        store.close().unwrap();
+        stores::close(&store);
         tubewell::Store::options().clock(&file.clock).compact(file.path()).unwrap();
         let store = file.open();
         assert_sound(&store);

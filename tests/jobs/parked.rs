@@ -5,18 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{
-    Claim, ClaimToken, Durability, Error, ManualClock, State, Storage, Store, Tube, TubeOptions,
-};
+use tubewell::{Claim, ClaimToken, Durability, Error, State, Storage, Store, Tube, TubeOptions};
 
-use crate::files::{create, draft};
-use crate::support::*;
+use super::files::{create, draft};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// The store as another process finds it after this one was killed: a copy of the file as it is.
 fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
     let killed = StoreFile::new();
     std::fs::copy(file.path(), killed.path()).unwrap();
-    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    let store = stores::open_with(killed.path(), Store::options().clock(&file.clock));
     (killed, store)
 }
 
@@ -45,7 +44,7 @@ fn parked_claim_survives_close_and_kill() {
             } else {
                 let copy = StoreFile::new();
                 store.backup(copy.path()).unwrap();
-                let store = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+                let store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
                 (copy, store)
             };
             let tube = store.tube("case").unwrap();
@@ -61,7 +60,7 @@ fn parked_claim_survives_close_and_kill() {
             claim.ack().unwrap();
             assert_eq!(tube.peek(0), Err(Error::NotFound { id: 0 }));
             assert_sound(&store);
-            store.close().unwrap();
+            stores::close(&store);
         }
     }
 }
@@ -102,7 +101,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
 #[test]
 fn parked_claim_goes_on_while_the_machine_sleeps() {
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
     let token = park(&tube, secs(10));
@@ -330,8 +329,9 @@ impl Disk {
         Disk(Arc::new(Mutex::new(Bytes { now: bytes, flushed: Vec::new() })))
     }
 
-    fn open(&self) -> tubewell::Result<Store> {
-        Store::options().clock(ManualClock::new()).open_on(Box::new(self.clone()))
+    fn open(&self) -> Store {
+        let options = Store::options().clock(ManualClock::new());
+        stores::serve(options.open_on(Box::new(self.clone())).unwrap())
     }
 }
 
@@ -370,7 +370,7 @@ impl Storage for Disk {
 #[test]
 fn store_opens_after_a_crash_between_the_removals_and_the_rest_of_its_first_checkpoint() {
     let disk = Disk::default();
-    let store = disk.open().unwrap();
+    let store = disk.open();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
     // Two parks, so that the row is removed and not only left out.
@@ -378,11 +378,11 @@ fn store_opens_after_a_crash_between_the_removals_and_the_rest_of_its_first_chec
     let token = resume(&store, &token).park(secs(100)).unwrap();
     resume(&store, &token).ack().unwrap();
     let killed = Disk::of(disk.0.lock().unwrap().now.clone());
-    killed.open().unwrap().close().unwrap(); // the first checkpoint
+    stores::close(&killed.open()); // the first checkpoint
     let images = std::mem::take(&mut killed.0.lock().unwrap().flushed);
     assert!(images.len() > 5);
     for image in images {
-        let store = Disk::of(image).open().unwrap();
+        let store = Disk::of(image).open();
         assert_sound(&store);
     }
 }

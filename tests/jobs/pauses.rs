@@ -2,10 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{Error, ManualClock, Put, Session, State, Store, TubeOptions};
+use tubewell::{Error, Put, Session, State, Store, TubeOptions};
 
-use crate::files::{after_a_kill, claim_of, create_with, draft};
-use crate::support::*;
+use super::files::{after_a_kill, claim_of, create_with, draft};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// Q052
 #[test]
@@ -28,7 +29,7 @@ fn paused_tube_gives_no_task_until_it_is_unpaused() {
 fn pause_until_a_moment_ends_after_the_time_that_was_left() {
     let start = secs(1_767_225_600);
     let (clock, hour) = (ManualClock::at(start), secs(3600));
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
     tube.pause_until(UNIX_EPOCH + start + hour).unwrap();

@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{Put, Rate, State, Tube, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 fn next(tube: &Tube, count: usize) -> Vec<u64> {
     tube.peek_ready(count).unwrap().iter().map(|info| info.id).collect()

@@ -4,9 +4,9 @@ use tubewell::{
     Durability, Error, EventKind, Failure, Keep, Put, State, Store, TubeOptions, WhenFull,
 };
 
-use crate::executor::block_on;
-use crate::files::{create, create_with, draft};
-use crate::support::*;
+use super::executor::block_on;
+use super::files::{create, create_with, draft};
+use super::support::*;
 
 /// Q035
 /// Difference: the lowest number is the most urgent one.
@@ -185,7 +185,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
         let id = tube.put(draft(driver, "x").pri(5)).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         tube.set_priority(id, 1).unwrap();
-        let (_killed, copy) = crate::files::after_a_kill(&file);
+        let (_killed, copy) = super::files::after_a_kill(&file);
         let info = copy.tube("case").unwrap().peek(id).unwrap().info;
         assert_eq!((info.state, info.attempts, info.pri), (State::Ready, 1, 1));
         assert_sound(&copy);

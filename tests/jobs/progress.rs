@@ -2,7 +2,7 @@
 
 use tubewell::{Error, EventKind, FIFOTTL, Filter, Progress, Store, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 fn shown(case: &Case, id: u64) -> Option<String> {
     case.info(id).progress.map(|progress| progress.to_string())

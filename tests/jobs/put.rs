@@ -5,8 +5,8 @@ use std::thread;
 use tubewell::driver::{LIMFIFOTTL, UTUBETTL};
 use tubewell::{Put, State};
 
-use crate::files::create;
-use crate::support::*;
+use super::files::create;
+use super::support::*;
 
 /// Q002
 #[test]

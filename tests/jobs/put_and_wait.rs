@@ -7,9 +7,9 @@ use std::time::Duration;
 use tubewell::driver::LIMFIFOTTL;
 use tubewell::{Ending, Error, Receipt, State, TubeOptions};
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
-use crate::wait::*;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use super::wait::*;
 
 #[test]
 fn put_and_wait_returns_receipt_and_ending() {

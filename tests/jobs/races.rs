@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::{Error, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
 
 /// T039
 #[test]

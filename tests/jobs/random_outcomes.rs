@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
 use tubewell::{Claim, Ending, Failure, Keep, Put, State, Store, Tube, TubeOptions};
 
-use crate::files::{after_a_kill, create_with};
-use crate::rng::Rng;
-use crate::support::*;
-use crate::wait::{Wait, wait_for};
+use super::files::{after_a_kill, create_with};
+use super::rng::Rng;
+use super::support::*;
+use super::wait::{Wait, wait_for};
+use crate::stores;
 
 const GROUPS: [&str; 3] = ["crash", "timeout", "timeout of a peer"];
 const AGE: u64 = 20_000;
@@ -217,7 +218,7 @@ impl Run {
             (self.store, self.file) = (store, file);
         } else {
             self.claims.clear();
-            self.store.close().unwrap();
+            stores::close(&self.store);
             self.file.clock.advance(ms(millis));
             self.now += millis;
             self.store = self.file.open();

@@ -2,8 +2,8 @@
 
 use tubewell::{Error, Rate, State, TubeOptions};
 
-use crate::files::{create_with, draft, put_numbered};
-use crate::support::*;
+use super::files::{create_with, draft, put_numbered};
+use super::support::*;
 
 /// Two takes in 10 s.
 fn two_in_ten() -> TubeOptions {

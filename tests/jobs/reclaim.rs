@@ -2,8 +2,8 @@
 
 use tubewell::{Error, EventKind, Failure, State, TubeOptions};
 
-use crate::files::{attempts, claim_of, group_of_buried};
-use crate::support::*;
+use super::files::{attempts, claim_of, group_of_buried};
+use super::support::*;
 
 /// A ttr of 60 s and a reclaim delay of 10 s.
 fn options() -> TubeOptions {

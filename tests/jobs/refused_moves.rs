@@ -6,9 +6,9 @@ use std::task::Waker;
 use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, State, Traits, TubeOptions};
 
-use crate::executor::{block_on, poll_pending};
-use crate::moves::{listed, movements, other};
-use crate::support::*;
+use super::executor::{block_on, poll_pending};
+use super::moves::{listed, movements, other};
+use super::support::*;
 
 #[test]
 fn full_tube_refuses_a_move_and_nothing_changes() {

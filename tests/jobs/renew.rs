@@ -2,8 +2,8 @@
 
 use tubewell::{Claim, State, TubeOptions};
 
-use crate::fail::assert_refused_once_claim_has_ended;
-use crate::support::*;
+use super::fail::assert_refused_once_claim_has_ended;
+use super::support::*;
 
 /// Q046
 /// Difference: a ttr is an option of a tube or a task, and none of the store; a renewal names its

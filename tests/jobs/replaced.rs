@@ -8,9 +8,9 @@ use tubewell::{
     WhenFull,
 };
 
-use crate::files::{attempts, failure};
-use crate::support::*;
-use crate::wait::{DONE, wait_for};
+use super::files::{attempts, failure};
+use super::support::*;
+use super::wait::{DONE, wait_for};
 
 /// A task that replaces the one with the key `k`.
 fn again(put: Put) -> Put {
@@ -276,9 +276,9 @@ fn replacement_of_a_kept_task_needs_capacity() {
         assert!(is_full(case.tube.put_many([again(Put::new("y"))]).map(drop)));
         assert_eq!(case.state(id), Some(State::Done));
         let waiting = case.tube.put_wait_async(again(Put::new("y")), NO_TIMEOUT);
-        let waiting = crate::wait::Wait::begin(waiting);
+        let waiting = super::wait::Wait::begin(waiting);
         case.tube.delete(other).unwrap();
-        assert_eq!(crate::wait::end_of(waiting).unwrap().id, id);
+        assert_eq!(super::wait::end_of(waiting).unwrap().id, id);
         assert_eq!(case.tasks()["total"], 1);
         let again = [again(Put::new("z")), again(Put::new("last"))];
         assert_eq!(case.tube.put_many(again).unwrap()[1].id, id);
@@ -291,7 +291,7 @@ fn replaced_tasks_survive_a_close() {
     for driver in TIMED {
         let file = StoreFile::new();
         let options = TubeOptions::default().max_attempts(3).keep_done(Keep::new());
-        let (store, tube) = crate::files::create_with(&file, driver, options);
+        let (store, tube) = super::files::create_with(&file, driver, options);
         tube.put(again(Put::new("old"))).unwrap();
         let _ = tube.try_take().unwrap().unwrap().detach();
         tube.put(again(Put::new("new").delay(secs(5)))).unwrap();

@@ -7,9 +7,9 @@ use tubewell::{
     Tube, TubeOptions, WhenFull,
 };
 
-use crate::files::{attempts, failure};
-use crate::support::*;
-use crate::wait::{Wait, end_of, wait_for};
+use super::files::{attempts, failure};
+use super::support::*;
+use super::wait::{Wait, end_of, wait_for};
 
 /// A task that replaces the one with the key `k`.
 fn again(put: Put) -> Put {
@@ -316,7 +316,7 @@ fn finished_task_passes_its_key_on() {
 #[test]
 fn tasks_put_again_elsewhere_survive_a_close_and_a_kill() {
     let file = StoreFile::new();
-    let (store, tube) = crate::files::create(&file, FIFOTTL);
+    let (store, tube) = super::files::create(&file, FIFOTTL);
     let other = store.create_tube("other", UTUBETTL, TubeOptions::default()).unwrap();
     tube.put(again(Put::new("old"))).unwrap();
     other.put(again(Put::new("new").delay(secs(5)).sub_queue("s"))).unwrap();
@@ -326,7 +326,7 @@ fn tasks_put_again_elsewhere_survive_a_close_and_a_kill() {
         assert_eq!(store.tube("other").unwrap().peek(0).unwrap().data, b"new");
         assert_sound(store);
     };
-    let (_killed, store_of_killed) = crate::files::after_a_kill(&file);
+    let (_killed, store_of_killed) = super::files::after_a_kill(&file);
     check(&store_of_killed);
     check(&file.reopen(store));
 }

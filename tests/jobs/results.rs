@@ -5,10 +5,10 @@ use std::task::Waker;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{Ending, Error, Failure, Keep, Put, State, TubeOptions};
 
-use crate::executor::{block_on, poll_pending};
-use crate::files::create_with;
-use crate::support::*;
-use crate::wait::wait_for;
+use super::executor::{block_on, poll_pending};
+use super::files::create_with;
+use super::support::*;
+use super::wait::wait_for;
 
 fn keep_all() -> TubeOptions {
     TubeOptions::new().keep_done(Keep::new())

@@ -3,8 +3,9 @@
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{Cursor, Ending, EventKind, Keep, Page, Put, State, Store, Tube, TubeOptions};
 
-use crate::files::{after_a_kill, create_with, draft};
-use crate::support::*;
+use super::files::{after_a_kill, create_with, draft};
+use super::support::*;
+use crate::stores;
 
 fn keep_done(keep: Keep) -> TubeOptions {
     TubeOptions::new().keep_done(keep)
@@ -241,7 +242,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
         assert_outcomes(&store);
         let (killed_file, killed) = after_a_kill(&file);
         assert_outcomes(&killed);
-        killed.close().unwrap();
+        stores::close(&killed);
         drop(killed);
         Store::options().clock(&file.clock).compact(killed_file.path()).unwrap();
         assert_outcomes(&open_copy(&file, &killed_file));
@@ -259,7 +260,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
 
 /// Opens a copy of a store, on the clock of the original.
 fn open_copy(original: &StoreFile, copy: &StoreFile) -> Store {
-    Store::options().clock(&original.clock).open(copy.path()).unwrap()
+    stores::open_with(copy.path(), Store::options().clock(&original.clock))
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::thread;
 
 use tubewell::{EventKind, State, Store, Subscription, TubeOptions};
 
-use crate::files::{create, draft};
-use crate::support::*;
+use super::files::{create, draft};
+use super::support::*;
 
 /// The received events: the ids of the tasks, and the kinds.
 fn read(events: &Subscription) -> Vec<(u64, EventKind)> {

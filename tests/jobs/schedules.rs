@@ -9,8 +9,8 @@ use tubewell::{
     Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
 };
 
-use crate::not_before::{HOUR, MICRO, at};
-use crate::support::*;
+use super::not_before::{HOUR, MICRO, at};
+use super::support::*;
 
 pub const MINUTE: Duration = secs(60);
 

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, ManualClock, Put, Schedule, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Put, Schedule, State, Store, Tube, TubeOptions};
 
-use crate::not_before::at;
-use crate::recurring::{KEYS, Model, SECOND, TAGS, Terms, change, draw_tags};
-use crate::rng::Rng;
-use crate::support::{StoreFile, assert_sound};
+use super::not_before::at;
+use super::recurring::{KEYS, Model, SECOND, TAGS, Terms, change, draw_tags};
+use super::rng::Rng;
+use super::support::{StoreFile, assert_sound};
+use crate::stores::{self, ManualClock};
 
 const CALLS: usize = 80;
 const SEEDS: u64 = 8;
@@ -30,7 +31,7 @@ impl Run {
 
     fn open(&mut self) {
         let options = Store::options().clock(&self.clock);
-        self.store = Some(options.open(&self.path).unwrap());
+        self.store = Some(stores::open_with(&self.path, options));
         self.clock.advance(Duration::ZERO);
     }
 
@@ -144,7 +145,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
                 std::fs::copy(&run.path, killed.path()).unwrap();
                 run.path = killed.path();
             } else {
-                run.store.take().unwrap().close().unwrap();
+                stores::close(&run.store.take().unwrap());
             }
             run.store = None;
             run.files.push(killed);

@@ -10,11 +10,12 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::executor::{block_on, poll_pending};
-use crate::files::{after_a_kill, create, create_with, draft};
-use crate::not_before::{HOUR, at};
-use crate::schedules::{MINUTE, every, only_schedule, work};
-use crate::support::*;
+use super::executor::{block_on, poll_pending};
+use super::files::{after_a_kill, create, create_with, draft};
+use super::not_before::{HOUR, at};
+use super::schedules::{MINUTE, every, only_schedule, work};
+use super::support::*;
+use crate::stores;
 
 const MONTH: Duration = secs(30 * 86_400);
 
@@ -252,8 +253,8 @@ fn idle_schedule_wakes_nothing_before_its_moment() {
 /// A temporary tube has its schedules in memory.
 #[test]
 fn temporary_tube_has_schedules() {
-    let clock = tubewell::ManualClock::new();
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let clock = stores::ManualClock::new();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, TubeOptions::new().temporary(true)).unwrap();
     tube.schedule(every(MINUTE).put(Put::new("x"))).unwrap();
     clock.advance(MINUTE);

@@ -5,14 +5,15 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, ManualClock, Missed, Overlap, Recurrence, Reschedule, Schedule, State,
-    Store, TubeOptions,
+    Error, FIFO, FIFOTTL, Missed, Overlap, Recurrence, Reschedule, Schedule, State, Store,
+    TubeOptions,
 };
 
-use crate::files::{after_a_kill, create};
-use crate::not_before::{HOUR, START, at};
-use crate::schedules::{MINUTE, only_schedule, work};
-use crate::support::*;
+use super::files::{after_a_kill, create};
+use super::not_before::{HOUR, START, at};
+use super::schedules::{MINUTE, only_schedule, work};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 const DAY: Duration = secs(86_400);
 
@@ -23,7 +24,7 @@ fn cron(expression: &str, zone: &str) -> Schedule {
 /// A store in memory whose clocks begin at this second of 1970 UTC, with a tube.
 fn store_at(seconds: u64) -> (ManualClock, Store, tubewell::Tube) {
     let clock = ManualClock::at(secs(seconds));
-    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     (clock, store, tube)
 }

@@ -6,10 +6,11 @@ use tubewell::{
     Error, FIFO, FIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, TubeOptions, WhenFull,
 };
 
-use crate::files::create;
-use crate::not_before::{HOUR, at};
-use crate::schedules::{MINUTE, every, only_schedule, work};
-use crate::support::*;
+use super::files::create;
+use super::not_before::{HOUR, at};
+use super::schedules::{MINUTE, every, only_schedule, work};
+use super::support::*;
+use crate::stores;
 
 /// Q266
 #[test]
@@ -136,7 +137,7 @@ fn schedules_survive_a_close_and_a_kill() {
         assert_eq!(tube.schedules(None, 9).unwrap(), before);
         assert_eq!(tube.statistics().unwrap().tasks.recurring, 2);
     }
-    let (_file, killed) = crate::files::after_a_kill(&file);
+    let (_file, killed) = super::files::after_a_kill(&file);
     assert_eq!(killed.tube("case").unwrap().schedules(None, 9).unwrap(), before);
     assert_sound(&killed);
 }
@@ -234,8 +235,8 @@ fn truncate_and_drop_remove_schedules() {
 
 #[test]
 fn deferred_calls_change_schedules() {
-    let clock = tubewell::ManualClock::new();
-    let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
+    let clock = stores::ManualClock::new();
+    let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let deferred = tube.deferred(WhenFull::Refuse);
     let id = deferred.schedule(every(MINUTE)).unwrap().wait().unwrap().id;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tubewell::{FIFO, Missed, Overlap, Schedule, State, Store, Tube, TubeOptions};
+use tubewell::{FIFO, Missed, Overlap, Schedule, State, Tube, TubeOptions};
 
-use crate::process::{ChildProcess, Job, ReportWriter};
-use crate::rng::Rng;
-use crate::support::{StoreFile, assert_sound};
+use super::process::{ChildProcess, Job, ReportWriter};
+use super::rng::Rng;
+use super::support::{StoreFile, assert_sound};
+use crate::stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -25,12 +26,12 @@ pub fn work_on_runs(tube: &Tube, reports: &ReportWriter) {
 #[test]
 fn kill_neither_loses_nor_doubles_a_run() {
     let file = StoreFile::new();
-    let store = Store::open(file.path()).unwrap();
+    let store = stores::open(file.path());
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let every = |key: &str| Schedule::every(Duration::from_millis(2)).key(key).put("run");
     tube.schedule(every("R").missed(Missed::All)).unwrap();
     drop(tube);
-    store.close().unwrap();
+    stores::close(&store);
     let (mut rng, mut acked) = (Rng::new(3), BTreeSet::new());
     for kill in 1..=6 {
         let job = Job { mode: "runs".into(), path: file.path(), seed: 0, run: kill };
@@ -42,7 +43,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
             let run: u64 = line.parse().unwrap();
             assert!(acked.insert(run), "run {run} was acked twice");
         }
-        let store = Store::open(file.path()).unwrap();
+        let store = stores::open(file.path());
         let tube = store.tube("case").unwrap();
         tube.unschedule("R").unwrap();
         assert_sound(&store);
@@ -69,6 +70,6 @@ fn kill_neither_loses_nor_doubles_a_run() {
         let next = every("R").missed(Missed::All).overlap(Overlap::Allow).restored(None, last, 0);
         tube.schedule(next).unwrap();
         drop(tube);
-        store.close().unwrap();
+        stores::close(&store);
     }
 }

@@ -5,12 +5,13 @@ use tubewell::{
     TubeOptions, Where,
 };
 
-use crate::files::{after_a_kill, create};
-use crate::history::{history, kinds};
-use crate::metrics::{cycles, today, with_metrics};
-use crate::schedules::{MINUTE, every, only_schedule, work};
-use crate::support::*;
-use crate::tags::{tagged, tagged_put, used};
+use super::files::{after_a_kill, create};
+use super::history::{history, kinds};
+use super::metrics::{cycles, today, with_metrics};
+use super::schedules::{MINUTE, every, only_schedule, work};
+use super::support::*;
+use super::tags::{tagged, tagged_put, used};
+use crate::stores;
 
 impl Case {
     /// A schedule with the key `R` whose runs have these tags.
@@ -231,7 +232,7 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let put = tagged_put(crate::files::draft(driver, "x"), &["b", "a"]);
+        let put = tagged_put(super::files::draft(driver, "x"), &["b", "a"]);
         tube.schedule(every(MINUTE).put(put)).unwrap();
         file.tick();
         let is_there = |store: &tubewell::Store| {
@@ -243,13 +244,13 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         is_there(&store);
         let copy = StoreFile::new();
         store.backup(copy.path()).unwrap();
-        is_there(&tubewell::Store::options().clock(&file.clock).open(copy.path()).unwrap());
+        is_there(&stores::open_with(copy.path(), tubewell::Store::options().clock(&file.clock)));
         let (_killed, after_kill) = after_a_kill(&file);
         is_there(&after_kill);
         drop(tube);
         let store = file.reopen(store);
         is_there(&store);
-        store.close().unwrap();
+        stores::close(&store);
         let mut tags = Vec::new();
         let salvage = |found: tubewell::Salvaged| {
             if let tubewell::Salvaged::Schedule { schedule, .. } = found {

@@ -2,9 +2,9 @@
 
 use tubewell::{Error, Failure, Keep, Put, Select, State, Tube, TubeOptions};
 
-use crate::executor::block_on;
-use crate::files::{create_with, groups};
-use crate::support::*;
+use super::executor::block_on;
+use super::files::{create_with, groups};
+use super::support::*;
 
 fn select() -> Select {
     Select::new()

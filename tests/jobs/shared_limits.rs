@@ -1,10 +1,11 @@
 //! Limits that the sub-queues of several tubes share.
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Claim, Error, ManualClock, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Claim, Error, Put, State, Store, Tube, TubeOptions};
 
-use crate::rng::Rng;
-use crate::support::*;
+use super::rng::Rng;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 fn in_sub(name: &str) -> Put {
     Put::new("x").sub_queue(name)
@@ -30,7 +31,7 @@ fn for_each_sub_queued(case: impl Fn(&Store, &ManualClock, Tube, Tube)) {
     for driver in SUB_QUEUED {
         println!("driver {driver}");
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let (one, other) = two(&store, driver);
         case(&store, &clock, one, other);
         assert_sound(&store);

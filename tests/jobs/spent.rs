@@ -3,9 +3,9 @@
 
 use tubewell::{Error, Put, Restore, State, TubeOptions};
 
-use crate::executor::block_on;
-use crate::files::{attempts, claim_of, group_of_buried};
-use crate::support::*;
+use super::executor::block_on;
+use super::files::{attempts, claim_of, group_of_buried};
+use super::support::*;
 
 fn options() -> TubeOptions {
     TubeOptions::new().max_attempts(3)
@@ -120,12 +120,12 @@ fn spent_tasks_are_buried_once_after_a_reopen() {
         let file = StoreFile::new();
         let store = file.open();
         let tube = store.create_tube("case", driver, options()).unwrap();
-        let spent = |n: u32| Restore::new(crate::files::draft(driver, &n.to_string())).takes(3);
+        let spent = |n: u32| Restore::new(super::files::draft(driver, &n.to_string())).takes(3);
         tube.restore_many((0..1000).map(spent)).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        tube.put(crate::files::draft(driver, "fresh")).unwrap();
+        tube.put(super::files::draft(driver, "fresh")).unwrap();
         assert_eq!(take(&tube), Some(1000));
         assert_eq!(tube.statistics().unwrap().tasks.buried, 1000);
         drop(tube);

@@ -9,9 +9,10 @@ use tubewell::{
     Step, StepKind, Store, Tube, TubeOptions, Update,
 };
 
-use crate::executor::block_on;
-use crate::files::{after_a_kill, create_with};
-use crate::support::*;
+use super::executor::block_on;
+use super::files::{after_a_kill, create_with};
+use super::support::*;
+use crate::stores;
 
 pub fn claim(tube: &Tube) -> Claim {
     tube.try_take().unwrap().unwrap()
@@ -214,7 +215,7 @@ fn claim_that_has_ended_stores_no_step_and_begins_none() {
 
 #[test]
 fn names_and_values_beyond_their_limits_are_refused() {
-    let store = Store::options().max_body(100).open_in_memory().unwrap();
+    let store = stores::in_memory_with(Store::options().max_body(100));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
     let job = claim(&tube);

@@ -3,8 +3,8 @@
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Error, Failure, Finish, Keep, OnKey, Put, Result, State, Store, Tube, TubeOptions};
 
-use crate::steps::{Ran, claim, names};
-use crate::support::*;
+use super::steps::{Ran, claim, names};
+use super::support::*;
 
 /// How a task ends.
 type End = fn(&Tube, u64);

@@ -3,9 +3,9 @@
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{Error, OnKey, Put, State, Step, StepKind, Store, TubeOptions};
 
-use crate::files::{after_a_kill, create_with};
-use crate::steps::{assert_invalid, claim, names};
-use crate::support::*;
+use super::files::{after_a_kill, create_with};
+use super::steps::{assert_invalid, claim, names};
+use super::support::*;
 
 #[test]
 fn spawned_task_is_put_once() {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use tubewell::driver::UTUBETTL;
 use tubewell::{Claim, Durability, Error, Failure, Put, Restore, State, TubeOptions};
 
-use crate::executor::wait_until;
-use crate::files::{claim_of, create_with};
-use crate::rng::Rng;
-use crate::support::*;
+use super::executor::wait_until;
+use super::files::{claim_of, create_with};
+use super::rng::Rng;
+use super::support::*;
 
 fn limit(n: u32) -> TubeOptions {
     TubeOptions::new().sub_queue_limit(n)

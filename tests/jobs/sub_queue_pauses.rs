@@ -3,8 +3,8 @@
 use tubewell::driver::UTUBETTL;
 use tubewell::{Durability, Error, PausedSubQueue, Put, State, TubeOptions};
 
-use crate::files::{after_a_kill, create, create_with};
-use crate::support::*;
+use super::files::{after_a_kill, create, create_with};
+use super::support::*;
 
 fn in_sub(name: &str) -> Put {
     Put::new("x").sub_queue(name)

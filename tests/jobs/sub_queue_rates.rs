@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tubewell::{Error, Put, Rate, State, TubeOptions};
 
-use crate::files::create_with;
-use crate::rng::Rng;
-use crate::support::*;
+use super::files::create_with;
+use super::rng::Rng;
+use super::support::*;
 
 fn rate(count: u32, period: Duration) -> TubeOptions {
     TubeOptions::new().sub_queue_rate(Rate::per(count, period))

@@ -6,7 +6,7 @@ use tubewell::{
     WhenFull,
 };
 
-use crate::support::*;
+use super::support::*;
 
 pub fn tagged_put(put: Put, tags: &[&str]) -> Put {
     tags.iter().fold(put, |put, tag| put.tag(*tag))
@@ -111,7 +111,7 @@ fn tags_keep_the_order_in_which_they_were_added() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
         let mut expected: Vec<String> = Vec::new();
-        let mut rng = crate::rng::Rng::new(7);
+        let mut rng = super::rng::Rng::new(7);
         for _ in 0..100 {
             let tag = format!("t{}", rng.below(12));
             if rng.below(2) == 0 {

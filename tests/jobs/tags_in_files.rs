@@ -3,9 +3,10 @@
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Durability, Put, Select, Store, StoreOptions, TubeOptions};
 
-use crate::files::{after_a_kill, create, create_with};
-use crate::support::*;
-use crate::tags::{tagged, tagged_in_pages, used};
+use super::files::{after_a_kill, create, create_with};
+use super::support::*;
+use super::tags::{tagged, tagged_in_pages, used};
+use crate::stores;
 
 /// The rows of a truncated tube are removed later, and the id of a tag of it is skipped until then.
 #[test]
@@ -28,7 +29,7 @@ fn tags_of_truncated_and_dropped_tubes_are_skipped_and_then_forgotten() {
         assert_eq!(tagged_in_pages(&store, "foo", 1000), [id]);
         assert_sound(&store);
         if reopen {
-            store.close().unwrap();
+            stores::close(&store);
             Store::options().clock(&file.clock).compact(file.path()).unwrap();
             store = file.open();
         } else {
@@ -95,14 +96,14 @@ fn salvaged_and_copied_tasks_have_their_tags() {
     let id = tube.put(Put::new("x").tag("b").tag("a").delay(secs(60))).unwrap().id;
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
-    let backup = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+    let backup = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(tagged(&backup, "a"), [id]);
     assert_sound(&backup);
     let (_killed, after_kill) = after_a_kill(&file);
     assert_eq!(tagged(&after_kill, "b"), [id]);
     assert_sound(&after_kill);
     drop(tube);
-    store.close().unwrap();
+    stores::close(&store);
     let mut tags = Vec::new();
     let salvage = |found: tubewell::Salvaged| {
         if let tubewell::Salvaged::Task { task, .. } = found {

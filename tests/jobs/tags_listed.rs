@@ -3,8 +3,8 @@
 use tubewell::driver::FIFO;
 use tubewell::{Failure, Keep, Put, Select, State, TubeOptions};
 
-use crate::support::*;
-use crate::tags::{assert_invalid, put_tagged, tagged, tags, used};
+use super::support::*;
+use super::tags::{assert_invalid, put_tagged, tagged, tags, used};
 
 /// Q221
 #[test]
@@ -157,7 +157,7 @@ fn find_returns_the_task_and_its_tube() {
         let [here, there] = [case.put("x"), other.put("y").unwrap().id];
         let find = |id| {
             let found = case.store.find(id).unwrap();
-            assert_eq!(crate::executor::block_on(case.store.find_async(id)).unwrap(), found);
+            assert_eq!(super::executor::block_on(case.store.find_async(id)).unwrap(), found);
             found.map(|task| (task.tube, task.info.state))
         };
         assert_eq!(find(here), Some(("case".to_owned(), State::Ready)));

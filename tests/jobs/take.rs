@@ -2,8 +2,8 @@
 
 use tubewell::{Claim, State};
 
-use crate::files::{create, draft};
-use crate::support::*;
+use super::files::{create, draft};
+use super::support::*;
 
 /// Q037
 #[test]

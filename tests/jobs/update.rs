@@ -4,9 +4,9 @@ use tubewell::{
     Error, EventKind, Failure, Keep, MAX_BODY, Put, State, TubeOptions, Update, WhenFull,
 };
 
-use crate::executor::block_on;
-use crate::files::{create, draft, failure, groups};
-use crate::support::*;
+use super::executor::block_on;
+use super::files::{create, draft, failure, groups};
+use super::support::*;
 
 fn body(case: &Case, id: u64) -> Vec<u8> {
     case.tube.peek(id).unwrap().data
@@ -49,7 +49,7 @@ fn updated_task_survives_a_reopen() {
         let id = tube.put(draft(driver, "x")).unwrap().id;
         let large = vec![7; 5000];
         tube.update(id, Update::new().body(large.clone())).unwrap();
-        let (_killed, copy) = crate::files::after_a_kill(&file);
+        let (_killed, copy) = super::files::after_a_kill(&file);
         assert_eq!(copy.tube("case").unwrap().peek(id).unwrap().data, large);
         assert_sound(&copy);
         drop(tube);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::{Claim, Durability, Error, Failure, Keep, Put, State, Tube, TubeOptions, Update};
 
-use crate::rng::Rng;
-use crate::support::*;
+use super::rng::Rng;
+use super::support::*;
 
 const SEEDS: u64 = 5;
 const STEPS: usize = 400;

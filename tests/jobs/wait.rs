@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tubewell::{CallFuture, Ending, ManualClock, Result, Store, Tube, TubeOptions};
+use tubewell::{CallFuture, Ending, Result, Store, Tube, TubeOptions};
 
-use crate::blocking_disk::Disk;
-use crate::executor::block_on;
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::block_on;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 pub const DONE: Ending = Ending::Done { result: None };
 pub const BURIED: Ending = Ending::Buried { failure: None };
@@ -81,7 +82,7 @@ pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
 /// A store on a disk in memory, and a tube whose calls wait for flushes.
 pub fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-    let store = disk.open(Store::options().clock(&clock));
+    let store = stores::serve(disk.open(Store::options().clock(&clock)));
     let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
     (disk, clock, store, tube)
 }

@@ -3,9 +3,9 @@
 use tubewell::driver::FIFO;
 use tubewell::{Error, TubeOptions, WhenFull};
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
-use crate::wait::*;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use super::wait::*;
 
 #[test]
 fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {

@@ -3,9 +3,10 @@
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{Error, Put, Rate, Tube, TubeOptions, WhenFull};
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
-use crate::wait::*;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use super::wait::*;
+use crate::stores;
 
 fn wait_ready(tube: &Tube) -> Wait<bool> {
     Wait::begin(tube.wait_ready_async(NO_TIMEOUT))
@@ -228,7 +229,7 @@ fn wait_ready_ends_with_its_session_its_tube_and_its_store() {
         drop(wait_ready(&last));
         assert_eq!(last.info().unwrap().waiting, 0);
         assert_sound(&store);
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(closed.answer(), Err(Error::Closed));
     });
 }

@@ -4,13 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{
-    Durability, Ending, Error, Failure, ManualClock, Restore, State, Store, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Ending, Error, Failure, Restore, State, Store, TubeOptions, WhenFull};
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
-use crate::wait::*;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use super::wait::*;
+use crate::stores::{self, ManualClock};
 
 /// T013
 #[test]
@@ -51,7 +50,7 @@ fn wait_done_returns_none_when_its_timeout_elapses() {
 fn blocked_waits_return_when_their_timeout_elapses() {
     with_timeout(|| {
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         let id = tube.put("x").unwrap().id;
         thread::scope(|scope| {
@@ -337,7 +336,7 @@ fn typed_tube_waits_for_the_end_of_tasks() {
 
 #[test]
 fn waiting_caller_gets_the_last_failure_of_a_task_that_is_buried_without_one() {
-    let store = Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let id = tube.put("work").unwrap().id;
     let claim = tube.try_take().unwrap().unwrap();

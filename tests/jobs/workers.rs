@@ -6,8 +6,8 @@ use std::thread;
 
 use tubewell::{Error, Event, EventKind, Put, State, Tube};
 
-use crate::rng::Rng;
-use crate::support::*;
+use super::rng::Rng;
+use super::support::*;
 
 const THREADS: u64 = 3;
 const STEPS: u64 = 400;

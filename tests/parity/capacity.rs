@@ -11,6 +11,7 @@ use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_all, wait_until,
     waker_calling, with_timeout,
 };
+use crate::stores;
 
 /// Puts a task with a future that waits for space first.
 async fn put(small: &SmallBuffer, body: String) -> Result<()> {
@@ -54,7 +55,7 @@ fn capacity_is_there_when_a_call_would_be_accepted() {
 fn waiting_futures_are_served_in_order_of_arrival() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
-        let store = disk.open(Store::options().max_pending(1, usize::MAX));
+        let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         let deferred = tube.deferred(WhenFull::Refuse);
         let first = disk.block_flush_of(|| deferred.put("in flight").unwrap());
@@ -84,7 +85,7 @@ fn waiting_futures_are_served_in_order_of_arrival() {
 fn call_that_lost_its_space_stays_first_in_the_queue() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
-        let store = disk.open(Store::options().max_pending(1, usize::MAX));
+        let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         let deferred = tube.deferred(WhenFull::Refuse);
         let in_flight = disk.block_flush_of(|| deferred.put("in flight").unwrap());

@@ -10,13 +10,14 @@ use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_until, waker_calling,
     with_timeout,
 };
+use crate::stores;
 
 #[test]
 fn close_flushes_and_frees_the_file() {
     with_timeout(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
-        let store = Store::open(&path).unwrap();
+        let store = stores::open(&path);
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
         let tube = store.create_tube("work", FIFO, relaxed).unwrap();
         tube.put("relaxed").unwrap();
@@ -27,7 +28,7 @@ fn close_flushes_and_frees_the_file() {
         assert!(ticket.is_done());
         assert_eq!(block_on(waiting).map(drop), Err(Error::Closed));
         // The handles still exist, and the file is free.
-        let again = Store::open(&path).unwrap();
+        let again = stores::open(&path);
         assert_eq!(again.tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
         assert_eq!(again.verify().unwrap(), [""; 0]);
     });
@@ -80,7 +81,7 @@ fn store_is_closed_when_the_future_is_dropped_after_its_first_poll() {
 fn close_resolves_to_the_error_of_the_last_flush() {
     with_timeout(|| {
         let disk = std::sync::Arc::new(Disk::default());
-        let store = disk.open(Store::options());
+        let store = stores::serve(disk.open(Store::options()));
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
         let tube = store.create_tube("work", FIFO, relaxed).unwrap();
         tube.put("relaxed").unwrap();

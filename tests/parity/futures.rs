@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    CallFuture, Claim, Error, FIFO, FIFOTTL, ManualClock, Put, State, Store, TubeOptions, UTUBETTL,
-    WhenFull,
+    CallFuture, Claim, Error, FIFO, FIFOTTL, Put, State, Store, TubeOptions, UTUBETTL, WhenFull,
 };
 
 use super::support::{
     SmallBuffer, WakeCount, block_on, ms, poll, poll_pending, timed_store, wait_all, with_timeout,
 };
+use crate::stores::{self, ManualClock};
 
 const NO_TIMEOUT: Option<Duration> = None;
 
@@ -228,13 +228,13 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let wall = Duration::from_secs(1_800_000_000);
-            let store = Store::options().clock(ManualClock::at(wall)).open(&path).unwrap();
+            let store = stores::open_with(&path, Store::options().clock(ManualClock::at(wall)));
             let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
             tube.put_many((0..EXPIRED).map(|_| Put::new("expired").ttl(ms(1000)))).unwrap();
             tube.put("alive").unwrap();
-            store.close().unwrap();
+            stores::close(&store);
             let later = ManualClock::at(wall + ms(2000));
-            let store = Store::options().clock(later).open(&path).unwrap();
+            let store = stores::open_with(&path, Store::options().clock(later));
             let tube = store.tube("work").unwrap();
             let claim = block_on(tube.take_async(NO_TIMEOUT)).unwrap().unwrap();
             assert_eq!(claim.data(), b"alive");

@@ -11,6 +11,8 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[path = "../common/stores.rs"]
+mod stores;
 
 mod capacity;
 mod close;

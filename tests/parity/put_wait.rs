@@ -10,6 +10,7 @@ use super::support::{
     WakeCount, block_on, ms, poll, poll_pending, timed_store, wait_until, waker_calling,
     with_timeout,
 };
+use crate::stores;
 
 const NO_TIMEOUT: Option<Duration> = None;
 
@@ -181,7 +182,7 @@ fn waker_of_a_waiting_put_may_call_the_store() {
 fn futures_and_acks_race_without_a_lost_task() {
     const EACH: u64 = 50;
     with_timeout(|| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let options = TubeOptions::new().capacity(2).temporary(true);
         let tube = store.create_tube("bounded", LIMFIFOTTL, options).unwrap();
         let mut taken = 0;

@@ -10,6 +10,7 @@ use tubewell::{
 };
 
 use super::support::{Disk, SmallBuffer, ms, timed_store, wait_all, wait_until, with_timeout};
+use crate::stores;
 
 type EndingCall = fn(Claim, WhenFull) -> Result<Ticket<Receipt>, Refused>;
 
@@ -165,7 +166,7 @@ fn unsupported_delay_gives_the_claim_back() {
 fn call_refused_during_an_outage_succeeds_after_it() {
     with_timeout(|| {
         let disk = std::sync::Arc::new(Disk::default());
-        let store = disk.open(Store::options());
+        let store = stores::serve(disk.open(Store::options()));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["a", "b"]).unwrap();
         let claim = take(&tube);

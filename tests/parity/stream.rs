@@ -10,6 +10,7 @@ use futures_core::Stream;
 use tubewell::{Event, EventKind, EventStream, FIFO, Store, Tube, TubeOptions};
 
 use super::support::{WakeCount, block_on, timed_store, wait_until, waker_calling, with_timeout};
+use crate::stores;
 
 fn poll_next(stream: &mut EventStream, waker: &Waker) -> Poll<Option<Event>> {
     Pin::new(stream).poll_next(&mut Context::from_waker(waker))
@@ -86,7 +87,7 @@ fn no_event_is_missed_while_threads_put() {
     const THREADS: usize = 3;
     const EACH: usize = 300;
     with_timeout(|| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = store.create_tube("work", FIFO, TubeOptions::new().temporary(true)).unwrap();
         let mut stream = store.subscribe(usize::MAX).into_stream();
         thread::scope(|scope| {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use tubewell::{
-    Claim, Error, FIFO, ManualClock, Receipt, Store, Ticket, Tube, TubeOptions, WhenFull,
-};
+use tubewell::{Claim, Error, FIFO, Receipt, Store, Ticket, Tube, TubeOptions, WhenFull};
 
-pub use crate::blocking_disk::Disk;
-pub use crate::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
+use crate::stores::{self, ManualClock};
+
+pub use super::blocking_disk::Disk;
+pub use super::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
 
 /// A store whose write buffer holds 20 rows, on a disk.
 pub struct SmallBuffer {
@@ -22,7 +22,7 @@ pub struct SmallBuffer {
 impl SmallBuffer {
     pub fn new() -> SmallBuffer {
         let disk = Arc::new(Disk::default());
-        let store = disk.open(Store::options().max_pending(20, 1 << 20));
+        let store = stores::serve(disk.open(Store::options().max_pending(20, 1 << 20)));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         SmallBuffer { disk, store, tube }
     }
@@ -62,7 +62,7 @@ pub fn wait_all<T>(tickets: impl IntoIterator<Item = Ticket<T>>) {
 /// A store in memory with a manual clock.
 pub fn timed_store() -> (Store, ManualClock) {
     let clock = ManualClock::new();
-    (Store::options().clock(&clock).open_in_memory().unwrap(), clock)
+    (stores::in_memory_with(Store::options().clock(&clock)), clock)
 }
 
 pub const fn ms(millis: u64) -> Duration {

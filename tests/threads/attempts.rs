@@ -12,9 +12,10 @@ use tubewell::{
     WhenFull,
 };
 
-use crate::blocking_disk::Disk;
-use crate::executor::{block_on, poll_pending, with_timeout};
-use crate::support::{DEADLINE, FileStore, ms};
+use super::blocking_disk::Disk;
+use super::executor::{block_on, poll_pending, with_timeout};
+use super::support::{DEADLINE, FileStore, ms};
+use crate::stores;
 
 const COUNTED: [Counting; 2] = [Counting::Written, Counting::Flushed];
 
@@ -25,7 +26,7 @@ fn limited(counting: Counting) -> TubeOptions {
 /// A tube with one task, and a second tube.
 fn store(counting: Counting) -> (Arc<Disk>, Store, Tube, Tube) {
     let disk = Arc::new(Disk::default());
-    let store = disk.open(Store::options());
+    let store = stores::serve(disk.open(Store::options()));
     let tube = store.create_tube("work", FIFO, limited(counting)).unwrap();
     let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
     tube.put("task").unwrap();
@@ -107,7 +108,7 @@ fn close_during_count_of_take_counts_it() {
             let (disk, store, tube, other) = store(counting);
             let ticket = block_flush(&disk, &other);
             let mut take = tube.take_async(None);
-            let polled = crate::executor::poll(&mut take, Waker::noop());
+            let polled = super::executor::poll(&mut take, Waker::noop());
             thread::scope(|scope| {
                 scope.spawn(|| store.close().unwrap());
                 disk.unblock_flushes();
@@ -118,7 +119,7 @@ fn close_during_count_of_take_counts_it() {
                 std::task::Poll::Pending => block_on(take).is_ok(),
             };
             drop((tube, other, store));
-            let store = disk.open(Store::options());
+            let store = stores::serve(disk.open(Store::options()));
             let (state, count) = attempts(&store.tube("work").unwrap());
             assert_eq!((state, count), (State::Ready, 1), "handed out: {is_handed_out}");
             assert_eq!(store.verify().unwrap(), [""; 0]);

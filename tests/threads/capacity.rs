@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::{Error, LIMFIFOTTL, Put, TubeOptions};
 
-use crate::support::{DEADLINE, FileStore, body, eventually, ms};
+use super::support::{DEADLINE, FileStore, body, eventually, ms};
 
 #[test]
 fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {

@@ -8,13 +8,14 @@ use std::thread;
 
 use tubewell::{Durability, Error, FIFO, State, Store, Tube, TubeOptions, WhenFull};
 
-use crate::blocking_disk::Disk;
-use crate::executor::{block_on, poll_pending, with_timeout};
-use crate::support::{DEADLINE, ms};
+use super::blocking_disk::Disk;
+use super::executor::{block_on, poll_pending, with_timeout};
+use super::support::{DEADLINE, ms};
+use crate::stores;
 
 fn store(durability: Durability) -> (Arc<Disk>, Store, Tube) {
     let disk = Arc::new(Disk::default());
-    let store = disk.open(Store::options().durability(durability));
+    let store = stores::serve(disk.open(Store::options().durability(durability)));
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     // The first put of a run reserves ids, with a flush.
     tube.put("first").unwrap();

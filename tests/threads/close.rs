@@ -4,9 +4,10 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, mpsc};
 
 use tempfile::TempDir;
-use tubewell::{FIFO, FIFOTTL, Put, Store, TubeOptions, WhenFull};
+use tubewell::{FIFO, FIFOTTL, Put, TubeOptions, WhenFull};
 
-use crate::support::{DEADLINE, FileStore, NO_TIMEOUT, eventually, waiting_take};
+use super::support::{DEADLINE, FileStore, NO_TIMEOUT, eventually, waiting_take};
+use crate::stores;
 
 /// Counts the threads of the process, so the test runs itself in a separate process.
 #[cfg(target_os = "linux")]
@@ -47,15 +48,15 @@ fn dropping_last_handle_ends_all_threads() {
         // The operating system may list a thread for a short time after it was joined.
         eventually("the threads have ended", || threads() == before);
         // The file is free and sound.
-        let store = Store::open(&path).unwrap();
+        let store = stores::open(&path);
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.tube("work").unwrap().truncate().unwrap();
-        store.close().unwrap();
+        stores::close(&store);
         eventually("the threads have ended", || threads() == before);
     }
     // A handle that is kept after a close keeps no thread running.
-    let store = Store::open(&path).unwrap();
-    store.close().unwrap();
+    let store = stores::open(&path);
+    stores::close(&store);
     eventually("the threads have ended", || threads() == before);
     drop(store);
     assert_eq!(threads(), before);
@@ -64,7 +65,7 @@ fn dropping_last_handle_ends_all_threads() {
 /// One handle of each kind that keeps a store open.
 #[cfg(target_os = "linux")]
 fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
-    let store = Store::open(path).unwrap();
+    let store = stores::open(path);
     let options = TubeOptions::new().if_not_exists(true);
     let tube = store.create_tube("work", FIFOTTL, options).unwrap();
     tube.on_task_change(Some(Arc::new(|_: &tubewell::Event| {}))).unwrap();
@@ -107,6 +108,6 @@ fn last_handle_may_be_dropped_by_a_callback() {
     drop((tube, store));
     sender.send(()).unwrap();
     is_closed.recv_timeout(DEADLINE).unwrap();
-    let store = Store::open(folder.path().join("store.tubewell")).unwrap();
+    let store = stores::open(folder.path().join("store.tubewell"));
     assert_eq!(store.tube(FIFO).unwrap().statistics().unwrap().tasks.ready, 1);
 }

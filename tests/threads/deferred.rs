@@ -8,7 +8,8 @@ use std::{io, thread};
 
 use tubewell::{Claim, Error, FIFO, State, Storage, Store, TubeOptions, WhenFull};
 
-use crate::support::{ALL_DRIVERS, DEADLINE, FileStore, block_on, drain, eventually, task};
+use super::support::{ALL_DRIVERS, DEADLINE, FileStore, block_on, drain, eventually, task};
+use crate::stores;
 
 #[test]
 fn hundreds_of_deferred_calls_share_commits() {
@@ -158,7 +159,7 @@ struct GatedStorage(Arc<SyncGate>);
 impl SyncGate {
     fn open_store(self: &Arc<SyncGate>, rows: usize) -> Store {
         let storage = Box::new(GatedStorage(Arc::clone(self)));
-        Store::options().max_pending(rows, 1 << 20).open_on(storage).unwrap()
+        stores::serve(Store::options().max_pending(rows, 1 << 20).open_on(storage).unwrap())
     }
 
     fn shut(&self) {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tubewell::{Claim, Durability, Error, FIFO, State, UTUBETTL, WhenFull};
 
-use crate::support::{
+use super::support::{
     ALL_DRIVERS, DEADLINE, FileStore, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body, drain,
     eventually, task,
 };
+use crate::stores;
 
 /// Consumers release every third task the first time. Each task is still acked once, and none is
 /// left.
@@ -60,7 +61,7 @@ fn every_task_is_acked_exactly_once() {
             }
             eventually("all tasks are acked", || acked.lock().unwrap().len() >= PRODUCERS * EACH);
             file.assert_verified();
-            file.store.close().unwrap();
+            stores::close(&file.store);
         });
         let mut acked = acked.into_inner().unwrap();
         acked.sort();
@@ -112,7 +113,7 @@ fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
             }
             eventually("all tasks are done", || done.load(Ordering::SeqCst) >= TASKS);
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-            file.store.close().unwrap();
+            stores::close(&file.store);
         });
         assert_eq!(done.into_inner(), TASKS);
     }
@@ -159,7 +160,7 @@ fn close_under_load(durability: Durability) {
             });
         }
         eventually("some tasks are acked", || acked.lock().unwrap().len() >= 30);
-        file.store.close().unwrap();
+        stores::close(&file.store);
     });
     let (put, acked) = (put.into_inner().unwrap(), acked.into_inner().unwrap());
     let mut left: BTreeSet<String> = put.iter().cloned().collect();

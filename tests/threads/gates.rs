@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tubewell::{FIFO, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
-use crate::executor::with_timeout;
-use crate::support::{DEADLINE, ms};
+use super::executor::with_timeout;
+use super::support::{DEADLINE, ms};
+use crate::stores;
 
 const TASKS: u64 = 600;
 const TAKERS: usize = 6;
@@ -64,7 +65,7 @@ fn takers_never_have_more_tasks_than_max_taken() {
     with_timeout(|| {
         let dir = tempfile::tempdir().unwrap();
         for driver in [FIFO, UTUBE] {
-            let store = Store::open(dir.path().join(driver)).unwrap();
+            let store = stores::open(dir.path().join(driver));
             let tube = tube(&store, driver, TubeOptions::new().max_taken(3));
             let most = take_all(&tube, |_, _| thread::yield_now());
             assert!(most <= 3, "{most} at a time");
@@ -77,7 +78,7 @@ fn takers_never_have_more_tasks_than_max_taken() {
 #[test]
 fn takers_get_all_tasks_while_gates_open_and_shut() {
     with_timeout(|| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = tube(&store, FIFO, TubeOptions::new());
         let change = |tube: &Tube, n: u64| match n % 5 {
             0 => tube.pause().unwrap(),
@@ -97,7 +98,7 @@ fn takers_get_all_tasks_while_gates_open_and_shut() {
 #[test]
 fn blocked_takers_are_served_when_a_pause_or_a_rate_ends() {
     with_timeout(|| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["a", "b", "c"]).unwrap();
         tube.pause_for(ms(30)).unwrap();

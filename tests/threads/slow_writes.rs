@@ -5,11 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, ManualClock, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
 
-use crate::blocking_disk::Disk;
-use crate::executor::with_timeout;
-use crate::support::{DEADLINE, drain};
+use super::blocking_disk::Disk;
+use super::executor::with_timeout;
+use super::support::{DEADLINE, drain};
+use crate::stores::{self, ManualClock};
 
 /// A written put waits for its write. Takes, releases and statistics wait neither for this write
 /// nor for the flush after it.
@@ -24,7 +25,7 @@ fn takes_do_not_wait_for_blocked_write_or_flush() {
 
 fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     let disk = Arc::new(Disk::default());
-    let store = disk.open(Store::options().durability(durability));
+    let store = stores::serve(disk.open(Store::options().durability(durability)));
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let ready = [tube.put("one").unwrap().id, tube.put("two").unwrap().id];
     let put = || tube.deferred(WhenFull::Block).put("three").unwrap();
@@ -61,7 +62,7 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
 fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let within = Duration::from_millis(50);
         let relaxed = TubeOptions::new().durability(Durability::Relaxed { max_delay: within });
         let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
@@ -81,7 +82,7 @@ fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {
         advancer.join().unwrap();
         assert!(early.is_err(), "the clock did not wait for the flush in progress");
         ticket.wait().unwrap();
-        store.close().unwrap();
+        stores::close(&store);
     });
 }
 
@@ -93,7 +94,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
     const TAKES: usize = 40;
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
-        let store = disk.open(Store::options().durability(Durability::write()));
+        let store = stores::serve(disk.open(Store::options().durability(Durability::write())));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         let busy = store.create_tube("busy", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(vec![[7; 128].as_slice(); STEPS * TAKES]).unwrap();

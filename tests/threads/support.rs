@@ -12,7 +12,9 @@ use tubewell::{
     TubeOptions, UTUBE, UTUBETTL,
 };
 
-pub use crate::executor::block_on;
+use crate::stores;
+
+pub use super::executor::block_on;
 
 pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
@@ -85,7 +87,7 @@ impl FileStore {
 
     /// Closes the store for all its handles and opens it again.
     pub fn reopen(&mut self) {
-        self.store.close().unwrap();
+        stores::close(&self.store);
         self.store = open(&self.folder, self.durability);
     }
 
@@ -95,7 +97,7 @@ impl FileStore {
 }
 
 fn open(folder: &TempDir, durability: Durability) -> Store {
-    Store::options().durability(durability).open(folder.path().join("store.tubewell")).unwrap()
+    stores::open_with(folder.path().join("store.tubewell"), Store::options().durability(durability))
 }
 
 /// A task, in this sub-queue if the driver has sub-queues.

@@ -6,12 +6,13 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
+    Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
-use crate::support::{
+use super::support::{
     ALL_DRIVERS, DEADLINE, FileStore, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
 };
+use crate::stores;
 
 #[test]
 fn waiting_takers_are_served_in_order_of_arrival() {
@@ -150,7 +151,7 @@ fn take_any_takes_from_each_of_its_tubes() {
         eventually("all consumers wait in each tube", || {
             tubes.iter().all(|tube| file.waiting(tube) == 3)
         });
-        file.store.close().unwrap();
+        stores::close(&file.store);
     });
     let taken = taken.into_inner().unwrap();
     assert_eq!(taken, tubes.iter().map(|tube| (tube.name().to_owned(), EACH)).collect());
@@ -210,7 +211,7 @@ fn close_wakes_every_waiter() {
         eventually("all waiters wait", || {
             file.waiting(&a) == 4 && file.waiting(&b) == 2 && file.waiting_puts(&full) == 1
         });
-        file.store.close().unwrap();
+        stores::close(&file.store);
         for take in takes {
             assert_eq!(take.join().unwrap().map(drop), Err(Error::Closed));
         }
@@ -218,7 +219,7 @@ fn close_wakes_every_waiter() {
         assert_eq!(subscriber.join().unwrap(), None);
     });
     // The file is free although handles exist, and the handles return `Closed`.
-    let again = Store::open(file.folder.path().join("store.tubewell")).unwrap();
+    let again = stores::open(file.folder.path().join("store.tubewell"));
     assert_eq!(again.tubes().len(), 3);
     assert_eq!(file.store.close(), Ok(()));
     assert_eq!(a.put("x").map(drop), Err(Error::Closed));

@@ -9,7 +9,7 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::support::*;
+use super::support::*;
 
 /// What a handler does with its own task, which has the key `key`.
 type Again = fn(&Tube, &Tube, u64) -> Result<Receipt>;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{Error, FIFOTTL, Put, State, TubeOptions};
 
-use crate::executor::{wait_until, with_timeout};
-use crate::gate::Gate;
-use crate::support::*;
+use super::executor::{wait_until, with_timeout};
+use super::gate::Gate;
+use super::support::*;
 
 /// Q327
 #[test]

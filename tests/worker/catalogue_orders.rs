@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use tubewell::Tube;
 use tubewell::worker::{Job, Order, Worker};
 
-use crate::executor::with_timeout;
-use crate::support::*;
+use super::executor::with_timeout;
+use super::support::*;
 
 const ORDERS: [Order; 3] = [Order::Listed, Order::RoundRobin, Order::Shuffled];
 

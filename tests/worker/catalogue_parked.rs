@@ -5,12 +5,12 @@ use std::thread;
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
 use tubewell::{
-    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Result, State, Store,
-    TubeOptions,
+    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, Result, State, Store, TubeOptions,
 };
 
-use crate::executor::{wait_until, with_timeout};
-use crate::support::*;
+use super::executor::{wait_until, with_timeout};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// A handler that parks the claims of films for an hour and ends all other tasks, and the tokens.
 fn park_films() -> (impl Fn(&Job) -> Result<Outcome> + Send + Sync + 'static, Receiver<ClaimToken>)
@@ -114,7 +114,7 @@ fn next_run_works_on_what_was_not_parked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queue");
         let clock = ManualClock::new();
-        let open = || Store::options().clock(&clock).open(&path).unwrap();
+        let open = || stores::open_with(&path, Store::options().clock(&clock));
         let store = open();
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["film", "book"]).unwrap();
@@ -126,7 +126,7 @@ fn next_run_works_on_what_was_not_parked() {
         let worker = Worker::new(&store).on(&tube, keep_books).start().unwrap();
         let token = tokens.recv().unwrap();
         wait_until(|| worker.tally().detached == 2);
-        store.close().unwrap();
+        stores::close(&store);
         drop((worker, store, tube));
         let store = open();
         let tube = store.tube("case").unwrap();

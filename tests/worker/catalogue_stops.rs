@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{
-    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, ManualClock, State, Store,
-    Subscription, TubeOptions,
+    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, State, Store, Subscription,
+    TubeOptions,
 };
 
-use crate::blocking_disk::Disk;
-use crate::executor::{block_on, wait_until, with_timeout};
-use crate::gate::Gate;
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::{block_on, wait_until, with_timeout};
+use super::gate::Gate;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// The events of a task, up to the put of another one: what happened, and to whose job.
 fn events_of(case: &Case, events: &Subscription, id: u64) -> Vec<(EventKind, Option<Arc<str>>)> {
@@ -178,7 +179,7 @@ fn task_whose_handler_was_dropped_is_released_until_its_budget_is_spent() {
 fn worker_whose_takes_fail_reports_it_and_goes_on() {
     in_every_form(|form| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let options = TubeOptions::new().max_attempts(5).count_takes(Counting::Flushed);
         let tube = store.create_tube("case", FIFO, options).unwrap();
         tube.put_many(["one", "two", "three"]).unwrap();
@@ -204,7 +205,7 @@ fn worker_whose_takes_fail_reports_it_and_goes_on() {
 fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let options = TubeOptions::new().max_attempts(1).count_takes(Counting::Flushed);
         let tube = store.create_tube("case", FIFOTTL, options).unwrap();
         tube.put_many(["runs", "waits"]).unwrap();

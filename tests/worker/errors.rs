@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tubewell::worker::{Ended, Job, Report, Worker};
-use tubewell::{Error, FIFO, ManualClock, Store, TubeOptions};
+use tubewell::{Error, FIFO, Store, TubeOptions};
 
-use crate::blocking_disk::Disk;
-use crate::executor::wait_until;
-use crate::support::*;
+use super::blocking_disk::Disk;
+use super::executor::wait_until;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// Q326
 #[test]
@@ -49,7 +50,7 @@ fn worker_goes_on_without_a_dropped_tube_until_none_is_left() {
 fn worker_goes_on_after_an_outage_of_the_storage() {
     in_every_form(|form| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = disk.open(Store::options().clock(&clock));
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["one", "two", "three"]).unwrap();
         let (reports, watch) = reports();
@@ -84,13 +85,13 @@ fn waiting(store: &Store, name: &str) -> u64 {
 #[test]
 fn worker_ends_when_the_store_is_closed() {
     in_every_form(|form| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         let (reports, watch) = reports();
         let worker = form.on(Worker::new(&store), &tube, |_: &Job| ()).concurrency(3);
         let worker = form.start(worker.watch(watch));
         wait_until(|| waiting(&store, "case") == 3);
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(worker.wait().unwrap().jobs(), 0);
         assert_eq!(reports.lock().unwrap().len(), 0);
     });

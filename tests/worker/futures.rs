@@ -10,8 +10,8 @@ use std::thread;
 use tubewell::worker::{Job, Outcome, Worker};
 use tubewell::{FIFOTTL, State, TubeOptions};
 
-use crate::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
-use crate::support::*;
+use super::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
+use super::support::*;
 
 /// Awaits one wake-up.
 async fn yield_once() {

@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 use tubewell::Tube;
 use tubewell::worker::{IntoOutcome, Job, Worker};
 
-use crate::executor::block_on;
-use crate::support::Form;
+use super::executor::block_on;
+use super::support::Form;
 
 /// Closed until a test opens it, and open from then on.
 #[derive(Clone, Default)]

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Error, FIFO, Failure, OnParent, Put, Rate, State, Store, TubeOptions, UTUBE};
+use tubewell::{Error, FIFO, Failure, OnParent, Put, Rate, State, TubeOptions, UTUBE};
 
-use crate::executor::with_timeout;
-use crate::support::*;
+use super::executor::with_timeout;
+use super::support::*;
+use crate::stores;
 
 /// Runs until idle, and moves the clock on whenever a take waits.
 fn run_as_the_clock_moves(case: &Case, worker: Worker) -> u64 {
@@ -96,7 +97,7 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
 #[test]
 fn session_of_another_store_is_refused() {
     let case = Case::new();
-    let other = Store::in_memory().unwrap();
+    let other = stores::in_memory();
     let worker = Worker::new(&case.store).session(&other.session()).on(&case.tube, |_: &Job| ());
     let error = worker.run_until_idle().unwrap_err();
     assert!(matches!(error, Error::Invalid { .. }), "{error}");

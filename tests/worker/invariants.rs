@@ -8,10 +8,10 @@ use std::time::Duration;
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
 use tubewell::{Error, FIFOTTL, Failure, Filter, Put, Result, State, Tube, TubeOptions};
 
-use crate::executor::{poll, poll_pending, wait_until, with_timeout};
-use crate::gate::Gate;
-use crate::rng::Rng;
-use crate::support::*;
+use super::executor::{poll, poll_pending, wait_until, with_timeout};
+use super::gate::Gate;
+use super::rng::Rng;
+use super::support::*;
 
 const ROOTS: u64 = 150;
 

@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
 use tubewell::{Counting, FIFO, FIFOTTL, Failure, Finish, Result, State, Store, Tube, TubeOptions};
 
-use crate::gate::Gate;
-use crate::process::{self, ChildProcess, ReportWriter};
-use crate::rng::Rng;
-use crate::support::*;
+use super::gate::Gate;
+use super::process::{self, ChildProcess, ReportWriter};
+use super::rng::Rng;
+use super::support::*;
+use crate::stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const FORMS: [Form; 3] = [Form::Threads, Form::Future, Form::Spawned];
@@ -25,7 +26,7 @@ const FORMS: [Form; 3] = [Form::Threads, Form::Future, Form::Spawned];
 pub fn run(job: &process::Job) {
     let reports = Arc::new(ReportWriter::new());
     let idle = reports.clone();
-    let store = Store::open(&job.path).unwrap();
+    let store = stores::open(&job.path);
     let (mode, form) = job.mode.split_once(':').unwrap();
     let form = FORMS.into_iter().find(|known| format!("{known:?}") == form).unwrap();
     let tube = store.tube("case").unwrap();
@@ -104,18 +105,18 @@ impl StoreFile {
     fn new(driver: &str, tubes: &[&str], options: &TubeOptions, tasks: u32) -> StoreFile {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("queue");
-        let store = Store::open(&path).unwrap();
+        let store = stores::open(&path);
         for name in tubes {
             store.create_tube(name, driver, options.clone()).unwrap();
         }
         let tube = store.tube(tubes[0]).unwrap();
         tube.put_many((0..tasks).map(|n| n.to_string())).unwrap();
-        store.close().unwrap();
+        stores::close(&store);
         StoreFile { _folder: folder, path }
     }
 
     fn open(&self) -> Store {
-        let store = Store::open(&self.path).unwrap();
+        let store = stores::open(&self.path);
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store
     }

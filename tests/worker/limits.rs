@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{FIFO, FIFOTTL, Put, State, TubeOptions};
 
-use crate::executor::{wait_until, with_timeout};
-use crate::support::*;
+use super::executor::{wait_until, with_timeout};
+use super::support::*;
 
 /// T059
 #[test]

@@ -19,6 +19,8 @@ mod executor;
 mod process;
 #[path = "../common/rng.rs"]
 mod rng;
+#[path = "../common/stores.rs"]
+mod stores;
 mod support;
 
 mod catalogue_ends;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tubewell::Tube;
 use tubewell::worker::{Job, Order, Worker};
 
-use crate::support::*;
+use super::support::*;
 
 /// Puts this many tasks into each of three tubes, and returns the order of the tubes of the jobs.
 fn run(form: Form, order: Order, tasks: [usize; 3]) -> String {

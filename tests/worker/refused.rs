@@ -1,10 +1,11 @@
 //! Workers that cannot be started.
 
 use tubewell::worker::{Job, Worker};
-use tubewell::{Error, FIFO, Result, Store, TubeOptions};
+use tubewell::{Error, FIFO, Result, TubeOptions};
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use crate::stores;
 
 /// Asserts that no form starts this worker, and that nothing is left of it.
 fn assert_refused(case: &Case, what: &str, worker: impl Fn() -> Worker) {
@@ -33,7 +34,7 @@ fn worker_that_could_do_nothing_is_refused() {
             with(&case.tube).on_async(&case.tube.typed::<u8>(), |_: Job<u8>| async {})
         });
         assert_refused(&case, "label", || with(&case.tube).name("x".repeat(10_000)));
-        let other = Store::in_memory().unwrap();
+        let other = stores::in_memory();
         let foreign = other.create_tube("foreign", FIFO, TubeOptions::new()).unwrap();
         assert_refused(&case, "another store", || with(&foreign));
     });
@@ -54,9 +55,9 @@ fn worker_of_a_dropped_tube_or_a_closed_store_is_refused() {
     let worker = || Worker::new(&case.store).on(&other, |_: &Job| ());
     case.store.drop_tube("other").unwrap();
     assert!(matches!(worker().start(), Err(Error::TubeDropped { .. })));
-    let store = Store::in_memory().unwrap();
+    let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     let refused = Worker::new(&store).on(&tube, |_: &Job| ()).start();
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
 }

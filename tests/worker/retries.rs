@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, State, Store, TubeOptions};
+use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// The errors of a handler.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +104,7 @@ fn error_can_say_when_to_come_back() {
 fn tasks_of_a_worker_that_died_come_first() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let ids = tube.put_many(["old", "young"]).unwrap();
     let leave = |_: &Job| Outcome::Detached;
@@ -111,9 +112,9 @@ fn tasks_of_a_worker_that_died_come_first() {
     assert_eq!(worker.wait().unwrap().detached, 1);
     assert_eq!(tube.peek(ids[0].id).unwrap().info.state, State::Taken);
     // The claim ends with the process.
-    store.close().unwrap();
+    stores::close(&store);
     drop((worker, tube, store));
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tube = store.tube("case").unwrap();
     let (send, receive) = shared_channel();
     let tell = move |job: &Job| send.lock().unwrap().send(job.id()).unwrap();
@@ -128,7 +129,7 @@ fn tasks_of_a_worker_that_died_come_first() {
 fn runner_resumes_the_tasks_of_child_processes_that_outlived_the_last_runner() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tube = store.create_tube("films", FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["one", "two", "three"]).unwrap();
     let (send, tokens) = shared_channel();
@@ -138,10 +139,10 @@ fn runner_resumes_the_tasks_of_child_processes_that_outlived_the_last_runner() {
     };
     let worker = Worker::new(&store).on(&tube, start_child).limit(2);
     assert_eq!(worker.run_until_idle().unwrap().detached, 2);
-    store.close().unwrap();
+    stores::close(&store);
     drop((tube, store));
 
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tube = store.tube("films").unwrap();
     let tokens: Vec<ClaimToken> = tokens.iter().map(|token| token.parse().unwrap()).collect();
     let worker = || Worker::new(&store).on(&tube, |_: &Job| ()).run_until_idle().unwrap();

@@ -4,11 +4,10 @@ use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{
-    Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, State, Store, TubeOptions,
-};
+use tubewell::{Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, State, TubeOptions};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores;
 
 /// Q323 T057
 #[test]
@@ -332,7 +331,7 @@ fn session_of_the_worker_has_its_name() {
 fn task_survives_with_the_end_of_its_job() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["done", "buried", "ready"]).unwrap();
     let handler = |job: &Job| match job.data() {
@@ -340,9 +339,9 @@ fn task_survives_with_the_end_of_its_job() {
         _ => Outcome::bury(Failure::new("group", "message")),
     };
     Worker::new(&store).on(&tube, handler).limit(2).run_until_idle().unwrap();
-    store.close().unwrap();
+    stores::close(&store);
     drop((store, tube));
-    let store = Store::open(&path).unwrap();
+    let store = stores::open(&path);
     let tasks = store.tube("case").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.buried, tasks.total), (1, 1, 2));
 }

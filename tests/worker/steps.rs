@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
-use tubewell::{
-    Error, FIFO, FIFOTTL, ManualClock, Put, Result, State, Store, Tube, TubeOptions, Update,
-};
+use tubewell::{Error, FIFO, FIFOTTL, Put, Result, State, Store, Tube, TubeOptions, Update};
 
-use crate::support::*;
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// What has run, in order.
 type Ledger = Arc<Mutex<Vec<String>>>;
@@ -251,7 +250,7 @@ fn job_goes_on_after_its_store_is_opened_again() {
     let (clock, ledger) = (ManualClock::new(), Ledger::default());
     let mut ends = Vec::new();
     for _ in 0..10 {
-        let store = Store::options().clock(&clock).open(&path).unwrap();
+        let store = stores::open_with(&path, Store::options().clock(&clock));
         let options = || TubeOptions::new().if_not_exists(true).max_attempts(2);
         let jobs = store.create_tube("jobs", FIFOTTL, options()).unwrap();
         let parts = store.create_tube("parts", FIFOTTL, options()).unwrap();
@@ -268,7 +267,7 @@ fn job_goes_on_after_its_store_is_opened_again() {
         let tally = worker.limit(1).run_until_idle().unwrap();
         ends.push((tally.suspended, tally.done));
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        store.close().unwrap();
+        stores::close(&store);
         clock.advance(secs(60));
     }
     assert_eq!(ends[..6], [(1, 0), (1, 0), (0, 1), (0, 1), (0, 1), (0, 1)]);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tubewell::worker::{Job, Outcome, Report, Worker, WorkerHandle};
 use tubewell::{Error, FIFOTTL, State, TubeOptions};
 
-use crate::executor::{wait_until, with_timeout};
-use crate::support::*;
+use super::executor::{wait_until, with_timeout};
+use super::support::*;
 
 /// T056
 #[test]

@@ -8,9 +8,10 @@ use std::time::Duration;
 use tubewell::worker::{
     Ended, IntoOutcome, Job, Report, Source, Stopper, Tally, Worker, WorkerHandle,
 };
-use tubewell::{FIFOTTL, ManualClock, Result, State, Store, Tube, TubeOptions};
+use tubewell::{FIFOTTL, Result, State, Store, Tube, TubeOptions};
 
-use crate::executor::{block_on, with_timeout};
+use super::executor::{block_on, with_timeout};
+use crate::stores::{self, ManualClock};
 
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -30,7 +31,7 @@ impl Case {
 
     pub fn with(driver: &str, options: TubeOptions) -> Case {
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let tube = store.create_tube("case", driver, options).unwrap();
         Case { store, clock, tube }
     }

@@ -7,10 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::worker::{Job, Worker};
-use tubewell::{FIFO, FIFOTTL, ManualClock, Result, Store, Tube, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Result, Store, Tube, TubeOptions};
 
-use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
-use crate::support::*;
+use super::executor::{block_on, poll_pending, wait_until, with_timeout};
+use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// What ends the claim on a task, from outside.
 type End = fn(&Case, u64);
@@ -99,12 +100,12 @@ fn job_that_waits_is_woken_when_its_worker_stops() {
 #[test]
 fn job_that_waits_is_woken_when_the_store_is_closed() {
     in_every_form(|form| {
-        let store = Store::in_memory().unwrap();
+        let store = stores::in_memory();
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         tube.put("x").unwrap();
         let (worker, told) = waiting_job(form, Worker::new(&store), &tube);
         wait_until(|| tube.statistics().unwrap().tasks.taken == 1);
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(told.recv(), Ok(true));
         worker.wait().unwrap();
     });
@@ -162,7 +163,7 @@ fn every_waiter_of_a_job_is_woken() {
 fn overdue_claim_wakes_its_job_when_the_reclaim_delay_has_elapsed() {
     with_timeout(|| {
         let clock = ManualClock::new();
-        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let store = stores::in_memory_with(Store::options().clock(&clock));
         let options = TubeOptions::new().max_runtime(secs(10)).reclaim_delay(secs(5));
         let tube = store.create_tube("case", FIFOTTL, options).unwrap();
         tube.put("x").unwrap();
