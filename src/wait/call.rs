@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::capacity::CapacityWait;
-use crate::core::{Call, Decided, FromAnswer, WaitSlot};
+use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
-use crate::{Error, Result};
+use crate::{Claim, Error, Result};
 
 /// The future of a call, for any runtime or none.
 ///
@@ -72,6 +72,13 @@ pub(crate) async fn call<T: FromAnswer>(
     call: Call<'_>,
 ) -> Result<T> {
     commit(decide(handle, buffer, call).await?).await
+}
+
+impl Claim {
+    /// As `Claim::call`, as a future that blocks no thread.
+    pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
+        call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
+    }
 }
 
 /// As `decide`. A refusal waits for the change that may have caused it.
