@@ -80,7 +80,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             return (Ended::Suspended, Ok(End::Snooze(left)));
         }
         (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
-        (_, Handled::Done) => return (Ended::Done, Ok(End::Ack)),
+        (_, Handled::Done) => Outcome::Done,
         (_, Handled::Outcome(outcome)) => *outcome,
         (_, Handled::Failed(failure)) => Outcome::Fail(failure),
         (_, Handled::Panicked(why)) => {
