@@ -30,7 +30,8 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`park`](Job::park).
     pub async fn park_async(&self, hold: Duration) -> Result<ClaimToken> {
-        let epoch = self.core.claim.call_async(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
+        let epoch =
+            self.core.claim.call_async(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
         self.core.parked();
         Ok(self.core.claim.token(epoch))
     }
