@@ -1,7 +1,7 @@
 //! `work` in tubes with a limit of attempts or a backoff: failures are reported.
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Ended, Sandbox, run};
 
