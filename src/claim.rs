@@ -391,8 +391,7 @@ impl Claim {
         if by.is_zero() {
             return Ok(None);
         }
-        let touch = HolderVerb::Touch { more: micros_ceil(by) };
-        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), touch)).map(Some)
+        self.call(HolderVerb::Touch { more: micros_ceil(by) }).map(Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
@@ -429,8 +428,7 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     pub fn checkpoint(&mut self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
         let body = self.new_body(body.into())?;
-        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
-        let receipt = self.handle.call(self.grant.buffer, checkpoint)?;
+        let receipt = self.call(HolderVerb::Checkpoint(&body))?;
         self.set_body(body);
         Ok(receipt)
     }
@@ -466,8 +464,7 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
-        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        self.handle.ask(Call::Claim(self.claim_key(), renew))
+        self.ask(HolderVerb::Renew { hold: micros_ceil(hold) })
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -496,7 +493,7 @@ impl Claim {
         self.grant.key()
     }
 
-    /// Refuses claims that one commit cannot hold.
+    /// The token of this claim while it is parked.
     pub(crate) fn token(&self, epoch: u64) -> ClaimToken {
         ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
     }
@@ -515,6 +512,7 @@ impl Claim {
         };
     }
 
+    /// Refuses claims that one commit cannot hold.
     pub(crate) fn check_one_store(claims: &[Claim]) -> Result<()> {
         match claims.first() {
             Some(first)
@@ -528,7 +526,7 @@ impl Claim {
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
     pub(crate) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
-        let ended = self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb));
+        let ended = self.call(verb);
         self.release_on_drop = ended.is_err();
         ended
     }

@@ -1,6 +1,7 @@
 //! Signals: flags that are raised once, and wake the threads and futures that wait for them.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +78,16 @@ impl Drop for SignalWait {
             user_code::catch_panic(|| drop(waker));
         }
     }
+}
+
+/// Waits until one of these signals is raised.
+pub(crate) async fn first_of(first: &Arc<Signal>, second: &Arc<Signal>) {
+    let (mut first, mut second) = (SignalWait::new(first), SignalWait::new(second));
+    poll_fn(|context| match first.poll(context.waker()) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => second.poll(context.waker()),
+    })
+    .await;
 }
 
 #[cfg(all(test, not(feature = "_shuttle")))]

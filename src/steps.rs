@@ -7,10 +7,10 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::core::{Call, FromAnswer, HolderVerb, StepVerb, check_size};
+use crate::core::{FromAnswer, HolderVerb, StepVerb, check_size};
 use crate::finish::put_into;
 use crate::step::named_twice;
-use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube, wait};
+use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube};
 
 impl Claim {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value that
@@ -98,12 +98,12 @@ impl Claim {
         E: From<Error>,
     {
         let named = self.name_step(name)?;
-        if let Some(stored) = self.make(StepVerb::Read { name })? {
+        if let Some(stored) = self.call_step(StepVerb::Read { name })? {
             return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
         }
         let value = run()?;
         let bytes = self.encode::<C, V>(&value)?;
-        let _: Receipt = self.make(StepVerb::Write { name, value: &bytes })?;
+        let _: Receipt = self.call_step(StepVerb::Write { name, value: &bytes })?;
         named.keep(Ok(value))
     }
 
@@ -151,12 +151,12 @@ impl Claim {
         E: From<Error>,
     {
         let named = self.name_step(name)?;
-        if let Some(stored) = self.make_async(StepVerb::Read { name }).await? {
+        if let Some(stored) = self.call_step_async(StepVerb::Read { name }).await? {
             return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
         }
         let value = run().await?;
         let bytes = self.encode::<C, V>(&value)?;
-        let _: Receipt = self.make_async(StepVerb::Write { name, value: &bytes }).await?;
+        let _: Receipt = self.call_step_async(StepVerb::Write { name, value: &bytes }).await?;
         named.keep(Ok(value))
     }
 
@@ -200,7 +200,7 @@ impl Claim {
     pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         let named = self.name_step(name)?;
         let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.make(StepVerb::Spawn { name, into: &into }))
+        named.keep(self.call_step(StepVerb::Spawn { name, into: &into }))
     }
 
     /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
@@ -210,7 +210,7 @@ impl Claim {
     pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         let named = self.name_step(name)?;
         let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.make_async(StepVerb::Spawn { name, into: &into }).await)
+        named.keep(self.call_step_async(StepVerb::Spawn { name, into: &into }).await)
     }
 
     /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
@@ -233,7 +233,7 @@ impl Claim {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self) -> Result<Vec<Step>> {
-        self.make(StepVerb::List)
+        self.call_step(StepVerb::List)
     }
 
     /// As [`steps`](Claim::steps), as a future that blocks no thread.
@@ -241,7 +241,7 @@ impl Claim {
     /// # Errors
     /// Those of [`steps`](Claim::steps).
     pub async fn steps_async(&self) -> Result<Vec<Step>> {
-        self.make_async(StepVerb::List).await
+        self.call_step_async(StepVerb::List).await
     }
 
     /// Notes that this claim has a step of this name. Refuses a second one.
@@ -252,14 +252,12 @@ impl Claim {
         Err(named_twice(name))
     }
 
-    fn make<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
-        let call = Call::Claim(self.claim_key(), HolderVerb::Step(verb));
-        self.handle.call(self.grant.buffer, call)
+    fn call_step<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
+        self.call(HolderVerb::Step(verb))
     }
 
-    async fn make_async<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
-        let call = Call::Claim(self.claim_key(), HolderVerb::Step(verb));
-        wait::call(&self.handle, self.grant.buffer, call).await
+    async fn call_step_async<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
+        self.call_async(HolderVerb::Step(verb)).await
     }
 
     fn encode<C: Codec, V: Serialize>(&self, value: &V) -> Result<Vec<u8>> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Rate, Restore, Salvaged, SalvagedTube,
-    State, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, HistoryEntry, Keep, ManualClock, Put, Rate, Restore, Salvaged,
+    SalvagedTube, State, Step, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -18,6 +18,8 @@ struct Found {
     tubes: Vec<String>,
     tasks: BTreeMap<u64, (String, Task)>,
     results: BTreeMap<u64, Vec<u8>>,
+    histories: BTreeMap<u64, Vec<HistoryEntry>>,
+    steps: BTreeMap<u64, Vec<Step>>,
     lost: Vec<String>,
 }
 
@@ -26,8 +28,10 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
     StoreOptions::default().clock(clock).salvage(path, |what| {
         match what {
             Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
-            Salvaged::Task { tube, task, result, .. } => {
+            Salvaged::Task { tube, task, result, history, steps, .. } => {
                 found.results.extend(result.map(|result| (task.info.id, result)));
+                found.histories.insert(task.info.id, history);
+                found.steps.insert(task.info.id, steps);
                 let earlier = found.tasks.insert(task.info.id, (tube, task));
                 assert!(earlier.is_none(), "a task was returned twice");
             }
@@ -88,6 +92,17 @@ fn offsets_of(file: &[u8], text: &[u8]) -> Vec<usize> {
     file.windows(text.len()).enumerate().filter(|(_, at)| *at == text).map(|(at, _)| at).collect()
 }
 
+/// Changes a byte of these texts wherever a file has them.
+fn damage<T: AsRef<str>>(path: &Path, texts: impl IntoIterator<Item = T>) {
+    let mut file = std::fs::read(path).unwrap();
+    for text in texts {
+        for at in offsets_of(&file, text.as_ref().as_bytes()) {
+            file[at + 2] ^= 0x40;
+        }
+    }
+    std::fs::write(path, &file).unwrap();
+}
+
 #[test]
 fn salvage_reads_all_of_undamaged_file_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,16 +120,9 @@ fn flipped_bytes_lose_only_their_own_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
     let all = make_store(&path, &clock);
-    let mut file = std::fs::read(&path).unwrap();
     // Small bodies are in the records; the body of every fiftieth task is in a row of its own.
     let hit = [17, 100, 1200, 1250, 1505, 2001, 2507];
-    for id in hit {
-        let text = format!("<task {id}>");
-        for at in offsets_of(&file, text.as_bytes()) {
-            file[at + 2] ^= 0x40;
-        }
-    }
-    std::fs::write(&path, &file).unwrap();
+    damage(&path, hit.map(|id| format!("<task {id}>")));
     let found = salvage(&path, &clock).unwrap();
     assert_eq!(missing_ids(&found, &all), BTreeSet::from(hit));
     assert_eq!(found.lost.len(), hit.len(), "{:?}", found.lost);
@@ -145,11 +153,7 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
     }
     assert!(found.lost.is_empty(), "{:?}", found.lost);
 
-    let mut file = std::fs::read(&path).unwrap();
-    for at in offsets_of(&file, b"<failure 1>") {
-        file[at + 2] ^= 0x40;
-    }
-    std::fs::write(&path, &file).unwrap();
+    damage(&path, ["<failure 1>"]);
     let found = salvage(&path, &clock).unwrap();
     assert_eq!(found.lost.len(), 1, "{:?}", found.lost);
     assert!(
@@ -188,11 +192,7 @@ fn damaged_result_is_lost_and_its_task_is_not() {
     assert!(found.results.values().eq(&expected));
     assert!(found.tasks.values().map(|(_, task)| task).eq(&all));
 
-    let mut file = std::fs::read(&path).unwrap();
-    for at in offsets_of(&file, b"<result 1>") {
-        file[at + 2] ^= 0x40;
-    }
-    std::fs::write(&path, &file).unwrap();
+    damage(&path, ["<result 1>"]);
     let found = salvage(&path, &clock).unwrap();
     let [lost] = &found.lost[..] else { panic!("{:?}", found.lost) };
     assert!(lost.starts_with("in tube \"sums\": "), "{lost}");
@@ -216,36 +216,22 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         assert_eq!(expected.len(), 5);
         let task = tube.peek(0).unwrap();
         store.close().unwrap();
-        let mut file = std::fs::read(&path).unwrap();
         if damages {
-            for at in
-                offsets_of(&file, b"<entry 5>").into_iter().chain(offsets_of(&file, b"<entry 6>"))
-            {
-                file[at + 2] ^= 0x40;
-            }
-            std::fs::write(&path, &file).unwrap();
+            damage(&path, ["<entry 5>", "<entry 6>"]);
             expected.drain(2..4);
         }
-        let (mut tasks, mut lost) = (Vec::new(), Vec::new());
-        let each = |what| {
-            match what {
-                Salvaged::Task { task, history, .. } => tasks.push((task, history)),
-                Salvaged::Lost { what } => lost.push(what),
-                _ => {}
-            }
-            Ok(())
-        };
-        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
-        assert_eq!(tasks, [(task, expected.clone())]);
-        assert_eq!(lost.len(), usize::from(damages));
+        let found = salvage(&path, &clock).unwrap();
+        assert!(found.tasks.values().map(|(_, task)| task).eq([&task]));
+        assert_eq!(found.histories[&0], expected);
+        assert_eq!(found.lost.len(), usize::from(damages));
         let named =
             |what: &String| what.contains("task 0: 2 entries of its history cannot be read");
-        assert!(lost.iter().all(named), "{lost:?}");
+        assert!(found.lost.iter().all(named), "{:?}", found.lost);
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = other.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
         tube.restore_many([Restore::new("x").history(expected.clone())]).unwrap();
-        let texts = |entries: Vec<tubewell::HistoryEntry>| -> Vec<Option<String>> {
+        let texts = |entries: Vec<HistoryEntry>| -> Vec<Option<String>> {
             entries.into_iter().map(|entry| entry.text).collect()
         };
         assert_eq!(texts(tube.history(0).unwrap()), texts(expected));
@@ -269,29 +255,19 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         drop(job);
         let (task, mut expected) = (tube.peek(0).unwrap(), tube.steps(0).unwrap());
         store.close().unwrap();
-        let mut file = std::fs::read(&path).unwrap();
         if damages {
-            for at in offsets_of(&file, b"<value 3>") {
-                file[at + 2] ^= 0x40;
-            }
-            std::fs::write(&path, &file).unwrap();
+            damage(&path, ["<value 3>"]);
             expected.remove(3);
         }
-        let (mut tasks, mut lost) = (Vec::new(), Vec::new());
-        let each = |what| {
-            match what {
-                Salvaged::Task { task, steps, .. } => tasks.push((task, steps)),
-                Salvaged::Lost { what } => lost.push(what),
-                _ => {}
-            }
-            Ok(())
-        };
-        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
-        let (salvaged, steps) = tasks.pop().unwrap();
-        assert_eq!((salvaged.data, salvaged.info.steps), (task.data, if damages { 4 } else { 5 }));
-        assert_eq!((steps, lost.len()), (expected.clone(), usize::from(damages)));
+        let found = salvage(&path, &clock).unwrap();
+        let (_, salvaged) = &found.tasks[&0];
+        assert_eq!(
+            (&salvaged.data, salvaged.info.steps),
+            (&task.data, if damages { 4 } else { 5 })
+        );
+        assert_eq!((&found.steps[&0], found.lost.len()), (&expected, usize::from(damages)));
         let named = |what: &String| what.contains("task 0: 1 of its steps cannot be read");
-        assert!(lost.iter().all(named), "{lost:?}");
+        assert!(found.lost.iter().all(named), "{:?}", found.lost);
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = other.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();

@@ -1,20 +1,16 @@
 //! The history of a task: entries, each in a row of `notes` of its own.
 //!
 //! The entries of a task are numbered from 0. The first one stays, and of the others the newest ones.
-//! A row has the xxh3 of the entry (8 bytes, big-endian), seeded with the id and the number, then its
-//! bytes. Invariant: a task has exactly the entries that its header names in
-//! [`More::history`](crate::More::history), so no change of a history reads a row.
+//! A row has a checksum, seeded with the id and the number, then the bytes of the entry. Invariant: a
+//! task has exactly the entries that its header names in [`More::history`](crate::More::history), so
+//! no change of a history reads a row.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
+use crate::frame::{frame, unframe};
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
 use crate::record_error::RecordError;
 use crate::tables::{Rows, Table, Value};
-
-/// The length of the checksum.
-const FRAME: usize = 8;
 
 /// Rows of entries, each with its number.
 pub type NewEntries = Vec<(u64, Value)>;
@@ -22,7 +18,7 @@ pub type NewEntries = Vec<(u64, Value)>;
 /// Encodes the row of an entry with these bytes.
 #[must_use]
 pub fn encode_entry(id: u64, number: u64, bytes: &[u8]) -> Value {
-    checksum(id, number, bytes).into_iter().chain(bytes.iter().copied()).collect()
+    frame(seed(id, number), [bytes])
 }
 
 /// Checks the row of an entry that a header names. Returns the bytes of the entry.
@@ -31,10 +27,7 @@ pub fn encode_entry(id: u64, number: u64, bytes: &[u8]) -> Value {
 /// The row is missing or damaged.
 pub fn check_entry(id: u64, number: u64, row: Option<&Value>) -> Result<&[u8], RecordError> {
     let Some(row) = row else { return Err(error(id, number, "missing")) };
-    match row.split_at_checked(FRAME) {
-        Some((sum, bytes)) if sum == checksum(id, number, bytes) => Ok(bytes),
-        _ => Err(error(id, number, "wrong checksum")),
-    }
+    unframe(seed(id, number), row).ok_or_else(|| error(id, number, "wrong checksum"))
 }
 
 impl<R: Rows> Ledger<'_, R> {
@@ -82,9 +75,9 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-fn checksum(id: u64, number: u64, bytes: &[u8]) -> [u8; FRAME] {
-    let seed = id ^ (u64::from(keys::HISTORY) << 56) ^ number.rotate_left(28);
-    xxh3_64_with_seed(bytes, seed).to_be_bytes()
+/// The seed of the checksum.
+fn seed(id: u64, number: u64) -> u64 {
+    id ^ (u64::from(keys::HISTORY) << 56) ^ number.rotate_left(28)
 }
 
 fn error(id: u64, number: u64, how: &str) -> RecordError {

@@ -15,6 +15,7 @@ mod days;
 mod driver;
 mod edges;
 mod failure_groups;
+mod frame;
 mod head_cache;
 mod history;
 mod index_rows;

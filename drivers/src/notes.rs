@@ -1,21 +1,16 @@
 //! Notes: the last failure and the result of a task, each in a row of its own.
 //!
-//! A row of `notes` has the xxh3 of the note (8 bytes, big-endian), then its bytes. The checksum is
-//! seeded with the id and the kind, so that the note of another task or kind is recognised as
-//! damage. Invariant: a task has exactly the notes that its header names in
+//! A row of `notes` has a checksum, seeded with the id and the kind, then the bytes of the note.
+//! Invariant: a task has exactly the notes that its header names in
 //! [`More::notes`](crate::More::notes).
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
+use crate::frame::{frame, unframe};
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::more::Note;
 use crate::record::Header;
 use crate::record_error::RecordError;
 use crate::tables::{Rows, Table, Value};
-
-/// The length of the checksum.
-const FRAME: usize = 8;
 
 impl Note {
     /// Returns whether a task with this header has a note of this kind.
@@ -37,18 +32,14 @@ impl Note {
         }
     }
 
-    fn checksum(self, id: u64, bytes: &[u8]) -> [u8; FRAME] {
-        xxh3_64_with_seed(bytes, id ^ (u64::from(self.byte()) << 56)).to_be_bytes()
+    /// The seed of the checksum.
+    fn seed(self, id: u64) -> u64 {
+        id ^ (u64::from(self.byte()) << 56)
     }
 
     fn error(self, id: u64, how: &str) -> RecordError {
         RecordError::new(id, format!("its {} note ({how})", self.name()))
     }
-}
-
-/// Encodes a row of `notes`.
-fn encode_note(id: u64, note: Note, bytes: &[u8]) -> Value {
-    note.checksum(id, bytes).into_iter().chain(bytes.iter().copied()).collect()
 }
 
 /// Checks the row of a note that a header names. Returns the bytes of the note.
@@ -57,10 +48,7 @@ fn encode_note(id: u64, note: Note, bytes: &[u8]) -> Value {
 /// The row is missing or damaged.
 pub fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
     let Some(row) = row else { return Err(note.error(id, "missing")) };
-    match row.split_at_checked(FRAME) {
-        Some((sum, bytes)) if sum == note.checksum(id, bytes) => Ok(bytes),
-        _ => Err(note.error(id, "wrong checksum")),
-    }
+    unframe(note.seed(id), row).ok_or_else(|| note.error(id, "wrong checksum"))
 }
 
 impl<R: Rows> Ledger<'_, R> {
@@ -84,7 +72,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// Writes a note of a task. `existed` says whether the stored header names it already. The same
     /// call must store a header that names it.
     pub fn set_note(&mut self, id: u64, existed: bool, note: Note, bytes: &[u8]) {
-        let (key, row) = (keys::note(self.space, id, note), encode_note(id, note, bytes));
+        let (key, row) = (keys::note(self.space, id, note), frame(note.seed(id), [bytes]));
         if existed {
             self.rows.replace(Table::Notes, key, row);
         } else {

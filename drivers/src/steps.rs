@@ -1,19 +1,18 @@
 //! The steps of a task: what its work has finished, each in a row of `notes` with its name.
 //!
-//! A row has the xxh3 of what follows (8 bytes, big-endian), seeded with the id and the name, then the
-//! kind of the step and its value. Invariant: a task has as many steps as its header says in
+//! A row has a checksum, seeded with the id and the name, then the kind of the step and its value.
+//! Invariant: a task has as many steps as its header says in
 //! [`More::steps`](crate::More::steps), so a task without steps reads no row.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
+use crate::frame::{frame, unframe};
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
 use crate::record_error::RecordError;
 use crate::tables::{FIRST_PAGE, Reads, Row, Rows, Table, Value, next_limit};
 
-/// The length of the checksum.
-const FRAME: usize = 8;
 /// The kinds of steps: 0 a value, 1 a task that was put, 2 a sleep, 3 a wait for tasks.
 const KINDS: u8 = 4;
 
@@ -23,13 +22,7 @@ pub type StepRows = Vec<(String, Value)>;
 /// Encodes the row of a step: its kind, and its value.
 #[must_use]
 pub fn encode_step(id: u64, name: &str, kind: u8, value: &[u8]) -> Value {
-    let mut row: Vec<u8> = Vec::with_capacity(FRAME + 1 + value.len());
-    row.extend_from_slice(&[0; FRAME]);
-    row.push(kind);
-    row.extend_from_slice(value);
-    let sum = checksum(id, name, &row[FRAME..]);
-    row[..FRAME].copy_from_slice(&sum);
-    row.into()
+    frame(seed(id, name), [&[kind], value])
 }
 
 /// Checks the row of a step. Returns its kind, 0 to 3, and its value.
@@ -43,12 +36,10 @@ pub fn check_step<'r>(
 ) -> Result<(u8, &'r [u8]), RecordError> {
     let error = |how: &str| RecordError::new(id, format!("its step {name:?} ({how})"));
     let Some(row) = row else { return Err(error("missing")) };
-    match row.split_at_checked(FRAME) {
-        Some((sum, rest)) if sum == checksum(id, name, rest) => match rest {
-            [kind, value @ ..] if *kind < KINDS => Ok((*kind, value)),
-            _ => Err(error("of a kind that this release does not know")),
-        },
-        _ => Err(error("wrong checksum")),
+    match unframe(seed(id, name), row) {
+        Some([kind, value @ ..]) if *kind < KINDS => Ok((*kind, value)),
+        Some(_) => Err(error("of a kind that this release does not know")),
+        None => Err(error("wrong checksum")),
     }
 }
 
@@ -147,7 +138,7 @@ pub(crate) fn each_step<R: Reads>(
     }
 }
 
-fn checksum(id: u64, name: &str, rest: &[u8]) -> [u8; FRAME] {
-    let seed = id ^ (u64::from(keys::STEP) << 56) ^ xxh3_64(name.as_bytes());
-    xxh3_64_with_seed(rest, seed).to_be_bytes()
+/// The seed of the checksum.
+fn seed(id: u64, name: &str) -> u64 {
+    id ^ (u64::from(keys::STEP) << 56) ^ xxh3_64(name.as_bytes())
 }

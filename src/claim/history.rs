@@ -1,6 +1,6 @@
 //! Entries of the holder of a task in its history.
 
-use crate::core::{Call, HolderVerb};
+use crate::core::HolderVerb;
 use crate::{Claim, Receipt, Result};
 
 impl Claim {
@@ -30,6 +30,6 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), HolderVerb::Log(text)))
+        self.call(HolderVerb::Log(text))
     }
 }

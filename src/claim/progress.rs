@@ -2,7 +2,7 @@
 
 use super::Claim;
 use crate::Result;
-use crate::core::{Call, HolderVerb, ProgressReport};
+use crate::core::{HolderVerb, ProgressReport};
 
 impl Claim {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
@@ -54,6 +54,6 @@ impl Claim {
     }
 
     fn report(&self, report: ProgressReport<'_>) -> Result<()> {
-        self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::Progress(report)))
+        self.ask(HolderVerb::Progress(report))
     }
 }

@@ -1,4 +1,5 @@
-//! The calls of a worker on a claim that the code which works on the task can use too.
+//! The calls of a claim, and those of a worker on a claim that the code which works on the task can
+//! use too.
 //!
 //! None of them consumes the claim. The claim is checked by its epoch, as everywhere, so that the
 //! calls after its end are refused.
@@ -7,30 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Claim;
-use crate::core::{Call, Grant, HolderVerb};
+use crate::core::{Call, FromAnswer, Grant, HolderVerb};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::Signal;
 use crate::{ClaimToken, Receipt, Result};
 
 impl Claim {
-    /// Makes a call that ends the claim.
-    pub(crate) fn end_shared(&self, verb: HolderVerb<'_>) -> Result<Receipt> {
+    /// Makes a call of this claim, and blocks for its flush or write.
+    pub(crate) fn call<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
         self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb))
+    }
+
+    /// Makes a call of this claim that changes memory alone or nothing.
+    pub(crate) fn ask<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
+        self.handle.ask(Call::Claim(self.claim_key(), verb))
     }
 
     /// As [`park`](Claim::park). After an error the claim is as it was.
     pub(crate) fn park_shared(&self, hold: Duration) -> Result<ClaimToken> {
-        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
-        let epoch = self.handle.call(self.grant.buffer, park)?;
+        let epoch = self.call(HolderVerb::Park { hold: micros_ceil(hold) })?;
         Ok(self.token(epoch))
     }
 
     /// As [`checkpoint`](Claim::checkpoint). The body that this handle shows stays the old one.
     pub(crate) fn checkpoint_shared(&self, body: Vec<u8>) -> Result<Receipt> {
         let body = self.new_body(body)?;
-        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
-        self.handle.call(self.grant.buffer, checkpoint)
+        self.call(HolderVerb::Checkpoint(&body))
     }
 
     /// Releases a task that no code has begun to work on. The attempt is forgiven.
@@ -65,16 +69,13 @@ impl Claim {
     /// The signal that is raised when the claim ends, or when the store is closed.
     pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
         match &self.handle {
-            StoreHandle::Here(_) => {
-                self.handle.ask(Call::Claim(self.claim_key(), HolderVerb::EndSignal))
-            }
+            StoreHandle::Here(_) => self.ask(HolderVerb::EndSignal),
             StoreHandle::Remote(owner) => Ok(owner.claim_end(self.claim_key())),
         }
     }
 
     /// As [`snooze`](Claim::snooze) without a delay: only memory changes, and nothing blocks.
     pub(crate) fn snooze_shared(&self) -> Result<()> {
-        let snooze = Call::Claim(self.claim_key(), HolderVerb::Snooze { delay: 0 });
-        self.handle.ask::<Receipt>(snooze).map(drop)
+        self.ask::<Receipt>(HolderVerb::Snooze { delay: 0 }).map(drop)
     }
 }

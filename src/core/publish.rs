@@ -195,19 +195,7 @@ impl Core {
         sub: &Arc<str>,
         searched: Option<Rank>,
     ) -> Result<Option<Rank>> {
-        let mut last = searched;
-        let best = loop {
-            let next = match last {
-                None => self.edit(number, |ledger| ledger.head_of(sub))?,
-                Some(rank) => self.edit(number, |ledger| ledger.ready_after(sub, rank))?,
-            };
-            match next {
-                Some((_, id)) if self.invisible.contains_key(&id) || self.is_claimed(id) => {
-                    last = next;
-                }
-                best => break best,
-            }
-        };
+        let (best, last) = self.next_of_sub(number, sub, searched)?;
         if last != searched
             && let Some(tube) = self.tubes.get_mut(&number)
             && let Some(holders) = tube.busy.get_mut(sub)
@@ -215,6 +203,28 @@ impl Core {
             holders.set_searched(last);
         }
         Ok(best)
+    }
+
+    /// The first ready task of a sub-queue after this rank that a take may get, and the rank up to
+    /// which there is none.
+    pub(in crate::core) fn next_of_sub(
+        &mut self,
+        number: u32,
+        sub: &Arc<str>,
+        mut after: Option<Rank>,
+    ) -> Result<(Option<Rank>, Option<Rank>)> {
+        loop {
+            let next = match after {
+                None => self.edit(number, |ledger| ledger.head_of(sub))?,
+                Some(rank) => self.edit(number, |ledger| ledger.ready_after(sub, rank))?,
+            };
+            match next {
+                Some((_, id)) if self.invisible.contains_key(&id) || self.is_claimed(id) => {
+                    after = next;
+                }
+                next => return Ok((next, after)),
+            }
+        }
     }
 
     /// Creates a change of a task of this tube.

@@ -13,14 +13,14 @@ impl Claim {
     /// in this attempt or an earlier one, and goes on while the store is closed.
     pub(crate) fn sleep_step(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
-        let left = self.make(StepVerb::Sleep { name, time: micros_ceil(time) });
+        let left = self.call_step(StepVerb::Sleep { name, time: micros_ceil(time) });
         named.keep(left).map(time_left)
     }
 
     /// As `sleep_step`, as a future that blocks no thread.
     pub(crate) async fn sleep_step_async(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
-        let left = self.make_async(StepVerb::Sleep { name, time: micros_ceil(time) }).await;
+        let left = self.call_step_async(StepVerb::Sleep { name, time: micros_ceil(time) }).await;
         named.keep(left).map(time_left)
     }
 
@@ -30,7 +30,7 @@ impl Claim {
     pub(crate) fn join_step(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<bool> {
         let named = self.name_step(name)?;
         tube.check_store(&self.handle)?;
-        named.keep(self.make(StepVerb::Join { name, of: tube.as_target(), ids }))
+        named.keep(self.call_step(StepVerb::Join { name, of: tube.as_target(), ids }))
     }
 
     /// As `join_step`, as a future that blocks no thread.
@@ -42,7 +42,7 @@ impl Claim {
     ) -> Result<bool> {
         let named = self.name_step(name)?;
         tube.check_store(&self.handle)?;
-        named.keep(self.make_async(StepVerb::Join { name, of: tube.as_target(), ids }).await)
+        named.keep(self.call_step_async(StepVerb::Join { name, of: tube.as_target(), ids }).await)
     }
 }
 

@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::{Call, Decided, FromAnswer, WaitSlot};
+use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::{LocalHandle, StoreHandle};
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
-use crate::{Error, Result};
+use crate::{Claim, Error, Result};
 
 /// The future of a call, for any runtime or none.
 ///
@@ -75,6 +75,13 @@ pub(crate) async fn call<T: FromAnswer>(
     match handle {
         StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
         StoreHandle::Remote(owner) => owner.send(Mode::Call, call)?.await,
+    }
+}
+
+impl Claim {
+    /// As `Claim::call`, as a future that blocks no thread.
+    pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
+        call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
     }
 }
 

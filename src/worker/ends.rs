@@ -7,10 +7,10 @@ use super::job::{Interrupt, JobCore};
 use super::outcome::{Handled, Outcome};
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
-use crate::core::{Call, FinishRequest, HolderVerb, check_size};
+use crate::core::{FinishRequest, HolderVerb, check_size};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
-use crate::{Error, Failure, Finish, Receipt, Result, State, wait};
+use crate::{Error, Failure, Finish, Receipt, Result, State};
 
 /// The call that ends a claim.
 enum End {
@@ -80,7 +80,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             return (Ended::Suspended, Ok(End::Snooze(left)));
         }
         (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
-        (_, Handled::Done) => return (Ended::Done, Ok(End::Ack)),
+        (_, Handled::Done) => Outcome::Done,
         (_, Handled::Outcome(outcome)) => *outcome,
         (_, Handled::Failed(failure)) => Outcome::Fail(failure),
         (_, Handled::Panicked(why)) => {
@@ -153,12 +153,8 @@ async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
         End::Blocked => return Ok(State::Blocked),
     };
     let claim = job.claim();
-    let receipt: Receipt = if pool.is_blocking {
-        claim.end_shared(verb)?
-    } else {
-        let call = Call::Claim(claim.claim_key(), verb);
-        wait::call(&claim.handle, claim.grant.buffer, call).await?
-    };
+    let receipt: Receipt =
+        if pool.is_blocking { claim.call(verb)? } else { claim.call_async(verb).await? };
     Ok(receipt.state)
 }
 

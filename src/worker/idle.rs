@@ -3,12 +3,10 @@
 //! Invariant: a lane that waits has found no task after the last job ended, so the worker is idle as
 //! soon as all of its lanes wait.
 
-use std::future::poll_fn;
 use std::mem::take;
 use std::sync::Arc;
-use std::task::Poll;
 
-use crate::signal::{Signal, SignalWait};
+use crate::signal::{self, Signal};
 use crate::sync::Mutex;
 
 pub(super) struct Idle(Mutex<State>);
@@ -67,12 +65,7 @@ impl Idle {
             raise_if_idle(state);
             changed
         };
-        let (mut changed, mut stop) = (SignalWait::new(&changed), SignalWait::new(stop));
-        poll_fn(|context| match stop.poll(context.waker()) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => changed.poll(context.waker()),
-        })
-        .await;
+        signal::first_of(stop, &changed).await;
         let mut state = self.0.lock();
         if state.jobs == jobs {
             // Idle, or stopped: it ends as a busy lane does.

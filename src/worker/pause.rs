@@ -4,11 +4,10 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::park::block_on_for;
-use crate::signal::{Signal, SignalWait};
+use crate::signal::{self, Signal, SignalWait};
 use crate::sync::{Mutex, thread};
 
 /// The first pause; it doubles from error to error,
@@ -77,12 +76,7 @@ impl Pause {
         }
         let end = self.state.lock().end.clone();
         let Some(end) = end else { return };
-        let (mut end, mut stop) = (SignalWait::new(&end), SignalWait::new(&self.stop));
-        poll_fn(|context| match stop.poll(context.waker()) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => end.poll(context.waker()),
-        })
-        .await;
+        signal::first_of(&self.stop, &end).await;
     }
 
     /// The store works: the next pause is a first one.

@@ -28,6 +28,17 @@ fn by(owner: &str, kind: EventKind) -> (EventKind, Option<Arc<str>>) {
     (kind, Some(owner.into()))
 }
 
+/// A worker has snoozed a task, and the next one has done it.
+fn snoozed_and_then_done() -> [(EventKind, Option<Arc<str>>); 5] {
+    [
+        (EventKind::Put, None),
+        by("worker", EventKind::Take),
+        by("worker", EventKind::Snooze),
+        by("next", EventKind::Take),
+        by("next", EventKind::Ack),
+    ]
+}
+
 /// A worker with this name, whose jobs are done immediately.
 fn next_worker(form: Form, case: &Case) -> Worker {
     form.on(Worker::new(&case.store).name("next"), &case.tube, |job: &Job| {
@@ -92,14 +103,7 @@ fn job_that_a_stop_interrupts_is_done_by_another_worker() {
         gate.open();
         assert_eq!(worker.wait().unwrap().snoozed, 1);
         assert_eq!(form.start(next_worker(form, &case).limit(1)).wait().unwrap().done, 1);
-        let expected = [
-            (EventKind::Put, None),
-            by("worker", EventKind::Take),
-            by("worker", EventKind::Snooze),
-            by("next", EventKind::Take),
-            by("next", EventKind::Ack),
-        ];
-        assert_eq!(events_of(&case, &events, id), expected);
+        assert_eq!(events_of(&case, &events, id), snoozed_and_then_done());
     });
 }
 
@@ -129,14 +133,7 @@ fn task_of_a_job_that_still_runs_after_a_stop_is_done_by_another_worker() {
         drop(worker);
         // The thread that was left has ended, and with it the session of its worker.
         wait_until(|| case.store.owners().is_empty());
-        let expected = [
-            (EventKind::Put, None),
-            by("worker", EventKind::Take),
-            by("worker", EventKind::Snooze),
-            by("next", EventKind::Take),
-            by("next", EventKind::Ack),
-        ];
-        assert_eq!(events_of(&case, &events, id), expected);
+        assert_eq!(events_of(&case, &events, id), snoozed_and_then_done());
     });
 }
 

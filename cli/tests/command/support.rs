@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Only a process that hangs takes this long, even on a busy machine.
@@ -71,6 +71,21 @@ impl Sandbox {
             sandbox.feed("import mail", tasks.join("\n").as_bytes()).expect(0);
         }
         sandbox
+    }
+
+    /// A store with the tube `jobs` of these options and these tasks.
+    pub fn with_jobs(options: &str, tasks: &[&str]) -> Sandbox {
+        let sandbox = Sandbox::empty();
+        sandbox.ok(&format!("create jobs {options}"));
+        sandbox.feed("import jobs", tasks.join("\n").as_bytes()).expect(0);
+        sandbox
+    }
+
+    /// State, attempts, failure group and message of a task of `jobs`.
+    pub fn last_attempt(&self, id: u64) -> Value {
+        let task = self.json(&format!("peek jobs {id}")).remove(0);
+        let failure = &task["failure"];
+        json!([task["state"], task["attempts"], failure["group"], failure["message"]])
     }
 
     pub fn store(&self) -> PathBuf {

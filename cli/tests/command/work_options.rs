@@ -2,30 +2,15 @@
 //! meaning of their own.
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Ended, Sandbox, run};
-
-/// A store with the tube `jobs` of these options and these tasks.
-fn jobs(options: &str, tasks: &[&str]) -> Sandbox {
-    let sandbox = Sandbox::empty();
-    sandbox.ok(&format!("create jobs {options}"));
-    sandbox.feed("import jobs", tasks.join("\n").as_bytes()).expect(0);
-    sandbox
-}
 
 /// Runs `work` with a shell script as its command.
 fn work(sandbox: &Sandbox, options: &str, script: &str) -> Ended {
     let mut command = sandbox.command(&["work"]);
     command.args(options.split_whitespace()).args(["--", "sh", "-c", script]);
     run(command, b"")
-}
-
-/// State, attempts, group and message of a task.
-fn seen(sandbox: &Sandbox, id: u64) -> Value {
-    let task = sandbox.json(&format!("peek jobs {id}")).remove(0);
-    let failure = &task["failure"];
-    json!([task["state"], task["attempts"], failure["group"], failure["message"]])
 }
 
 fn due_in(sandbox: &Sandbox, id: u64) -> f64 {
@@ -61,13 +46,13 @@ fn order_says_which_tube_is_asked_first() {
 
 #[test]
 fn command_that_runs_too_long_is_ended_with_its_processes_and_has_failed() {
-    let sandbox = jobs("--max-attempts 2", &["slow"]);
+    let sandbox = Sandbox::with_jobs("--max-attempts 2", &["slow"]);
     // The process in the background has the output of `work`, which the test reads to its end.
     let script = "sleep 1000 & wait";
     let done = work(&sandbox, "jobs --once --max-runtime 300ms", script).expect(7);
     let text = "signal 15 after max-runtime had elapsed";
     assert!(done.err.contains(&format!("jobs 0: {text} at take 1; tried again")), "{}", done.err);
-    assert_eq!(seen(&sandbox, 0), json!(["ready", 1, "max-runtime", text]));
+    assert_eq!(sandbox.last_attempt(0), json!(["ready", 1, "max-runtime", text]));
 
     // An exit code of 0 counts as little as any other end. On a slow machine the shell is ended
     // before it has its trap.
@@ -77,45 +62,45 @@ fn command_that_runs_too_long_is_ended_with_its_processes_and_has_failed() {
     assert_eq!(sandbox.json("peek jobs 0")[0]["failure"]["group"], "max-runtime");
 
     // Tubes without rules record this failure, too.
-    let sandbox = jobs("", &["slow"]);
+    let sandbox = Sandbox::with_jobs("", &["slow"]);
     work(&sandbox, "jobs --once --max-runtime 50ms", "exec sleep 1000").expect(7);
-    assert_eq!(seen(&sandbox, 0), json!(["ready", 1, "max-runtime", text]));
+    assert_eq!(sandbox.last_attempt(0), json!(["ready", 1, "max-runtime", text]));
 }
 
 #[test]
 fn command_that_ignores_sigterm_is_killed() {
-    let sandbox = jobs("", &["stubborn"]);
+    let sandbox = Sandbox::with_jobs("", &["stubborn"]);
     // The command is started with the signal ignored.
     let script = "trap '' TERM; exec tubewell work jobs --once --max-runtime 50ms \
                   --on-failure bury -- sleep 1000";
     let done = run(sandbox.shell("sh", script), b"").expect(7);
     assert!(done.err.contains("signal 9 after max-runtime had elapsed"), "{}", done.err);
-    assert_eq!(seen(&sandbox, 0)[0], "buried");
+    assert_eq!(sandbox.last_attempt(0)[0], "buried");
 }
 
 #[test]
 fn command_that_ends_in_time_is_not_limited() {
-    let sandbox = jobs("", &["a", "b"]);
+    let sandbox = Sandbox::with_jobs("", &["a", "b"]);
     let done = work(&sandbox, "jobs --once --max-runtime 1h", "cat").expect(0);
     assert_eq!(done.text(), "ab");
 }
 
 #[test]
 fn backoff_is_for_tubes_without_one() {
-    let sandbox = jobs("", &["bad"]);
+    let sandbox = Sandbox::with_jobs("", &["bad"]);
     let done = work(&sandbox, "jobs --once --backoff 1h,factor=3", "echo no >&2; exit 1").expect(7);
     assert!(done.err.contains("tried again after this run"), "{}", done.err);
-    assert_eq!(seen(&sandbox, 0), json!(["delayed", 1, "exit 1", "no"]));
+    assert_eq!(sandbox.last_attempt(0), json!(["delayed", 1, "exit 1", "no"]));
     assert!((3000.0..=3600.0).contains(&due_in(&sandbox, 0)));
 
     // It grows with the attempts.
-    let sandbox = jobs("", &["bad"]);
+    let sandbox = Sandbox::with_jobs("", &["bad"]);
     let token = sandbox.claim("jobs");
     sandbox.ok(&format!("release {token}"));
     work(&sandbox, "jobs --once --max-attempts 9 --backoff 1h,factor=3", "exit 1").expect(7);
     assert!((9000.0..=10_800.0).contains(&due_in(&sandbox, 0)));
 
-    let sandbox = jobs("--backoff 1h", &["bad"]);
+    let sandbox = Sandbox::with_jobs("--backoff 1h", &["bad"]);
     work(&sandbox, "jobs --once --backoff 5h", "exit 1").expect(7);
     assert!((3000.0..=3600.0).contains(&due_in(&sandbox, 0)));
     sandbox.fails("work jobs --backoff 5h --delay 1h -- true", 2);
@@ -127,14 +112,14 @@ fn backoff_is_for_tubes_without_one() {
 
 #[test]
 fn kept_output_is_the_result_of_the_task() {
-    let sandbox = jobs("--keep-done all", &["2+2", "bad", "quiet"]);
+    let sandbox = Sandbox::with_jobs("--keep-done all", &["2+2", "bad", "quiet"]);
     let script =
         "case $(cat) in bad) echo part; exit 1;; quiet) ;; *) echo 4; printf '\\377';; esac";
     let done = work(&sandbox, "jobs --once --keep-output", script).expect(7);
     assert_eq!(done.text(), "");
     assert_eq!(sandbox.run("outcome jobs 0 --result").expect(0).out, b"4\n\xff");
     assert_eq!(sandbox.run("outcome jobs 2 --result").expect(0).out, b"");
-    assert_eq!(seen(&sandbox, 1)[0], "ready");
+    assert_eq!(sandbox.last_attempt(1)[0], "ready");
     let done = work(&sandbox, "jobs --once --keep-output --json", "echo 5").expect(0);
     assert_eq!(done.objects().len(), 2);
     assert_eq!(sandbox.json("outcome jobs 1")[0]["result"], "5\n");
@@ -148,18 +133,18 @@ fn kept_output_is_the_result_of_the_task() {
 
 #[test]
 fn output_that_is_longer_than_a_result_may_be_is_a_failure() {
-    let sandbox = jobs("--keep-done all", &["1000000", "67108865"]);
+    let sandbox = Sandbox::with_jobs("--keep-done all", &["1000000", "67108865"]);
     let script = "head -c $(cat) /dev/zero";
     let done = work(&sandbox, "jobs --once --keep-output", script).expect(7);
     assert!(done.err.contains("1 task done, 1 released"), "{}", done.err);
     assert_eq!(sandbox.run("outcome jobs 0 --result").expect(0).out.len(), 1_000_000);
     let message = "exit code 0 with more than 67108864 bytes of output";
-    assert_eq!(seen(&sandbox, 1), json!(["ready", 1, "output", message]));
+    assert_eq!(sandbox.last_attempt(1), json!(["ready", 1, "output", message]));
 }
 
 #[test]
 fn process_that_keeps_standard_output_open_does_not_hold_up_work() {
-    let sandbox = jobs("--keep-done all", &["one"]);
+    let sandbox = Sandbox::with_jobs("--keep-done all", &["one"]);
     let mut gate = sandbox.gate();
     let script = "{ read x < gate; } 2>/dev/null & echo early";
     let mut work = sandbox.work("jobs --once --keep-output", script);
@@ -171,36 +156,36 @@ fn process_that_keeps_standard_output_open_does_not_hold_up_work() {
 
 #[test]
 fn exit_code_65_buries_the_task() {
-    let sandbox = jobs("", &["bad"]);
+    let sandbox = Sandbox::with_jobs("", &["bad"]);
     let done = work(&sandbox, "jobs --once", "exit 65").expect(7);
     assert!(done.err.contains("jobs 0: exit code 65 at take 1; buried"), "{}", done.err);
-    assert_eq!(seen(&sandbox, 0), json!(["buried", 1, "exit 65", "exit code 65"]));
+    assert_eq!(sandbox.last_attempt(0), json!(["buried", 1, "exit 65", "exit code 65"]));
 
-    let sandbox = jobs("--max-attempts 5", &["bad"]);
+    let sandbox = Sandbox::with_jobs("--max-attempts 5", &["bad"]);
     let script = "echo no address >&2; exit 65";
     let done = work(&sandbox, "jobs --once --json", script).expect(7).objects();
     assert_eq!((&done[0]["outcome"], &done[0]["exit"]), (&json!("buried"), &json!(65)));
-    assert_eq!(seen(&sandbox, 0), json!(["buried", 1, "exit 65", "no address"]));
+    assert_eq!(sandbox.last_attempt(0), json!(["buried", 1, "exit 65", "no address"]));
 }
 
 #[test]
 fn exit_code_75_snoozes_the_task_and_forgives_the_attempt() {
     // With --once it is tried once.
     for options in ["", "--max-attempts 1"] {
-        let sandbox = jobs(options, &["later"]);
+        let sandbox = Sandbox::with_jobs(options, &["later"]);
         let words = format!("jobs --once {options} --on-failure bury");
         let done = work(&sandbox, &words, "echo tried; exit 75").expect(7);
         assert_eq!(done.text(), "tried\n");
         assert!(done.err.contains("jobs 0: exit code 75 at take 1; snoozed"), "{}", done.err);
         assert!(done.err.contains("0 tasks done, 1 snoozed in"), "{}", done.err);
-        assert_eq!(seen(&sandbox, 0), json!(["ready", 0, null, null]));
+        assert_eq!(sandbox.last_attempt(0), json!(["ready", 0, null, null]));
         let done = work(&sandbox, "jobs --once --delay 1h --json", "exit 75").expect(7).objects();
         assert_eq!(done[0]["outcome"], "snoozed");
         assert_eq!((&done[1]["snoozed"], &done[1]["released"]), (&json!(1), &json!(0)));
-        assert_eq!(seen(&sandbox, 0), json!(["delayed", 0, null, null]));
+        assert_eq!(sandbox.last_attempt(0), json!(["delayed", 0, null, null]));
         assert!((3000.0..=3600.0).contains(&due_in(&sandbox, 0)));
     }
-    let sandbox = jobs("--max-attempts 1", &["later"]);
+    let sandbox = Sandbox::with_jobs("--max-attempts 1", &["later"]);
     let script = "echo attempt $TUBEWELL_ATTEMPT; test $TUBEWELL_TAKES = 3 || exit 75";
     let mut work = sandbox.work("jobs", script);
     for _ in 0..3 {
@@ -214,14 +199,14 @@ fn exit_code_75_snoozes_the_task_and_forgives_the_attempt() {
 
 #[test]
 fn attempts_of_terminated_commands_do_not_count_for_max_attempts() {
-    let sandbox = jobs("", &["slow"]);
+    let sandbox = Sandbox::with_jobs("", &["slow"]);
     let mut running = sandbox.work("jobs --max-attempts 1", "echo started; exec sleep 1000");
     running.prints("started");
     running.signal(Signal::TERM);
     running.notes("stopping");
     running.signal(Signal::INT);
     assert_eq!(running.ends(), 130);
-    assert_eq!(seen(&sandbox, 0), json!(["ready", 0, null, null]));
+    assert_eq!(sandbox.last_attempt(0), json!(["ready", 0, null, null]));
     assert_eq!(work(&sandbox, "jobs --max-attempts 1 --once", "cat").expect(0).text(), "slow");
 }
 

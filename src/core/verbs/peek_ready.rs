@@ -49,7 +49,7 @@ impl Core {
                 tasks.push(self.describe_for_page(number, rank.1, Shelf::Ready, &header)?);
             } else if self.is_sub_queued(number) && left > 0 {
                 left -= 1;
-                let next = self.next_of_sub(number, &header.sub, rank)?;
+                let (next, _) = self.next_of_sub(number, &header.sub, Some(rank))?;
                 seconds.extend(next.map(|next| (next, header.sub.clone())));
             }
         }
@@ -58,18 +58,6 @@ impl Core {
 
     fn is_sub_queued(&self, number: u32) -> bool {
         self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued)
-    }
-
-    /// The next task of a sub-queue after this rank that a take may get.
-    fn next_of_sub(&mut self, number: u32, sub: &Arc<str>, mut last: Rank) -> Result<Option<Rank>> {
-        loop {
-            match self.edit(number, |ledger| ledger.ready_after(sub, last))? {
-                Some(next) if self.invisible.contains_key(&next.1) || self.is_claimed(next.1) => {
-                    last = next;
-                }
-                next => return Ok(next),
-            }
-        }
     }
 
     /// How many takes the limit of taken tasks and the rate of a tube let through now, up to `most`.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Interrupt, Job, JobCore};
-use crate::core::{Call, FromAnswer, HolderVerb};
+use crate::core::HolderVerb;
 use crate::micros::micros_ceil;
-use crate::{ClaimToken, Receipt, Result, wait};
+use crate::{ClaimToken, Receipt, Result};
 
 impl<T, C> Job<T, C> {
     /// As [`log`](Job::log), as a future that blocks no thread.
@@ -13,7 +13,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`log`](Job::log).
     pub async fn log_async(&self, text: &str) -> Result<Receipt> {
-        self.core.call(HolderVerb::Log(text)).await
+        self.core.claim.call_async(HolderVerb::Log(text)).await
     }
 
     /// As [`checkpoint`](Job::checkpoint), as a future that blocks no thread.
@@ -22,7 +22,7 @@ impl<T, C> Job<T, C> {
     /// Those of [`checkpoint`](Job::checkpoint).
     pub async fn checkpoint_async(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
         let body = self.core.claim.new_body(body.into())?;
-        self.core.call(HolderVerb::Checkpoint(&body)).await
+        self.core.claim.call_async(HolderVerb::Checkpoint(&body)).await
     }
 
     /// As [`park`](Job::park), as a future that blocks no thread.
@@ -30,18 +30,14 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`park`](Job::park).
     pub async fn park_async(&self, hold: Duration) -> Result<ClaimToken> {
-        let epoch = self.core.call(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
+        let epoch =
+            self.core.claim.call_async(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
         self.core.parked();
         Ok(self.core.claim.token(epoch))
     }
 }
 
 impl JobCore {
-    async fn call<A: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<A> {
-        let call = Call::Claim(self.claim.claim_key(), verb);
-        wait::call(&self.claim.handle, self.claim.grant.buffer, call).await
-    }
-
     /// The claim is parked: the job has ended.
     pub(super) fn parked(&self) {
         self.interrupt(Interrupt::Parked);
