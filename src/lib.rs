@@ -409,7 +409,7 @@ pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Page, Progress, Put, Receipt, State, Task, TaskInfo, TubeTask};
+pub use task::{Cursor, Page, Progress, Put, Receipt, State, TOKEN_TIME, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
@@ -417,7 +417,7 @@ pub use transact::{Transaction, View};
 pub use tube::Tube;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG,
-    TAGS_MAX as MAX_TAGS, TUBE_NAME_MAX as MAX_TUBE_NAME,
+    TAGS_MAX as MAX_TAGS, TOKEN_MAX as MAX_TOKEN, TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 #[cfg(feature = "json")]
 pub use typed::Json;

@@ -101,6 +101,9 @@ impl State {
     }
 }
 
+/// How long the [`token`](Put::token) of a put is remembered: an hour.
+pub const TOKEN_TIME: Duration = Duration::from_micros(tubewell_drivers::TOKEN_TIME);
+
 /// A task to be put: its body and its options.
 ///
 /// A put returns [`Unsupported`](crate::Error::Unsupported) if the driver of the tube does not have
@@ -128,6 +131,7 @@ pub struct Put {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) key: Option<String>,
     pub(crate) on_key: OnKey,
+    pub(crate) token: Option<Box<str>>,
     pub(crate) tags: Vec<String>,
     pub(crate) after: Option<Box<After>>,
 }
@@ -303,6 +307,73 @@ impl Put {
     #[doc(alias = "upsert")]
     pub fn on_key(mut self, on_key: OnKey) -> Put {
         self.on_key = on_key;
+        self
+    }
+
+    /// A token of the caller's, with which this put can be made again. Default: none. A text of 1 to
+    /// 64 bytes, such as a random UUID, which the caller makes once for each task.
+    ///
+    /// A caller may not know the outcome of a put: its process was killed, or the put returned
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same token.
+    /// If the first put has taken place within the last hour ([`TOKEN_TIME`](crate::TOKEN_TIME)),
+    /// the second one puts nothing, is not counted and has no event. Its receipt has the id of the
+    /// first task, and the state of this task as it is now: [`Done`](State::Done) if it has left the
+    /// tube, acked, deleted, expired or moved. So the put is idempotent: the task is put exactly
+    /// once, in any number of attempts within the hour.
+    ///
+    /// The token is that of the *put*, and a [`key`](Put::key) that of the *task*. A key is in use as
+    /// long as its task is stored, and another task can have it afterwards. A token is remembered for
+    /// an hour, whatever becomes of the task, and then forgotten. A put may have both, and its token
+    /// counts first.
+    ///
+    /// * Tokens are of a tube: the same token in another tube is another one. `truncate` and
+    ///   `drop_tube` forget those of the tube.
+    /// * The token is stored in the commit of the task: a crash keeps or loses both, as the
+    ///   [`Durability`](crate::Durability) of the tube says. The hour is measured on the timeline,
+    ///   which goes on while the store is closed.
+    /// * A put that is refused remembers nothing, and neither does one that
+    ///   [keeps](OnKey::Keep) the task with its key. A put that replaces a task remembers its token.
+    ///   One that waits for space remembers it when it is admitted.
+    /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents
+    ///   and the same token puts nothing.
+    /// * The same token twice in one [`put_many`](crate::Tube::put_many) or
+    ///   [`finish`](crate::Claim::finish) is one put. [`requeue`](crate::Tube::requeue),
+    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and deferred puts
+    ///   have tokens, too. [`Invalid`](crate::Error::Invalid) for the task of an
+    ///   [`advance`](crate::Claim::advance), of a schedule, of a
+    ///   [`restore_many`](crate::Tube::restore_many), and of a transaction of the application.
+    /// * Tokens are not exported, and `salvage` does not restore them. `backup` and `compact` keep
+    ///   them.
+    ///
+    /// A token costs the put two rows, which a later put with a token removes after the hour.
+    ///
+    /// Stripe calls this an [idempotency key](https://docs.stripe.com/api/idempotent_requests), which
+    /// it remembers for at least 24 hours. Amazon SQS calls it a [deduplication
+    /// id](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html),
+    /// which a FIFO queue remembers for 5 minutes.
+    ///
+    /// # Example: a put that is made again
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let put = || Put::new("to: ann").token("8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11");
+    /// let first = mails.put(put())?;
+    /// assert_eq!(mails.put(put())?.id, first.id); // puts nothing
+    ///
+    /// mails.try_take()?.unwrap().ack()?;
+    /// let again = mails.put(put())?;
+    /// assert_eq!((again.id, again.state), (first.id, State::Done));
+    /// assert!(mails.try_take()?.is_none());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "idempotency key")]
+    #[doc(alias = "idempotent")]
+    #[doc(alias = "deduplication")]
+    #[doc(alias = "retry")]
+    pub fn token(mut self, token: impl Into<String>) -> Put {
+        self.token = Some(token.into().into_boxed_str());
         self
     }
 

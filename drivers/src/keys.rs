@@ -16,6 +16,8 @@
 //! | index | `m`, moment, id, space | pointer: shelf, order, sub-queue |
 //! | index | `t`, tag: length, name, id | space |
 //! | index | `n`, tag | the number of the rows of the tag |
+//! | index | `o`, space, token | a put |
+//! | index | `O`, time, space, token | empty |
 //! | notes | space, id, kind | a note |
 //! | notes | space, id, `h`, number | an entry of the history |
 //! | notes | space, id, `s`, name | a step |
@@ -31,6 +33,7 @@ mod groups;
 mod moments;
 mod notes;
 mod tags;
+mod tokens;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -50,6 +53,7 @@ pub use notes::{HISTORY, NoteRow, STEP, history, history_entry, note, split_note
 pub use tags::{
     TAG, TAG_COUNT, split_tag_count, split_tagged, tag_count, tag_prefix, tagged, tagged_space,
 };
+pub use tokens::{TOKEN, TOKEN_BY_TIME, split_token, split_token_by_time, token, token_by_time};
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.

@@ -34,6 +34,7 @@ mod stored_entries;
 mod sub_queue_heads;
 mod tables;
 mod tags;
+mod tokens;
 mod verify_days;
 mod verify_edges;
 mod verify_groups;
@@ -45,6 +46,7 @@ mod verify_rows;
 mod verify_schedules;
 mod verify_steps;
 mod verify_tags;
+mod verify_tokens;
 
 pub use counts::Counts;
 pub use days::{DayCounts, SPREAD_BINS, Spread};
@@ -61,7 +63,7 @@ pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, HISTORY_MAX, HISTORY_TEXT_MAX, INLINE_MAX, KEY_MAX, NEVER,
     PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, STEP_NAME_MAX, STEPS_MAX, SUB_QUEUE_MAX,
-    TAG_MAX, TAGS_MAX, TUBE_NAME_MAX,
+    TAG_MAX, TAGS_MAX, TOKEN_MAX, TOKEN_TIME, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;
@@ -74,4 +76,5 @@ pub use steps::{StepRows, check_step, encode_step};
 pub use stored_entries::StoredEntries;
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use tags::{TaggedId, tag_counts, tagged};
+pub use tokens::{OldTokens, RememberedPut, put_of_token, remove_old_tokens};
 pub use verify_rows::{TubeTotals, verify_rows};

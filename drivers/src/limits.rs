@@ -15,6 +15,14 @@ pub const FAILURE_GROUP_MAX: usize = 255;
 /// index.
 pub const KEY_MAX: usize = 255;
 
+/// Maximum length of the token of a put, in bytes: enough for a UUID or a SHA-256 as text. It is in
+/// two keys of the index.
+pub const TOKEN_MAX: usize = 64;
+
+/// How long a token of a put is remembered, in microseconds: an hour. Long enough for a caller that
+/// restarts, and short enough that the rows of a store with 100 such puts a second stay below 100 MB.
+pub const TOKEN_TIME: u64 = 3_600_000_000;
+
 /// Maximum number of tags of a task. Each one costs a put two rows of the index.
 pub const TAGS_MAX: usize = 32;
 

@@ -5,11 +5,12 @@ use crate::keys;
 use crate::record::Record;
 use crate::tables::{Rows, Table, Value};
 use crate::tags::forget_tags;
+use crate::tokens::purge_token;
 
 /// Removes up to `limit` rows of a space that no tube uses. Returns true when the space is empty.
 ///
 /// A damaged task is removed too. Its row in `dues` and those of its tags stay, because their keys are
-/// unknown.
+/// unknown, and so does the row by time of a token whose other row is damaged.
 ///
 /// # Errors
 /// A row could not be read.
@@ -25,6 +26,8 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
         for (key, value) in found {
             if *table == Table::Tasks {
                 purge_index(rows, space, &key, value, &ranges)?;
+            } else if key.first() == Some(&keys::TOKEN) && *table == Table::Index {
+                purge_token(rows, &key, &value)?;
             }
             rows.remove(*table, key);
         }
@@ -32,7 +35,7 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     Ok(left > 0)
 }
 
-type Ranges = [(Table, Vec<u8>); 9];
+type Ranges = [(Table, Vec<u8>); 10];
 
 /// The tables whose keys contain the space at the beginning, with the prefix of its keys.
 fn ranges_of(space: u32) -> Ranges {
@@ -47,6 +50,7 @@ fn ranges_of(space: u32) -> Ranges {
         by_space(Table::Days),
         (Table::Index, keys::index_prefix(keys::GROUP, space)),
         (Table::Index, keys::index_prefix(keys::GROUP_COUNT, space)),
+        (Table::Index, keys::index_prefix(keys::TOKEN, space)),
     ]
 }
 

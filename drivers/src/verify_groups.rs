@@ -33,6 +33,10 @@ impl<R: Reads> RowVerifier<'_, R> {
             self.tagged(key, &value)
         } else if let Ok(tag) = keys::split_tag_count(key) {
             self.tag_count(tag)
+        } else if key.first() == Some(&keys::TOKEN) {
+            self.token(key, &value)
+        } else if key.first() == Some(&keys::TOKEN_BY_TIME) {
+            self.token_by_time(key)
         } else if keys::split_of_key(key).is_ok() {
             self.key_of_task(key, &value)
         } else {

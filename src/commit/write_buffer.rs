@@ -63,6 +63,8 @@ pub(crate) struct WriteBuffer {
     pub(crate) dues: DueCursor,
     /// The tasks that wait for a moment of the wall clock.
     pub(crate) moments: DueCursor,
+    /// The tokens of puts, by time. Only a put with a token looks for old ones.
+    pub(crate) tokens: DueCursor,
 }
 
 /// How far the rows of one kind of dues have been handled, in the order of their keys.
@@ -108,6 +110,7 @@ impl WriteBuffer {
             days_due: 0,
             dues: DueCursor::default(),
             moments: DueCursor { earliest: NEVER, next: Vec::new() },
+            tokens: DueCursor::default(),
         }
     }
 

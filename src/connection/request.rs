@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::core::{
     Answer, Call, ClaimKey, EdgeVerb, FromAnswer, Grant, HistoryVerb, Input, Malformed, Parts,
-    TubeHead, Verb, Wire, decode_call, from_bytes,
+    PutRequest, TubeHead, Verb, Wire, decode_call, from_bytes,
 };
 use crate::events::Filter;
 use crate::{Error, Result, SessionId, WhenFull};
@@ -40,6 +40,8 @@ impl Mode {
             // A connection that is made anew begins its sessions itself.
             Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
             Call::ByKey(_) | Call::Find { .. } => true,
+            Call::Tube(_, Verb::Put(put)) => put.has_token(),
+            Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
             Call::Tube(_, verb) => {
                 self == Mode::Ask
                     || matches!(
@@ -148,9 +150,12 @@ impl<'a> Request<'a> {
     /// Whether it may be made twice, if its connection breaks before the answer.
     pub(super) fn may_repeat(&self) -> bool {
         match self {
-            Request::Call(_, call) => {
-                !matches!(call, Call::Tube(_, Verb::PutOrWait { .. } | Verb::PutAndWait { .. }))
-            }
+            Request::Call(_, Call::Tube(_, verb)) => match verb {
+                Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. } => {
+                    request.has_token()
+                }
+                _ => true,
+            },
             Request::Backup(_) => false,
             _ => true,
         }

@@ -22,6 +22,7 @@ mod reads;
 mod rows;
 mod schedules;
 mod steps;
+mod tokens;
 mod worker;
 
 use tubewell::{Durability, ManualClock, Store, Tube, TubeOptions};

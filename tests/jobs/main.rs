@@ -137,6 +137,8 @@ mod tags;
 mod tags_in_files;
 mod tags_listed;
 mod take;
+mod tokens;
+mod tokens_in_files;
 mod update;
 mod update_at_random;
 mod wait;

@@ -33,6 +33,7 @@ mod process;
 mod rng;
 mod sigstop;
 mod steps;
+mod tokens;
 mod values;
 mod workload;
 
@@ -72,6 +73,7 @@ fn child_process_entry() {
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
         Some(job) if job.mode.starts_with(parents::MODE) => parents::run(&job),
         Some(job) if job.mode.starts_with(steps::MODE) => steps::run(&job),
+        Some(job) if job.mode.starts_with(tokens::MODE) => tokens::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -290,6 +292,14 @@ fn finished_steps_do_not_run_again_after_sigkill() {
     let ledger = ledger_of(test, KILLS, steps::run_round);
     println!("{} steps, {} of them were repeated", ledger.finished(), ledger.repeated());
     assert!(ledger.finished() > 50, "the workers did nothing");
+}
+
+#[test]
+fn puts_made_again_with_their_tokens_put_nothing_after_sigkill() {
+    let test = "puts_made_again_with_their_tokens_put_nothing_after_sigkill";
+    let ledger = ledger_of(test, KILLS, tokens::run_round);
+    println!("{} puts, {} were made again", ledger.acknowledged(), ledger.made_again());
+    assert!(ledger.acknowledged() > 50 && ledger.made_again() > 0, "the workers did nothing");
 }
 
 #[test]

@@ -105,6 +105,7 @@ impl Core {
         let buffer = &mut self.buffers[FILE];
         buffer.dues = DueCursor::default();
         buffer.moments = DueCursor::default();
+        buffer.tokens = DueCursor::default();
         self.ids.reserved = self.ids.reserved_by_last;
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{
     Body, Found, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
-    TAG_MAX, TAGS_MAX,
+    TAG_MAX, TAGS_MAX, TOKEN_MAX,
 };
 
 use super::policies::check_max_attempts;
@@ -46,6 +46,17 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
+}
+
+/// Refuses a text that cannot be the token of a put.
+fn check_token(token: &str) -> Result<()> {
+    if (1..=TOKEN_MAX).contains(&token.len()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a token must have 1 to {TOKEN_MAX} bytes; this one has {}",
+        token.len()
+    )))
 }
 
 /// The tags of one task, as a call names them: each once, in the order of their first mention.
@@ -101,6 +112,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) key: Option<Arc<str>>,
     pub(in crate::core) on_key: OnKey,
+    pub(in crate::core) token: Option<Box<str>>,
     pub(in crate::core) tags: Arc<[Arc<str>]>,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
@@ -144,6 +156,7 @@ impl PutRequest {
         let keys = put.after.iter().flat_map(|after| &after.keys);
         keys.into_iter().try_for_each(|key| check_key(key))?;
         put.key.as_deref().map_or(Ok(()), check_key)?;
+        put.token.as_deref().map_or(Ok(()), check_token)?;
         Ok(PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
@@ -154,6 +167,7 @@ impl PutRequest {
             max_attempts: put.max_attempts,
             key: put.key.map(Arc::from),
             on_key: put.on_key,
+            token: put.token,
             tags: check_tags(put.tags)?,
             after: put.after,
             ..PutRequest::of_body(Body::new(put.body))
@@ -184,6 +198,7 @@ impl PutRequest {
             max_attempts: None,
             key: None,
             on_key: OnKey::default(),
+            token: None,
             tags: Arc::default(),
             body,
             after: None,
@@ -192,6 +207,11 @@ impl PutRequest {
             restored_as: None,
             history: None,
         }
+    }
+
+    /// Whether the put can be made again without a second task.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Whether the task has a key, so that a put may be refused because of another task.
@@ -241,6 +261,11 @@ impl PutRequest {
         let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
         id.map_or(Ok(()), check_restored_id)?;
+        if request.token.is_some() {
+            return Err(Error::invalid(
+                "a task cannot be restored with a token; a restored id or a key can be restored once",
+            ));
+        }
         let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
         if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
             return Err(Error::invalid(

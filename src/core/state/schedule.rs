@@ -120,6 +120,7 @@ fn template(put: Put, max_body: usize) -> Result<PutRequest> {
     let refused = [
         ("a key: it follows from that of the schedule", put.key.is_some()),
         ("a rule for its key", put.on_key != OnKey::Reject),
+        ("a token: no run is put twice", put.token.is_some()),
         ("parents", put.after.is_some()),
         ("a moment before which it is not ready: use a delay", put.not_before.is_some()),
     ];

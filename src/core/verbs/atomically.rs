@@ -1,6 +1,7 @@
 //! Calls that edit several tasks: all of their edits are made, or none.
 
 use crate::Result;
+use crate::commit::DueCursor;
 use crate::core::state::Core;
 
 impl Core {
@@ -42,6 +43,8 @@ impl Core {
         let edge_changes = self.edge_changes.take();
         if outcome.is_err() {
             self.buffers[buffer].edits.end_call(false);
+            // The tokens that the edits have removed are back.
+            self.buffers[buffer].tokens = DueCursor::default();
             self.take_back_edges(edge_changes.unwrap_or_default());
             for (number, counts) in numbers.iter().zip(counts) {
                 if let (Some(tube), Some(counts)) = (self.tubes.get_mut(number), counts) {

@@ -9,6 +9,7 @@ use tubewell_drivers::{Header, Shelf};
 
 use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
+use super::tokens::LookUp;
 use crate::commit::{Change, Keeping};
 use crate::core::history::Past;
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
@@ -28,7 +29,7 @@ impl Core {
         self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
-        let look_ups = self.look_up_keys(finish.puts().iter().map(|into| &into.request))?;
+        let look_ups = self.look_up_puts(puts_of(finish))?;
         let headers = self.headers_after(key, &header, finish, &look_ups)?;
         let bytes = finish.targets().map(|into| into.request.bytes()).sum();
         self.check_disk_space(number, bytes, headers.len())?;
@@ -55,7 +56,7 @@ impl Core {
                 look_ups
             } else {
                 // A put may replace a task that is free now.
-                core.look_up_keys(finish.puts().iter().map(|into| &into.request))?
+                core.look_up_puts(puts_of(finish))?
             };
             let end = core.store_end_or_leave(number, id, &header, finish)?;
             let steps =
@@ -114,11 +115,11 @@ impl Core {
         ClaimKey { tube: number, id, .. }: ClaimKey,
         header: &Header,
         finish: &FinishRequest,
-        look_ups: &[Option<KeyLookUp>],
+        look_ups: &[Option<LookUp>],
     ) -> Result<Vec<Header>> {
         // The first task that is put into the tube of the finished one takes its place.
         let mut before: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut keys = HashSet::new();
+        let (mut keys, mut tokens) = (HashSet::new(), HashSet::new());
         let look_ups = look_ups.iter().map(Option::as_ref).chain([None]);
         let targets = finish.targets().zip(look_ups);
         let headers = targets.map(|(PutInto { tube: to, name, request }, look_up)| {
@@ -126,8 +127,12 @@ impl Core {
             self.check_one_buffer(number, *to)?;
             let header = self.new_header(*to, request, None)?;
             let is_repeated = request.key.as_deref().is_some_and(|key| !keys.insert(key));
+            let token = request.token.as_deref();
+            let is_repeated =
+                token.is_some_and(|token| !tokens.insert((*to, token))) || is_repeated;
             let needs_place = match look_up {
-                Some(KeyLookUp::Task(keyed)) if keyed.id != id => {
+                Some(LookUp::Seen(_)) => false,
+                Some(LookUp::Key(KeyLookUp::Task(keyed))) if keyed.id != id => {
                     request.on_key == OnKey::Replace && keyed.needs_place(*to)
                 }
                 _ => !is_repeated,
@@ -144,7 +149,12 @@ impl Core {
             Ok(header)
         });
         let mut headers = headers.collect::<Result<Vec<Header>>>()?;
-        if let (Some(_), Some(advanced)) = (finish.next(), headers.last_mut()) {
+        if let (Some(next), Some(advanced)) = (finish.next(), headers.last_mut()) {
+            if next.request.token.is_some() {
+                return Err(Error::invalid(
+                    "a task that goes on is not put, so that it cannot have a token; leave it out",
+                ));
+            }
             advanced.created = header.created;
             keep_key(header, advanced)?;
             keep_tags(header, advanced);
@@ -181,7 +191,7 @@ impl Core {
         (header, past): (&Header, Option<&Past>),
         finish: &FinishRequest,
         mut headers: Vec<Header>,
-        look_ups: Vec<Option<KeyLookUp>>,
+        look_ups: Vec<Option<LookUp>>,
     ) -> Result<Vec<Step>> {
         // First, since the others may wait for it.
         let next = finish.next().and_then(|next| Some((next, headers.pop()?)));
@@ -198,17 +208,22 @@ impl Core {
         let kept_key = own_key.filter(|_| finish.next().is_some());
         // The keys whose tasks this call has changed.
         let mut keys: HashSet<&str> = own_key.into_iter().collect();
+        let mut tokens = HashSet::new();
         let puts = finish.puts().iter().zip(look_ups).zip(headers);
         for ((PutInto { tube, request, .. }, look_up), header) in puts {
+            let token = request.token.as_deref();
+            let is_repeated = token.is_some_and(|token| !tokens.insert((*tube, token)));
             let look_up = match request.key.as_deref() {
+                _ if matches!(look_up, Some(LookUp::Seen(_))) => look_up,
                 Some(key) if kept_key == Some(key) => {
                     steps.push(Step::Kept(self.over_key_of_advanced(number, id, request, key)?));
                     continue;
                 }
-                Some(key) if !keys.insert(key) => Some(self.look_up_key(key)?),
+                Some(key) if !keys.insert(key) => self.look_up_put_again(*tube, request)?,
+                _ if is_repeated => self.look_up_put_again(*tube, request)?,
                 _ => look_up,
             };
-            steps.push(match self.put_over_key(*tube, request, look_up, None)? {
+            steps.push(match self.put_over(*tube, request, look_up, None)? {
                 Some(step) => step,
                 None => {
                     let new_id = ids.assign(&self.restored, request.id)?;
@@ -234,6 +249,11 @@ impl Core {
         }
         Ok(Decided { answer: self.memory_receipt(number, id, state), wait: None })
     }
+}
+
+/// The puts of a finish, each with its tube.
+fn puts_of(finish: &FinishRequest) -> impl Iterator<Item = (u32, &PutRequest)> {
+    finish.puts().iter().map(|into| (into.tube, &into.request))
 }
 
 /// A task that goes on keeps its tags, unless it gets others.

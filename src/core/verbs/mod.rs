@@ -20,6 +20,7 @@ mod replace;
 mod restore;
 mod steps;
 mod take;
+mod tokens;
 #[cfg(feature = "redb")]
 mod transaction;
 mod update;

@@ -148,6 +148,9 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
+        if let Some(id) = self.seen(number, request)? {
+            return self.answer_seen(number, id);
+        }
         if let Some(key) = &request.key {
             return self.put_with_key(number, request, key, false);
         }
@@ -166,6 +169,9 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
+        if let Some(id) = self.seen(number, request)? {
+            return self.answer_seen(number, id);
+        }
         match &request.key {
             Some(key) => self.put_with_key(number, request, key, true),
             None => self.put_new(number, request),
@@ -199,8 +205,8 @@ impl Core {
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
-        if requests.iter().any(PutRequest::has_key) {
-            return self.put_many_with_keys(number, requests);
+        if requests.iter().any(|request| request.has_key() || request.token.is_some()) {
+            return self.put_many_with_look_ups(number, requests);
         }
         let headers = self.new_headers(number, requests)?;
         let next_id = self.check_ids(requests)?;
@@ -395,7 +401,7 @@ impl Core {
             (None, []) => self.add_to_history(number, id, None, &mut header, Some(entry)),
             (None, restored) => self.restore_entries(number, id, &mut header, restored),
         };
-        let row = self.edit(number, |ledger| {
+        let row = self.edit_and_remember(number, id, request, |ledger| {
             let row = ledger.insert(id, shelf, &header, &request.body)?;
             ledger.write_entries(id, &header, &entries);
             for (note, bytes) in &notes {

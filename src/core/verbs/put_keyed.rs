@@ -1,4 +1,4 @@
-//! Puts of tasks with a key.
+//! Puts of tasks with a key, and calls that put several tasks of which some have a key or a token.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use tubewell_drivers::Shelf;
 use super::keys::KeyLookUp;
 use super::put::IdCheck;
 use super::replace::Replacement;
+use super::tokens::LookUp;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, PutRequest, Wait};
 use crate::{Error, OnKey, Receipt, Result};
@@ -37,6 +38,21 @@ struct Steps<'a> {
     places: u64,
     /// The keys of the tasks so far.
     keys: HashSet<&'a str>,
+    /// Their tokens.
+    tokens: HashSet<&'a str>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(ids: IdCheck) -> Steps<'a> {
+        Steps { ids, places: 0, keys: HashSet::new(), tokens: HashSet::new() }
+    }
+
+    /// Adds a task. Returns whether one before it has the same key or token.
+    fn note(&mut self, request: &'a PutRequest) -> bool {
+        let has_key = request.key.as_deref().is_some_and(|key| !self.keys.insert(key));
+        let has_token = request.token.as_deref().is_some_and(|token| !self.tokens.insert(token));
+        has_key || has_token
+    }
 }
 
 impl Core {
@@ -73,6 +89,9 @@ impl Core {
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        if let Some(id) = self.seen(number, request)? {
+            return self.answer_seen(number, id);
+        }
         let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
         match self.live_key(key)? {
             KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => {
@@ -83,8 +102,9 @@ impl Core {
         }
     }
 
-    /// Puts all of these tasks, or none. Some of them have a key. A task is seen by those behind it.
-    pub(super) fn put_many_with_keys(
+    /// Puts all of these tasks, or none. Some of them have a key or a token. A task is seen by those
+    /// behind it.
+    pub(super) fn put_many_with_look_ups(
         &mut self,
         number: u32,
         requests: &[PutRequest],
@@ -92,10 +112,15 @@ impl Core {
         // Expired tasks are removed before the edits of the call.
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         requests.iter().try_for_each(|request| tube.check_put(request))?;
-        let look_ups = self.look_up_keys(requests.iter())?;
-        let bytes = requests.iter().map(PutRequest::bytes).sum();
-        self.check_disk_space(number, bytes, requests.len())?;
-        let mut so_far = Steps { ids: self.id_check(), places: 0, keys: HashSet::new() };
+        let look_ups = self.look_up_puts(requests.iter().map(|request| (number, request)))?;
+        let is_new = |look_up: &Option<LookUp>| !matches!(look_up, Some(LookUp::Seen(_)));
+        let new = requests.iter().zip(&look_ups).filter(|(_, look_up)| is_new(look_up));
+        let bytes = new.clone().map(|(request, _)| request.bytes()).sum();
+        let count = new.count();
+        if count > 0 {
+            self.check_disk_space(number, bytes, count)?;
+        }
+        let mut so_far = Steps::new(self.id_check());
         let mut numbers = vec![number];
         numbers.extend(replaced_tubes(requests.iter(), &look_ups));
         let steps = self.atomically_in(&numbers, |core| {
@@ -117,14 +142,12 @@ impl Core {
         &mut self,
         number: u32,
         request: &'a PutRequest,
-        look_up: Option<KeyLookUp>,
+        look_up: Option<LookUp>,
         so_far: &mut Steps<'a>,
     ) -> Result<Step> {
-        let look_up = match request.key.as_deref() {
-            Some(key) if !so_far.keys.insert(key) => Some(self.look_up_key(key)?),
-            _ => look_up,
-        };
-        if let Some(step) = self.put_over_key(number, request, look_up, Some(&mut so_far.places))? {
+        let has_changed = so_far.note(request);
+        let look_up = if has_changed { self.look_up_put_again(number, request)? } else { look_up };
+        if let Some(step) = self.put_over(number, request, look_up, Some(&mut so_far.places))? {
             return Ok(step);
         }
         let header = self.new_header(number, request, Some(so_far.places))?;
@@ -138,9 +161,9 @@ impl Core {
         &mut self,
         number: u32,
         request: &PutRequest,
-        look_up: Option<KeyLookUp>,
+        look_up: Option<LookUp>,
     ) -> Result<Step> {
-        let mut so_far = Steps { ids: self.id_check(), places: 0, keys: HashSet::new() };
+        let mut so_far = Steps::new(self.id_check());
         let step = self.put_step(number, request, look_up, &mut so_far)?;
         if so_far.places > 0 {
             self.check_no_waiting_put(number)?;
@@ -148,16 +171,22 @@ impl Core {
         Ok(step)
     }
 
-    /// Makes the edits of a task if another one has its key. `None`: the caller inserts the task.
-    /// `places`: those of the capacity that the call has taken up; `None` if there is capacity.
-    pub(super) fn put_over_key(
+    /// Makes the edits of a task if it was put before or another one has its key. `None`: the caller
+    /// inserts the task. `places`: those of the capacity that the call has taken up; `None` if there is
+    /// capacity.
+    pub(super) fn put_over(
         &mut self,
         number: u32,
         request: &PutRequest,
-        look_up: Option<KeyLookUp>,
+        look_up: Option<LookUp>,
         places: Option<&mut u64>,
     ) -> Result<Option<Step>> {
-        let (Some(look_up), Some(key)) = (look_up, &request.key) else { return Ok(None) };
+        let look_up = match look_up {
+            Some(LookUp::Seen(id)) => return Ok(Some(Step::Kept(self.answer_seen(number, id)?))),
+            Some(LookUp::Key(look_up)) => look_up,
+            None => return Ok(None),
+        };
+        let Some(key) = &request.key else { return Ok(None) };
         let keyed = match look_up {
             KeyLookUp::Task(keyed) => keyed,
             KeyLookUp::Free(left_over) => {
@@ -178,14 +207,6 @@ impl Core {
                 Ok(Some(Step::Replaced(replacement)))
             }
         }
-    }
-
-    /// Which tasks have the keys of these puts; `None` for a put without a key.
-    pub(super) fn look_up_keys<'a>(
-        &mut self,
-        puts: impl Iterator<Item = &'a PutRequest>,
-    ) -> Result<Vec<Option<KeyLookUp>>> {
-        puts.map(|put| put.key.as_deref().map(|key| self.live_key(key)).transpose()).collect()
     }
 
     /// Makes all changes of a call visible, in order.
@@ -239,10 +260,12 @@ impl Core {
 /// The tubes of the tasks that these puts replace.
 pub(super) fn replaced_tubes<'a>(
     puts: impl Iterator<Item = &'a PutRequest>,
-    look_ups: &[Option<KeyLookUp>],
+    look_ups: &[Option<LookUp>],
 ) -> impl Iterator<Item = u32> {
     puts.zip(look_ups).filter_map(|(put, look_up)| match look_up {
-        Some(KeyLookUp::Task(keyed)) if put.on_key == OnKey::Replace => Some(keyed.number),
+        Some(LookUp::Key(KeyLookUp::Task(keyed))) if put.on_key == OnKey::Replace => {
+            Some(keyed.number)
+        }
         _ => None,
     })
 }

@@ -141,7 +141,7 @@ impl Core {
         if moves {
             self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
         }
-        let row = self.edit(number, |ledger| {
+        let row = self.edit_and_remember(number, *id, request, |ledger| {
             if !moves {
                 ledger.remove(*id, found.shelf, old)?;
             }

@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
+use super::tokens::LookUp;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, PutInto, Wait};
 use crate::step::{check_step_name, named_twice, number, too_many_steps};
@@ -62,8 +63,9 @@ impl Core {
         }
         self.tube(*to, tube_name)?.check_put(request)?;
         self.check_one_buffer(number, *to)?;
-        let mut look_ups = self.look_up_keys(slice::from_ref(request).iter())?;
-        if let (Some(Some(KeyLookUp::Task(keyed))), Some(own)) = (look_ups.first(), &request.key)
+        let mut look_ups = self.look_up_puts([(*to, request)].into_iter())?;
+        if let (Some(Some(LookUp::Key(KeyLookUp::Task(keyed)))), Some(own)) =
+            (look_ups.first(), &request.key)
             && keyed.id == id
             && request.on_key == OnKey::Replace
         {

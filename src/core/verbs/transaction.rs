@@ -287,6 +287,12 @@ impl Core {
                 "a task that a transaction puts cannot have parents; add them after the transaction",
             ));
         }
+        if request.token.is_some() {
+            return Err(Error::invalid(
+                "a transaction cannot put a task with a token; store the token in a table of the \
+                 application, in the same transaction",
+            ));
+        }
         if let Some(key) = &request.key {
             self.check_transaction_key(key, request.on_key)?;
         }

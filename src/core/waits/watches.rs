@@ -54,17 +54,18 @@ impl Core {
         timeout: Option<u64>,
     ) -> Result<Decided<(Receipt, Watching)>> {
         self.check_session(session)?;
+        let is_seen = self.seen(number, request)?.is_some();
         let put = self.put(number, request)?;
         let id = put.answer.id;
-        let number = self.tube_of_put(number, request);
+        let number = if is_seen { number } else { self.tube_of_put(number, request) };
         let key = WatchKey::Task(id, self.next_arrival());
         let is_invisible = self.invisible.contains_key(&id);
         let ending = if is_invisible { None } else { self.ending_of(number, id).unwrap_or(None) };
         let watching = match ending {
             None => self.watch(key, number, session, timeout),
             // A waiting taker was offered the task and has removed it, since its ttl is zero.
-            Some(Ending::Gone) => Watching::Over(Some(Arc::new(Ending::Expired))),
-            // A task that had the key before.
+            Some(Ending::Gone) if !is_seen => Watching::Over(Some(Arc::new(Ending::Expired))),
+            // A task that had the key before, or that was put before.
             Some(ending) => self.over(number, key, ending),
         };
         Ok(put.map(|receipt| (receipt, watching)))

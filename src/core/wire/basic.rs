@@ -178,6 +178,16 @@ impl Wire for String {
     }
 }
 
+impl Wire for Box<str> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(self.as_bytes(), out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Box<str>, Malformed> {
+        text(input).map(Box::from)
+    }
+}
+
 impl Wire for Arc<str> {
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(self.as_bytes(), out);

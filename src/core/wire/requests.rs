@@ -18,7 +18,7 @@ use crate::{Failure, OnKey, OnParent, TubeOptions};
 
 wire_struct! { PutRequest {
     pri, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
-    restored_as, history,
+    restored_as, history, token,
 }}
 wire_struct! { History {
     forgiven, buried_with, failure, spawned_by, result, entries, steps,

@@ -1,0 +1,185 @@
+//! Tokens: a put that is made again with its token puts nothing.
+//!
+//! A token is remembered with the rows of its task, in the same edits. So a put that is refused, and
+//! one that keeps the task which has its key, remembers nothing. Old tokens are removed with the puts
+//! of others, and by nothing else: they wake no idle store.
+
+use tubewell_drivers::{Ledger, RememberedPut, TOKEN_TIME, Value, put_of_token, remove_old_tokens};
+
+use super::keys::KeyLookUp;
+use crate::commit::{DueCursor, WriteBuffer};
+use crate::core::state::{Core, Decided, FORMAT, PutRequest};
+use crate::{Error, Receipt, Result, State};
+
+/// How many old tokens a put with a token removes: more than it adds.
+const REMOVED_PER_PUT: usize = 2;
+
+/// What a put meets.
+pub(in crate::core) enum LookUp {
+    /// A put with its token, which has put the task with this id.
+    Seen(u64),
+    /// What it finds under its key.
+    Key(KeyLookUp),
+}
+
+impl Core {
+    /// The id of the task that an earlier put with this token has put; `None` if the put is to be
+    /// made.
+    pub(in crate::core) fn seen(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Option<u64>> {
+        let Some(token) = request.token.as_deref() else { return Ok(None) };
+        let now = self.now.timeline;
+        let put = self.edit(number, |ledger| put_of_token(ledger.rows, ledger.space, token))?;
+        Ok(put.filter(|put| put.counts_at(now)).map(|put| put.id))
+    }
+
+    /// The answer to a put that was made before: its task as it is now. One that has left the tube is
+    /// done.
+    pub(super) fn answer_seen(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        let state = match self.find(number, id) {
+            Ok(found) => {
+                let is_over = found.record.header.is_expired(found.shelf, self.now.timeline);
+                if is_over { State::Done } else { self.state_of(id, found.shelf) }
+            }
+            Err(Error::NotFound { .. }) => State::Done,
+            Err(error) => return Err(error),
+        };
+        let answer = self.memory_receipt(number, id, state);
+        Ok(Decided { answer, wait: self.wait_of_last_change(number, id) })
+    }
+
+    /// What these puts into tubes meet; `None` for a put that is new and has no key.
+    pub(super) fn look_up_puts<'a>(
+        &mut self,
+        puts: impl Iterator<Item = (u32, &'a PutRequest)>,
+    ) -> Result<Vec<Option<LookUp>>> {
+        puts.map(|(number, put)| self.look_up_put(number, put)).collect()
+    }
+
+    fn look_up_put(&mut self, number: u32, put: &PutRequest) -> Result<Option<LookUp>> {
+        if let Some(id) = self.seen(number, put)? {
+            return Ok(Some(LookUp::Seen(id)));
+        }
+        let key = put.key.as_deref().map(|key| self.live_key(key)).transpose()?;
+        Ok(key.map(LookUp::Key))
+    }
+
+    /// As `look_up_put`, between the edits of a call: removes no expired task.
+    pub(super) fn look_up_put_again(
+        &mut self,
+        number: u32,
+        put: &PutRequest,
+    ) -> Result<Option<LookUp>> {
+        if let Some(id) = self.seen(number, put)? {
+            return Ok(Some(LookUp::Seen(id)));
+        }
+        let key = put.key.as_deref().map(|key| self.look_up_key(key)).transpose()?;
+        Ok(key.map(LookUp::Key))
+    }
+
+    /// Writes the rows of a put with `write`, and remembers its token with them.
+    #[inline]
+    pub(super) fn edit_and_remember(
+        &mut self,
+        number: u32,
+        id: u64,
+        request: &PutRequest,
+        write: impl FnOnce(&mut Ledger<'_, WriteBuffer>) -> Result<Value>,
+    ) -> Result<Value> {
+        let Some(token) = request.token.as_deref() else { return self.edit(number, write) };
+        let put = RememberedPut { time: self.now.timeline, id };
+        let row = self.edit(number, |ledger| {
+            let before = put_of_token(ledger.rows, ledger.space, token)?;
+            let row = write(ledger)?;
+            ledger.remember_put(token, before, put);
+            Ok(row)
+        })?;
+        self.need_format(FORMAT);
+        self.remove_old_tokens(number);
+        Ok(row)
+    }
+
+    /// Removes the oldest tokens that are not remembered any more, of all tubes with the same write
+    /// buffer. After an error of the storage they stay until a later put.
+    fn remove_old_tokens(&mut self, number: u32) {
+        let (buffer, now) = (self.buffer_of(number), self.now.timeline);
+        let buffer = &mut self.buffers[buffer];
+        if buffer.tokens.earliest.saturating_add(TOKEN_TIME) > now {
+            buffer.tokens.earliest = buffer.tokens.earliest.min(now);
+            return;
+        }
+        let from = std::mem::take(&mut buffer.tokens.next);
+        if let Ok(old) = remove_old_tokens(buffer, &from, now, REMOVED_PER_PUT) {
+            buffer.tokens = DueCursor { earliest: old.earliest, next: old.next };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tubewell_drivers::{Reads, Table, keys};
+
+    use super::*;
+    use crate::core::state::FILE;
+    use crate::{FIFO, ManualClock, OnKey, Put, Store, TOKEN_TIME, TubeOptions};
+
+    /// How many tokens the file has.
+    fn tokens(store: &Store) -> usize {
+        let rows = store.inner().run(|core| {
+            let end = keys::end_of(&[keys::TOKEN]);
+            core.buffers[FILE].scan(Table::Index, &[keys::TOKEN], &end, usize::MAX)
+        });
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        rows.unwrap().len()
+    }
+
+    #[test]
+    fn put_with_a_token_removes_two_old_ones_of_any_tube() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = |name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
+        let (one, other) = (tube("one"), tube("other"));
+        let put = |n: u64| Put::new("x").token(format!("t{n}"));
+        one.put_many((0..10).map(put)).unwrap();
+        clock.advance(TOKEN_TIME / 2);
+        other.put_many((10..13).map(put)).unwrap();
+        clock.advance(TOKEN_TIME / 2);
+        other.put("without").unwrap();
+        one.put(put(5).token("t10")).unwrap();
+        assert_eq!(tokens(&store), 12);
+        // One that is there adds and removes nothing.
+        other.put(put(11)).unwrap();
+        assert_eq!(tokens(&store), 12);
+        // An old one that is put again is the youngest one then.
+        one.put(put(9)).unwrap();
+        assert_eq!(tokens(&store), 10);
+        other.put_many((20..24).map(put)).unwrap();
+        assert_eq!(tokens(&store), 9);
+        other.put(put(24)).unwrap();
+        assert_eq!(tokens(&store), 10);
+        clock.advance(TOKEN_TIME);
+        one.put_many((30..45).map(put)).unwrap();
+        assert_eq!(tokens(&store), 15);
+    }
+
+    /// The edits of a refused batch are taken back, and so are the tokens that they have removed.
+    #[test]
+    fn tokens_that_a_refused_batch_has_removed_are_removed_later() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let put = |n: u64| Put::new("x").token(format!("t{n}"));
+        tube.put_many((0..8).map(put).chain([Put::new("x").key("k")])).unwrap();
+        clock.advance(TOKEN_TIME);
+        let refused = [put(10), put(11), put(12).key("k")];
+        assert!(matches!(tube.put_many(refused), Err(Error::KeyInUse { .. })));
+        assert_eq!(tokens(&store), 8);
+        tube.put_many((10..14).map(put)).unwrap();
+        assert_eq!(tokens(&store), 4);
+        tube.put(put(14).key("k").on_key(OnKey::Replace)).unwrap();
+        assert_eq!(tokens(&store), 5);
+    }
+}

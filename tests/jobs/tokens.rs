@@ -1,0 +1,382 @@
+//! Tokens: a put that is made again within an hour puts nothing, and answers as the first one.
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::{
+    Ending, Error, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, State, Store,
+    TOKEN_TIME, Tube, TubeOptions, WhenFull,
+};
+
+use crate::executor::{block_on, with_timeout};
+use crate::support::*;
+use crate::wait::{DONE, Wait, end_of};
+
+fn invalid<T>(answer: tubewell::Result<T>) {
+    assert!(matches!(answer.err(), Some(Error::Invalid { .. })));
+}
+
+fn of(receipt: tubewell::Result<Receipt>) -> (u64, State) {
+    let receipt = receipt.unwrap();
+    (receipt.id, receipt.state)
+}
+
+/// A second tube of the store of a case.
+fn other(case: &Case) -> Tube {
+    case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap()
+}
+
+#[test]
+fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
+    let keep = TubeOptions::default().keep_done(Keep::new());
+    for_each_driver_with(ALL, keep, |case| {
+        let log = case.event_log();
+        let put = || case.draft("x").token("t");
+        let id = case.add(put());
+        let again = |state| {
+            let (calls, tasks) = (case.calls(), case.tasks());
+            log.read();
+            assert_eq!(of(case.tube.put(put())), (id, state));
+            assert_eq!(log.read(), []);
+            assert_eq!((case.calls(), case.tasks()), (calls, tasks));
+        };
+        again(State::Ready);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        again(State::Taken);
+        claim.bury().unwrap();
+        again(State::Buried);
+        case.tube.kick_task(id).unwrap();
+        if case.timed() {
+            case.tube.try_take().unwrap().unwrap().release(secs(1)).unwrap();
+            again(State::Delayed);
+            case.advance(1_000);
+        }
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        again(State::Done);
+        case.tube.forget(id).unwrap();
+        again(State::Done);
+        assert_eq!(case.put("x"), id + 1, "no id was used up");
+    });
+}
+
+/// Whatever has removed the task, and before the sweeper has removed an expired one.
+#[test]
+fn task_that_has_left_its_tube_is_done_for_its_token() {
+    for_each_driver(TIMED, |case| {
+        let options = TubeOptions::default();
+        let other = case.store.create_tube("other", case.driver, options).unwrap();
+        let put = |token: &str| case.draft("x").token(token);
+        let again = |token: &str| of(case.tube.put(put(token)));
+        let id = case.add(put("acked"));
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        assert_eq!(again("acked"), (id, State::Done));
+        let id = case.add(put("deleted"));
+        case.tube.delete(id).unwrap();
+        assert_eq!(again("deleted"), (id, State::Done));
+        let id = case.add(put("moved"));
+        case.tube.move_to(id, &other).unwrap();
+        assert_eq!(again("moved"), (id, State::Done));
+        let id = case.add(put("advanced"));
+        case.tube.try_take().unwrap().unwrap().advance(&other, "y").unwrap();
+        assert_eq!(again("advanced"), (id, State::Done));
+        let id = case.add(put("expired").ttl(ZERO));
+        assert_eq!(again("expired"), (id, State::Done));
+        case.advance(1);
+        assert!(!case.tasks().contains_key("total"));
+        assert_eq!(other.statistics().unwrap().tasks.total, 2);
+    });
+}
+
+#[test]
+fn token_is_forgotten_after_an_hour_and_no_sooner() {
+    assert_eq!(TOKEN_TIME, secs(3_600));
+    for_each_driver(ALL, |case| {
+        let put = || case.draft("x").token("t");
+        let id = case.add(put());
+        case.clock.advance(ms(3_599_999));
+        // A put that is made again does not lengthen the time.
+        assert_eq!(case.add(put()), id);
+        case.advance(1);
+        assert_eq!(case.add(put()), id + 1);
+        case.clock.advance(ms(3_599_999));
+        assert_eq!(case.add(put()), id + 1);
+        // The time goes on while the machine is suspended.
+        case.clock.suspend(ms(1));
+        case.advance(0);
+        assert_eq!(case.add(put()), id + 2);
+    });
+}
+
+#[test]
+fn every_form_of_put_knows_the_token() {
+    with_timeout(|| {
+        for_each_driver(ALL, |case| {
+            let (tube, key) = (&case.tube, "k");
+            let put = || case.draft("x").token("t");
+            let deferred = tube.deferred(WhenFull::Refuse);
+            let forms: [&dyn Fn() -> u64; 9] = [
+                &|| tube.put(put()).unwrap().id,
+                &|| tube.put_wait(put(), ZERO).unwrap().id,
+                &|| block_on(tube.put_wait_async(put(), NO_TIMEOUT)).unwrap().id,
+                &|| tube.put_many([put()]).unwrap()[0].id,
+                &|| deferred.put(put()).unwrap().wait().unwrap().id,
+                &|| block_on(deferred.put_many([put()]).unwrap()).unwrap()[0].id,
+                &|| tube.put_and_wait(put(), ZERO).unwrap().0.id,
+                &|| block_on(tube.put_and_wait_async(put(), ZERO)).unwrap().0.id,
+                &|| tube.requeue(key, put()).unwrap().id,
+            ];
+            for (n, first) in forms.iter().enumerate() {
+                let requeued = case.add(case.draft("x").key(key));
+                let id = first();
+                let is_requeue = n == forms.len() - 1;
+                assert_eq!(id, if is_requeue { requeued } else { requeued + 1 }, "form {n}");
+                for (m, again) in forms.iter().enumerate() {
+                    assert_eq!(again(), id, "form {n}, then {m}");
+                }
+                tube.delete_many(&[id, requeued]).unwrap();
+                case.clock.advance(TOKEN_TIME);
+            }
+            assert!(!case.tasks().contains_key("total"));
+        });
+    });
+}
+
+#[test]
+fn finish_and_spawn_know_the_token() {
+    for_each_driver(ALL, |case| {
+        let (tube, other) = (&case.tube, other(case));
+        case.put("first");
+        case.put("second");
+        let put = |token: &str| Put::new("x").token(token);
+        let id = other.put(put("a")).unwrap().id;
+
+        let first = tube.try_take().unwrap().unwrap();
+        assert_eq!(first.spawn("one", &other, put("a")).unwrap(), id);
+        let spawned = first.spawn("two", &other, put("b")).unwrap();
+        assert_eq!(other.put(put("b")).unwrap().id, spawned);
+        assert_eq!(tube.steps(first.id()).unwrap()[0].spawned(), Some(id));
+
+        let finish = Finish::new().put(&other, put("c")).put(&other, put("a"));
+        first.finish(finish.put(&other, put("c")).put(&other, put("d"))).unwrap();
+        assert_eq!(other.statistics().unwrap().tasks.ready, 4, "a, b, c and d");
+        assert_eq!(of(other.put(put("c"))), (spawned + 1, State::Ready));
+        assert_eq!(of(other.put(put("d"))), (spawned + 2, State::Ready));
+
+        // Of a token that is remembered in each of its tubes.
+        let second = tube.try_take().unwrap().unwrap();
+        second
+            .finish(Finish::new().put(&other, put("e")).put(tube, case.draft("x").token("e")))
+            .unwrap();
+        assert_eq!((other.statistics().unwrap().tasks.ready, case.tasks()["ready"]), (5, 1));
+    });
+}
+
+/// Both of a key and a token: the token counts first.
+#[test]
+fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        case.add(case.draft("x").key("k"));
+        let seen = other.put(Put::new("y").token("t")).unwrap().id;
+        let finish =
+            Finish::new().advance(&other, "next").put(&other, Put::new("z").key("k").token("t"));
+        case.tube.try_take().unwrap().unwrap().finish(finish).unwrap();
+        assert_eq!(other.statistics().unwrap().tasks.ready, 2);
+        assert_eq!(other.peek(seen).unwrap().data, b"y");
+    });
+}
+
+#[test]
+fn batch_with_a_token_twice_puts_one_task() {
+    for_each_driver(ALL, |case| {
+        let put = |token: &str| case.draft("x").token(token);
+        let seen = case.add(put("seen"));
+        let batch = [put("a"), case.draft("plain"), put("seen"), put("a"), put("b")];
+        let receipts = case.tube.put_many(batch).unwrap();
+        let ids: Vec<u64> = receipts.iter().map(|receipt| receipt.id).collect();
+        assert_eq!(ids, [seen + 1, seen + 2, seen, seen + 1, seen + 3]);
+        assert!(receipts.iter().all(|receipt| receipt.state == State::Ready));
+        assert_eq!(case.tasks()["ready"], 4);
+        // The whole batch again.
+        let batch = ["a", "b", "seen"].map(put);
+        let again: Vec<u64> =
+            case.tube.put_many(batch).unwrap().iter().map(|receipt| receipt.id).collect();
+        assert_eq!((again, case.calls()["put"]), (vec![seen + 1, seen + 3, seen], 4));
+    });
+}
+
+#[test]
+fn refused_put_remembers_nothing() {
+    for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(2), |case| {
+        let put = |token: &str| Put::new("x").token(token);
+        case.put_all([0, 1]);
+        assert!(matches!(case.tube.put(put("a")), Err(Error::Full { .. })));
+        assert!(matches!(case.tube.put_many([put("a"), put("b")]), Err(Error::Full { .. })));
+        case.tube.delete(0).unwrap();
+        assert!(matches!(case.tube.put_many([put("a"), put("b")]), Err(Error::Full { .. })));
+        assert_eq!(case.add(put("b")), 2);
+        case.tube.delete_many(&[1, 2]).unwrap();
+        case.add(Put::new("x").key("k"));
+        let refused = case.tube.put_many([put("a"), put("c").key("k")]);
+        assert!(matches!(refused, Err(Error::KeyInUse { .. })));
+        assert!(matches!(case.tube.put(put("c").key("k")), Err(Error::KeyInUse { .. })));
+        assert_eq!(case.add(put("a")), 4, "it was not put by the batches");
+    });
+}
+
+/// Its first put has its place. No put that waits is overtaken.
+#[test]
+fn put_with_a_seen_token_needs_no_space() {
+    with_timeout(|| {
+        for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
+            let put = |token: &str| Put::new("x").token(token);
+            let id = case.add(put("a"));
+            let waiting = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
+            assert_eq!(of(case.tube.put(put("a"))), (id, State::Ready));
+            assert_eq!(of(case.tube.put_wait(put("a"), NO_TIMEOUT)), (id, State::Ready));
+            assert_eq!(case.tube.put_many([put("a"), put("a")]).unwrap()[1].id, id);
+            // A put that waits has put nothing yet.
+            assert!(matches!(case.tube.put(put("b")), Err(Error::Full { .. })));
+            let second = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
+            let third = Wait::begin(case.tube.put_wait_async(put("c"), NO_TIMEOUT));
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            assert_eq!(of(end_of(waiting)), (id + 1, State::Ready));
+            third.assert_waits();
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            // Admitted, and seen: it takes no place, so the third one follows.
+            assert_eq!(of(end_of(second)), (id + 1, State::Done));
+            assert_eq!(of(end_of(third)), (id + 2, State::Ready));
+        });
+    });
+}
+
+#[test]
+fn put_that_keeps_remembers_nothing_and_one_that_replaces_does() {
+    for_each_driver(ALL, |case| {
+        let put = |token: &str, on_key| case.draft("x").key("k").token(token).on_key(on_key);
+        let id = case.add(case.draft("x").key("k"));
+        assert_eq!(case.add(put("kept", OnKey::Keep)), id);
+        case.tube.delete(id).unwrap();
+        assert_eq!(case.add(put("kept", OnKey::Keep)), id + 1, "the first one has put nothing");
+
+        assert_eq!(case.add(put("replaced", OnKey::Replace)), id + 1);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(of(case.tube.put(put("replaced", OnKey::Replace))), (id + 1, State::Taken));
+        assert!(claim.is_current(), "the task does not begin anew");
+        claim.ack().unwrap();
+        assert_eq!(case.add(put("replaced", OnKey::Replace)), id + 1);
+        assert_eq!(case.tube.requeue("k", case.draft("x").token("replaced")).unwrap().id, id + 1);
+        assert!(!case.tasks().contains_key("total"));
+    });
+}
+
+#[test]
+fn token_is_of_its_tube_and_forgotten_with_it() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let put = || case.draft("x").token("t");
+        let id = case.add(put());
+        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 1);
+        assert_eq!(
+            (case.add(put()), other.put(Put::new("x").token("t")).unwrap().id),
+            (id, id + 1)
+        );
+        case.tube.truncate().unwrap();
+        assert_eq!(case.add(put()), id + 2);
+        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 1);
+        drop(other);
+        case.store.drop_tube("other").unwrap();
+        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 3);
+        assert_eq!(case.add(put()), id + 2);
+    });
+}
+
+/// Its end is known if the tube keeps what is done.
+#[test]
+fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
+    with_timeout(|| {
+        for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+            let put = || case.draft("x").token("t");
+            let id = case.add(put());
+            let wait = Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT));
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            let (receipt, ending) = end_of(wait).unwrap();
+            assert_eq!((receipt.id, ending), (id, Some(DONE)));
+            let again = || case.tube.put_and_wait(put(), NO_TIMEOUT).unwrap();
+            assert_eq!((again().0.state, again().1), (State::Done, Some(DONE)));
+            case.tube.forget(id).unwrap();
+            // Another task has the key of the put by now.
+            case.add(case.draft("x").key("k"));
+            let gone = case.tube.put_and_wait(put().key("k"), NO_TIMEOUT).unwrap();
+            assert_eq!((gone.0.id, gone.1), (id, Some(Ending::Gone)));
+        });
+    });
+}
+
+#[test]
+fn token_has_1_to_64_bytes() {
+    for_each_driver(ALL, |case| {
+        invalid(case.tube.put(case.draft("x").token("")));
+        let longest = "ä".repeat(MAX_TOKEN / 2);
+        invalid(case.tube.put(case.draft("x").token(format!("{longest}a"))));
+        invalid(case.tube.deferred(WhenFull::Refuse).put(case.draft("x").token("")));
+        let put = || case.draft("x").token(longest.as_str());
+        assert_eq!((case.add(put()), case.add(put())), (0, 0));
+        assert_eq!(case.add(case.draft("x").token(&longest[2..])), 1);
+    });
+}
+
+#[test]
+fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let put = || Put::new("x").token("t");
+        invalid(case.tube.restore_many([Restore::new(put())]));
+        invalid(case.tube.schedule(Schedule::every(secs(1)).key("s").put(put())));
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        invalid(claim.advance(&other, put()));
+        assert_eq!(case.state(id), Some(State::Ready));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        invalid(claim.finish(Finish::new().put(&other, "y").advance(&other, put())));
+        assert_eq!(other.put(put()).unwrap().id, id + 1, "nothing was remembered");
+    });
+}
+
+#[test]
+fn contents_of_a_put_with_a_seen_token_are_not_compared() {
+    for_each_driver(ALL, |case| {
+        let id = case.add(case.draft("first").token("t"));
+        assert_eq!(case.add(case.draft("second").token("t").tag("tag")), id);
+        assert_eq!(case.tube.peek(id).unwrap().data, b"first");
+        assert!(case.store.tagged("tag", None, 10).unwrap().tasks.is_empty());
+    });
+}
+
+#[test]
+fn temporary_tube_remembers_tokens_as_long_as_its_tasks() {
+    for_each_driver_with(ALL, TubeOptions::new().temporary(true), |case| {
+        let put = || case.draft("x").token("t");
+        let id = case.add(put());
+        case.take();
+        assert_eq!(of(case.tube.put(put())), (id, State::Taken));
+        case.clock.advance(TOKEN_TIME);
+        assert_eq!(case.add(put()), id + 1);
+    });
+}
+
+/// Two callers make the same put at the same time.
+#[test]
+fn concurrent_puts_with_one_token_put_one_task() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFOTTL, TubeOptions::default()).unwrap();
+    for round in 0..50 {
+        let put = || tube.put(Put::new("x").token(format!("t{round}"))).unwrap().id;
+        let ids = std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..4).map(|_| scope.spawn(put)).collect();
+            callers.into_iter().map(|caller| caller.join().unwrap()).collect::<Vec<u64>>()
+        });
+        assert_eq!(ids, [round; 4]);
+    }
+    assert_eq!(tube.statistics().unwrap().tasks.total, 50);
+    assert_sound(&store);
+}
