@@ -328,6 +328,7 @@ mod micros;
 mod moment;
 mod on_key;
 mod on_parent;
+mod open_store;
 mod options;
 mod owner;
 mod park;

@@ -1,6 +1,8 @@
 //! Serving a store to other processes.
 
+mod answers;
 mod calls;
+mod peer;
 mod requests;
 mod service;
 

@@ -11,8 +11,9 @@ use redb::{
 };
 
 use crate::core::{CallsSoFar, FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
-use crate::handle::{LocalHandle, StoreHandle};
+use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
+use crate::open_store::LocalHandle;
 use crate::storage::{Engine, EngineTransaction, check_name};
 use crate::{Claim, Error, Failure, Put, Result, Store, Tube};
 
@@ -327,7 +328,7 @@ impl Transaction<'_> {
     }
 
     fn check_store(&self, other: &StoreHandle) -> Result<()> {
-        if self.store.is_store_of(other) {
+        if matches!(other, StoreHandle::Here(other) if self.store.is_same_store(other)) {
             return Ok(());
         }
         Err(Error::invalid("the tubes and claims of a transaction belong to its store"))

@@ -15,8 +15,9 @@ use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
 use crate::connection::{Connection, RemotePromise, Request, TubeName};
 use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
-use crate::handle::{LocalHandle, SessionGuard, StoreHandle};
+use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 

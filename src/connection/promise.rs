@@ -9,7 +9,7 @@ use tubewell_wire::Pending;
 use super::into_error;
 use crate::Result;
 use crate::core::Decided;
-use crate::handle::LocalHandle;
+use crate::open_store::LocalHandle;
 
 /// The answer of a call: decided here, or expected from another process.
 pub(crate) enum Promise<T> {

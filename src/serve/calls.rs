@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use tubewell_wire::{Answering, Reply};
 
-use super::requests::{grants, now, refused, tube, value};
-use super::service::Peer;
+use super::answers::{grants, later, now, refused, value};
+use super::peer::Peer;
 use crate::connection::{Mode, Request, TubeName, encode_value};
 use crate::core::{
     Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
@@ -31,7 +31,7 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
         Call::ResumeClaim(session, token) => {
             let claim = wait::resume_claim(&peer.handle(), session, None, token);
-            grants(peer, std::future::ready(claim.map(|claim| vec![claim])))
+            grants(peer.for_lost(), std::future::ready(claim.map(|claim| vec![claim])))
         }
         Call::Claim(_, HolderVerb::EndSignal) => refused(not_for_peers()),
         Call::Tube(target, verb) => {
@@ -55,7 +55,7 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
         | Verb::CancelWatch(_) => return Some(refused(not_for_peers())),
         _ => return None,
     };
-    let tube = match tube(peer, &name, session) {
+    let tube = match peer.tube(&name, session) {
         Ok(tube) => tube,
         Err(error) => return Some(refused(error)),
     };
@@ -69,7 +69,7 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
             value(async move { tube.put_then_wait(&request, timeout).await })
         }
         Verb::Claim { id, .. } => {
-            grants(peer, async move { Ok(vec![tube.claim_async(id).await?]) })
+            grants(peer.for_lost(), async move { Ok(vec![tube.claim_async(id).await?]) })
         }
         Verb::Wait(wait) => value(async move { tube.watch_async(Verb::Wait(wait)).await }),
         _ => refused(not_for_peers()),
@@ -213,8 +213,4 @@ impl Future for Committed {
 
 fn reply(answer: &Result<Answer>) -> Reply {
     Reply { body: encode_value(answer), on_lost: None }
-}
-
-pub(super) fn later(reply: impl Future<Output = Reply> + Send + 'static) -> Answering {
-    Answering::Later(Box::pin(reply))
 }

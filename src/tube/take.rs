@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Tube;
 use crate::connection::Request;
 use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
-use crate::handle::{LocalHandle, SessionGuard, StoreHandle};
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::open_store::LocalHandle;
 use crate::wait::{
     CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim,
     remote_claims, take, take_request,

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::Tube;
 use crate::connection::{Request, TubeName};
 use crate::core::{Decided, PutRequest, Verb, WaitVerb, WatchKey, WatchSlot, Watching};
-use crate::handle::{LocalHandle, StoreHandle};
+use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
+use crate::open_store::LocalHandle;
 use crate::wait::{self, CallFuture, commit, decide_once_visible};
 use crate::{Ending, Put, Receipt, Result};
 

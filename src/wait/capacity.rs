@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 
 use crate::Result;
 use crate::core::{Call, Core, Decided, FromAnswer};
-use crate::handle::LocalHandle;
+use crate::open_store::LocalHandle;
 use crate::pipeline::QueuedCall;
 
 /// A future's place in the queue of a write buffer. Dropping it leaves the queue.

@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 
 use crate::Result;
 use crate::core::{Decided, Grant, Wait};
-use crate::handle::LocalHandle;
+use crate::open_store::LocalHandle;
 
 /// Blocks until the take of a task is counted. Returns whether the task is handed out: not if its
 /// claim has ended meanwhile. If the take cannot be counted, the task is not handed out either, and

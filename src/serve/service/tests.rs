@@ -5,10 +5,11 @@ use std::task::{Context, Waker};
 
 use tubewell_wire::{Answering, Service};
 
-use super::{Peer, StoreService};
+use super::StoreService;
 use crate::connection::{Mode, Request};
 use crate::core::{Call, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb};
 use crate::random::random_u64;
+use crate::serve::peer::Peer;
 use crate::{FIFOTTL, Put, SessionId, Store, TubeOptions};
 
 struct Served {

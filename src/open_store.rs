@@ -1,0 +1,194 @@
+//! An open store of this process, and its threads. It closes when its last handle is dropped.
+
+use std::sync::Arc;
+
+use tubewell_wire::Server;
+
+use crate::core::{Call, Decided, FromAnswer, Grant, TakeAttempt, TubeHead};
+use crate::pipeline::StoreInner;
+use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle, ThreadId};
+use crate::{Error, Result, SessionId};
+
+/// A reference to an open store of this process. The store closes when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct LocalHandle(Arc<OpenStore>);
+
+impl LocalHandle {
+    pub(crate) fn new(store: OpenStore) -> LocalHandle {
+        LocalHandle(Arc::new(store))
+    }
+
+    pub(crate) fn inner(&self) -> &StoreInner {
+        &self.0.inner
+    }
+
+    pub(crate) fn open_store(&self) -> &OpenStore {
+        &self.0
+    }
+
+    /// Whether both handles refer to the same store.
+    pub(crate) fn is_same_store(&self, other: &LocalHandle) -> bool {
+        Arc::ptr_eq(&self.0.inner, &other.0.inner)
+    }
+
+    /// What serves the store ends with it.
+    pub(crate) fn add_server(&self, server: Arc<Server>) {
+        self.0.servers.lock().push(server);
+    }
+
+    /// The same store, for a caller that does not keep it open.
+    pub(crate) fn visitor(&self) -> LocalHandle {
+        let OpenStore { inner, own, opened_at, max_body, .. } = &*self.0;
+        LocalHandle::new(OpenStore {
+            inner: inner.clone(),
+            own: *own,
+            opened_at: *opened_at,
+            max_body: *max_body,
+            is_owner: false,
+            threads: Mutex::default(),
+            servers: Mutex::default(),
+        })
+    }
+
+    /// As `StoreHandle::defer`, for a call that adds a few rows at most: it is decided at once,
+    /// and its answer is waited for without blocking the thread. A refusal waits for the change that
+    /// may have caused it.
+    pub(crate) fn defer_once_visible<T: FromAnswer>(
+        &self,
+        call: Call<'_>,
+    ) -> Result<Decided<Result<T>>> {
+        self.inner().defer_now(|core| core.carry_out_once_visible(call))
+    }
+
+    /// Takes from the first of these tubes that has a task, or waits in all of them.
+    pub(crate) fn take(
+        &self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+    ) -> Result<TakeAttempt> {
+        let mut found = TakeAttempt::Empty;
+        self.inner().run(|core| core.carry_out_take(tubes, session, until, &mut found))?;
+        Ok(found)
+    }
+
+    /// As `take`, and counts the take of a task with limited attempts with a write of this caller,
+    /// if a write is enough. Blocks for that write. The answer goes to `found`.
+    pub(crate) fn take_blocking(
+        &self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        let record = self.inner().run_and_log(|core| {
+            core.carry_out_take(tubes, session, until, found)?;
+            Ok(found.needs_write())
+        })?;
+        if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
+            if let Err(error) = self.inner().write_record(record) {
+                self.drop_claim(grant, true);
+                return Err(error);
+            }
+            grant.counted = None;
+        }
+        Ok(())
+    }
+
+    /// As `StoreHandle::drop_claim`.
+    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
+        let drop = Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive };
+        let _ = self.inner().run(|core| core.carry_out::<()>(drop));
+    }
+}
+
+/// An open store. Dropping it closes the store.
+pub(crate) struct OpenStore {
+    pub(crate) inner: Arc<StoreInner>,
+    pub(crate) own: SessionId,
+    /// The number of the last commit in the file when the store was opened.
+    pub(crate) opened_at: u64,
+    pub(crate) max_body: usize,
+    /// Not set for the references of a server to the store that it serves.
+    pub(crate) is_owner: bool,
+    pub(crate) threads: Mutex<Threads>,
+    /// What serves the store to other processes. They end with it.
+    pub(crate) servers: Mutex<Vec<Arc<Server>>>,
+}
+
+impl OpenStore {
+    pub(crate) fn close(&self) -> Result<()> {
+        self.inner.check_outside_transaction()?;
+        let closed = self.inner.close();
+        // Join without the lock: one of the threads may be in `close` too.
+        let mut threads = std::mem::take(&mut *self.threads.lock());
+        threads.join();
+        self.inner.subscribers.close();
+        // After the close, which has answered all that waits.
+        let servers = std::mem::take(&mut *self.servers.lock());
+        servers.iter().for_each(|server| server.stop());
+        closed
+    }
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        if self.is_owner {
+            // No caller is left to receive the error; `close` returns it.
+            let _ = self.close();
+        }
+    }
+}
+
+/// The writer thread, and unless the clock is manual those of the sweeper and of checkpoints.
+#[derive(Default)]
+pub(crate) struct Threads(Vec<JoinHandle<()>>);
+
+impl Threads {
+    pub(crate) fn start(inner: &Arc<StoreInner>) -> Result<Threads> {
+        let mut threads = Threads::default();
+        let started = threads.start_all(inner);
+        if let Err(error) = started {
+            let _ = inner.close();
+            threads.join();
+            return Err(Error::Io { what: format!("cannot start a thread: {error}") });
+        }
+        Ok(threads)
+    }
+
+    fn start_all(&mut self, inner: &Arc<StoreInner>) -> std::io::Result<()> {
+        self.spawn("tubewell-writer", inner, StoreInner::writer_loop)?;
+        // With a manual clock, the thread that advances it sweeps, and that of a commit writes its
+        // checkpoint.
+        if inner.clock().is_manual() {
+            return Ok(());
+        }
+        self.spawn("tubewell-sweeper", inner, StoreInner::sweeper_loop)?;
+        self.spawn("tubewell-checkpoint", inner, StoreInner::checkpoint_loop)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        inner: &Arc<StoreInner>,
+        run: fn(&StoreInner),
+    ) -> std::io::Result<()> {
+        let inner = inner.clone();
+        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&inner))?;
+        self.0.push(thread);
+        Ok(())
+    }
+
+    /// Waits until the threads have ended. The last handle may be dropped in one of them, so the
+    /// current thread is skipped.
+    fn join(&mut self) {
+        let this: ThreadId = thread::current().id();
+        for thread in self.0.drain(..) {
+            if thread.thread().id() != this {
+                // A panic in the thread has stopped the store already.
+                let _ = thread.join();
+            }
+        }
+    }
+}

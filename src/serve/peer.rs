@@ -1,0 +1,157 @@
+//! A connection, as the owner of the store sees it: its sessions, and what takes long.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tubewell_wire::{Answering, Reply};
+
+use super::answers::{later, refused};
+use crate::connection::{TubeName, encode_value};
+use crate::core::{Call, TubeHead, WaitSlot, Wire};
+use crate::handle::StoreHandle;
+use crate::open_store::LocalHandle;
+use crate::sync::{Mutex, thread};
+use crate::user_code::panic_to_error;
+use crate::{Error, Result, SessionId, Tube};
+
+/// More sessions than a connection may have.
+const SESSIONS_MAX: usize = 4096;
+/// More threads than may do what takes long at a time.
+const THREADS_MAX: usize = 4;
+
+/// A connection.
+pub(super) struct Peer {
+    pub(super) store: LocalHandle,
+    /// Sessions outlive their connection for a time.
+    has_grace: bool,
+    sessions: Mutex<BTreeSet<SessionId>>,
+    /// The threads that do what takes long, of all connections.
+    threads: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    pub(super) fn new(store: &LocalHandle, threads: &Arc<AtomicUsize>) -> Peer {
+        Peer {
+            store: store.clone(),
+            has_grace: store.inner().run(|core| core.config.grace > 0),
+            sessions: Mutex::default(),
+            threads: threads.clone(),
+        }
+    }
+
+    /// The store to which tasks go back whose answer is lost, if their session outlives the
+    /// connection.
+    pub(super) fn for_lost(&self) -> Option<StoreHandle> {
+        self.has_grace.then(|| self.handle())
+    }
+
+    /// The handle of a tube, for a session of the connection.
+    pub(super) fn tube(&self, name: &TubeName, session: SessionId) -> Result<Tube> {
+        Ok(Tube::new(self.handle(), session, None, self.head(name)?))
+    }
+
+    pub(super) fn head(&self, tube: &TubeName) -> Result<TubeHead> {
+        self.store.inner().run(|core| core.head_of(tube.number, &tube.name))
+    }
+
+    pub(super) fn handle(&self) -> StoreHandle {
+        StoreHandle::Here(self.store.clone())
+    }
+
+    /// Begins a session. A connection that was made anew finds those of the one before, if their
+    /// grace has not ended. The connection has one handle of each of its sessions.
+    pub(super) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
+        if !self.add_session(id)? {
+            return Ok(());
+        }
+        let handle = self.handle();
+        match handle.ask::<()>(Call::ResumeSession(id)) {
+            Err(Error::SessionUnknown { .. }) => handle.ask(Call::BeginSession(id, label)),
+            resumed => resumed,
+        }
+    }
+
+    pub(super) fn resume_session(&self, id: SessionId) -> Result<()> {
+        if !self.add_session(id)? {
+            return Ok(());
+        }
+        let resumed = self.handle().ask(Call::ResumeSession(id));
+        if resumed.is_err() {
+            self.sessions.lock().remove(&id);
+        }
+        resumed
+    }
+
+    pub(super) fn drop_session(&self, id: SessionId) -> Result<()> {
+        let had = self.sessions.lock().remove(&id);
+        if had { self.handle().ask(Call::DropSessionHandle(id)) } else { Ok(()) }
+    }
+
+    /// Returns whether the session is a new one of the connection.
+    fn add_session(&self, id: SessionId) -> Result<bool> {
+        if id == self.store.open_store().own {
+            return Err(Error::invalid("the store's own session cannot be resumed or ended"));
+        }
+        let mut sessions = self.sessions.lock();
+        if sessions.contains(&id) {
+            return Ok(false);
+        }
+        if sessions.len() == SESSIONS_MAX {
+            return Err(Error::invalid(format!(
+                "a connection may have at most {SESSIONS_MAX} sessions"
+            )));
+        }
+        Ok(sessions.insert(id))
+    }
+
+    /// Does what takes long on a thread of its own.
+    pub(super) fn on_thread<T: Wire>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Answering {
+        let (slot, permit) = (Arc::new(WaitSlot::new()), Permit::new(&self.threads));
+        let Some(permit) = permit else { return refused(Error::Overloaded) };
+        let filled = slot.clone();
+        let run = move || {
+            let done = panic_to_error(work);
+            let done = done.unwrap_or_else(|why| Err(Error::OutcomeUnknown { why }));
+            drop(permit);
+            filled.fill(encode_value(&done));
+            filled.wake();
+        };
+        if let Err(error) = thread::Builder::new().name("tubewell-served".into()).spawn(run) {
+            return refused(Error::Io { what: format!("cannot start a thread: {error}") });
+        }
+        later(async move {
+            let body = poll_fn(|context| slot.poll(context.waker())).await;
+            Reply { body, on_lost: None }
+        })
+    }
+
+    pub(super) fn drop_sessions(&self) {
+        let sessions = std::mem::take(&mut *self.sessions.lock());
+        let handle = self.handle();
+        for id in sessions {
+            handle.tell(Call::DropSessionHandle(id));
+        }
+    }
+}
+
+/// One of the threads that do what takes long.
+struct Permit(Arc<AtomicUsize>);
+
+impl Permit {
+    fn new(threads: &Arc<AtomicUsize>) -> Option<Permit> {
+        let more = |running| (running < THREADS_MAX).then_some(running + 1);
+        threads.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Permit(threads.clone()))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
