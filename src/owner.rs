@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::SessionId;
+use crate::{Error, Result, SessionId};
 
 /// Maximum length of the label of a session, in bytes: as that of names.
 pub(crate) const LABEL_MAX: usize = 255;
@@ -61,6 +61,14 @@ pub struct OwnerInfo {
 
 /// `session "worker-3" (0123…)`, or `session 0123…` without a label, and `(parked)` behind it if the
 /// claim is parked.
+/// Refuses a label that is too long.
+pub(crate) fn check_label(label: &str) -> Result<()> {
+    if label.len() <= LABEL_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the label of a session must have at most {LABEL_MAX} bytes")))
+}
+
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {

@@ -14,7 +14,7 @@ use tubewell_drivers::Driver;
 use crate::clock::{Clock, TimeDriven};
 use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
 use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
-use crate::owner::LABEL_MAX;
+use crate::owner::check_label;
 use crate::pipeline::StoreInner;
 use crate::session::Session;
 use crate::storage::Engine;
@@ -305,11 +305,7 @@ impl Store {
     /// ```
     pub fn session_named(&self, label: impl Into<Arc<str>>) -> Result<Session> {
         let label = label.into();
-        if label.len() > LABEL_MAX {
-            return Err(Error::invalid(format!(
-                "the label of a session must have at most {LABEL_MAX} bytes"
-            )));
-        }
+        check_label(&label)?;
         Ok(self.begin_session(Some(&label)))
     }
 

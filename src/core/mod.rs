@@ -53,7 +53,7 @@ pub(crate) use verbs::{
     FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
 };
 pub(crate) use waits::{Admission, TakeAttempt, Watching};
-#[cfg_attr(not(test), allow(unused_imports))]
+#[allow(unused_imports)]
 pub(crate) use wire::{
     Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,
 };
