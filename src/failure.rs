@@ -86,15 +86,25 @@ impl Failure {
         &self.group
     }
 
-    /// Refuses a group that a record cannot have.
+    /// Refuses a group that cannot be stored.
     pub(crate) fn check(&self) -> Result<()> {
-        if (1..=FAILURE_GROUP_MAX).contains(&self.group.len()) {
+        Failure::check_parts(&self.group, &self.message)
+    }
+
+    /// Refuses a group that cannot be stored, and a message that was not cut.
+    pub(crate) fn check_parts(group: &str, message: &str) -> Result<()> {
+        if message.len() > MESSAGE_MAX {
+            return Err(Error::invalid(format!(
+                "the message of a failure has at most {MESSAGE_MAX} bytes"
+            )));
+        }
+        if (1..=FAILURE_GROUP_MAX).contains(&group.len()) {
             return Ok(());
         }
         Err(Error::invalid(format!(
             "a failure group has 1 to {FAILURE_GROUP_MAX} bytes, not {}: use a short name that \
              failures of one kind share, and put the rest into the message",
-            self.group.len()
+            group.len()
         )))
     }
 }

@@ -78,11 +78,25 @@ impl Select {
 
     /// As a selection of buried tasks. Refuses one that a kick does not accept.
     pub(crate) fn for_kick(self) -> Result<Select> {
+        self.check_kick()?;
+        Ok(self.state(State::Buried))
+    }
+
+    fn check_kick(&self) -> Result<()> {
         match self.state {
             Some(state) if state != State::Buried => Err(Error::invalid(format!(
                 "a {state} task cannot be kicked, only buried tasks can; leave the state out"
             ))),
-            _ => Ok(self.state(State::Buried)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what `for_kick` does not return.
+    pub(crate) fn check_for_kick(&self) -> Result<()> {
+        self.check_kick()?;
+        match self.state {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid("a kick selects buried tasks")),
         }
     }
 }

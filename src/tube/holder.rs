@@ -7,9 +7,6 @@ use crate::core::{Holder, HolderVerb, Verb};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
-/// How many claims are ended under one hold of the lock.
-const RELEASE_STEP: usize = 512;
-
 impl Tube {
     /// Finishes a task that this handle's session has taken: it is removed. As
     /// [`Claim::ack`](crate::Claim::ack), by id.
@@ -202,7 +199,7 @@ impl Tube {
         let (mut ended, mut outcome) = (0, Ok(()));
         // In steps, so that other calls get the lock in between.
         while left > 0 {
-            let limit = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
+            let limit = usize::try_from(left).unwrap_or(usize::MAX);
             let release = self.verb(Verb::ReleaseAll { limit, forgive });
             let (now, step): (u64, Result<()>) = self.handle.ask(release)?;
             outcome = outcome.and(step);

@@ -14,9 +14,6 @@ use crate::wait::{
 };
 use crate::{Claim, Error, Result, SessionId};
 
-/// How many tasks are taken under one hold of the lock.
-const TAKE_STEP: usize = 256;
-
 impl Tube {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
     ///
@@ -343,7 +340,7 @@ enum Step {
 
 /// Takes the next tasks under one hold of the lock.
 fn take_step(tube: &Tube, max: usize, claims: &[Claim]) -> Result<(Vec<Grant>, Step)> {
-    let count = max.saturating_sub(claims.len()).min(TAKE_STEP);
+    let count = max.saturating_sub(claims.len());
     if count == 0 {
         return Ok((Vec::new(), Step::Done));
     }

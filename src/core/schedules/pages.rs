@@ -1,13 +1,13 @@
 //! The public descriptions of schedules.
 
-use tubewell_drivers::{Header, NEVER, PAGE_MAX, RecurRule, Shelf};
+use tubewell_drivers::{Header, NEVER, PAGE_MAX, Shelf};
 
-use crate::core::state::{Core, missed_of};
+use crate::core::state::{Core, missed_of, recurrence};
 use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::task::Cursor;
-use crate::{Overlap, Recurrence, Result, ScheduleInfo, SchedulePage, State};
+use crate::{Overlap, Result, ScheduleInfo, SchedulePage, State};
 
 impl Core {
     /// A page of the schedules of a tube.
@@ -46,18 +46,12 @@ impl Core {
 /// The public description of a schedule from its record only. `left`: how long until it is due.
 pub(crate) fn describe_schedule(id: u64, header: &Header, left: u64) -> Option<ScheduleInfo> {
     let recur = header.recur()?;
-    let recurrence = match &recur.rule {
-        RecurRule::Every(interval) => Recurrence::Every(duration(*interval)),
-        RecurRule::Cron { expression, zone } => {
-            Recurrence::Cron { expression: expression.to_string(), zone: zone.to_string() }
-        }
-    };
     let time =
         |micros: u64| if micros == NEVER { std::time::Duration::MAX } else { duration(micros) };
     Some(ScheduleInfo {
         id,
         key: key_of(header).map(ToString::to_string).unwrap_or_default(),
-        recurrence,
+        recurrence: recurrence(recur.rule.clone()),
         next: system_time(recur.next),
         due_in: time(left),
         runs: recur.runs,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::request::PutRequest;
+use super::request::{PutRequest, check_size};
 use crate::{Error, Result};
 
 /// The end of a task, and the puts that are part of it.
@@ -29,15 +29,26 @@ impl FinishRequest {
         puts: Vec<PutInto>,
         advance: Option<PutInto>,
     ) -> Result<FinishRequest> {
-        if result.is_some() && advance.is_some() {
+        let finish = FinishRequest { result, puts, advance };
+        finish.check_parts()?;
+        Ok(finish)
+    }
+
+    fn check_parts(&self) -> Result<()> {
+        if self.result.is_some() && self.advance.is_some() {
             return Err(Error::invalid(
                 "a task that advances has no result yet; leave the result out, or put it into the \
                  body of the next step",
             ));
         }
-        let finish = FinishRequest { result, puts, advance };
-        PutRequest::check_many("finish", finish.targets().map(|into| &into.request))?;
-        Ok(finish)
+        PutRequest::check_many("finish", self.targets().map(|into| &into.request))
+    }
+
+    /// The checks of a handle and of `new`, for a finish that another process has made.
+    pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
+        self.result.as_ref().map_or(Ok(()), |result| check_size("result", result, max_body))?;
+        self.targets().try_for_each(|into| into.request.check(max_body))?;
+        self.check_parts()
     }
 
     /// The passing on of a task, and nothing else.

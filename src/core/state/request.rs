@@ -67,12 +67,7 @@ pub(crate) fn check_tags(
     let mut checked: Vec<Arc<str>> = Vec::new();
     for tag in tags {
         let tag = tag.as_ref();
-        if !(1..=TAG_MAX).contains(&tag.len()) {
-            return Err(Error::invalid(format!(
-                "a tag must have 1 to {TAG_MAX} bytes; this one has {}",
-                tag.len()
-            )));
-        }
+        check_tag(tag)?;
         if checked.iter().any(|known| **known == *tag) {
             continue;
         }
@@ -82,6 +77,27 @@ pub(crate) fn check_tags(
         checked.push(tag.into());
     }
     Ok(if checked.is_empty() { Arc::default() } else { checked.into() })
+}
+
+/// As [`check_tags`], for tags that another process has checked: each must be there once.
+pub(in crate::core) fn check_distinct_tags(tags: &[Arc<str>]) -> Result<()> {
+    for (at, tag) in tags.iter().enumerate() {
+        check_tag(tag)?;
+        if at == TAGS_MAX {
+            return Err(too_many_tags());
+        }
+        if tags[..at].contains(tag) {
+            return Err(Error::invalid(format!("the tag {tag:?} is named twice")));
+        }
+    }
+    Ok(())
+}
+
+fn check_tag(tag: &str) -> Result<()> {
+    if (1..=TAG_MAX).contains(&tag.len()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a tag must have 1 to {TAG_MAX} bytes; this one has {}", tag.len())))
 }
 
 /// The error of a task that would have too many tags.
@@ -145,19 +161,7 @@ pub(crate) struct History {
 impl PutRequest {
     /// Checks what can be checked without the tube.
     pub(crate) fn new(put: Put, max_body: usize) -> Result<PutRequest> {
-        check_size("body", &put.body, max_body)?;
-        if put.sub_queue.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
-            return Err(Error::invalid(format!(
-                "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes"
-            )));
-        }
-        check_max_attempts(put.max_attempts)?;
-        check_parents(parents_in(put.after.as_deref()))?;
-        let keys = put.after.iter().flat_map(|after| &after.keys);
-        keys.into_iter().try_for_each(|key| check_key(key))?;
-        put.key.as_deref().map_or(Ok(()), check_key)?;
-        put.token.as_deref().map_or(Ok(()), check_token)?;
-        Ok(PutRequest {
+        let mut request = PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
             ttr: put.ttr.map(micros_ceil),
@@ -168,10 +172,27 @@ impl PutRequest {
             key: put.key.map(Arc::from),
             on_key: put.on_key,
             token: put.token,
-            tags: check_tags(put.tags)?,
             after: put.after,
             ..PutRequest::of_body(Body::new(put.body))
-        })
+        };
+        request.check_but_tags(max_body)?;
+        request.tags = check_tags(put.tags)?;
+        Ok(request)
+    }
+
+    fn check_but_tags(&self, max_body: usize) -> Result<()> {
+        check_size("body", &self.body, max_body)?;
+        if self.sub.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
+            return Err(Error::invalid(format!(
+                "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes"
+            )));
+        }
+        check_max_attempts(self.max_attempts)?;
+        check_parents(parents_in(self.after.as_deref()))?;
+        let keys = self.after.iter().flat_map(|after| &after.keys);
+        keys.into_iter().try_for_each(|key| check_key(key))?;
+        self.key.as_deref().map_or(Ok(()), check_key)?;
+        self.token.as_deref().map_or(Ok(()), check_token)
     }
 
     /// As `new`, for the task that has this key, which it replaces.
@@ -252,31 +273,79 @@ impl PutRequest {
     /// As `new`, for a task of another store.
     fn restored(mut task: Restore, max_body: usize) -> Result<PutRequest> {
         let restored_as = state(&task)?;
-        let history = History::of(&mut task)?;
-        let result = history.as_ref().and_then(|history| history.result.as_ref());
-        result.map_or(Ok(()), |result| check_size("result", result, max_body))?;
-        for step in history.iter().flat_map(|history| &history.steps) {
-            check_size("value of a step", &step.value, max_body)?;
-        }
+        let history = History::of(&mut task);
+        history.check(task.takes, restored_as, max_body)?;
         let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
-        id.map_or(Ok(()), check_restored_id)?;
-        if request.token.is_some() {
+        let history = Some(history).filter(|history| !history.is_empty()).map(Box::new);
+        let request = PutRequest { id, takes, restored_as, history, ..request };
+        request.check_restored()?;
+        Ok(request)
+    }
+
+    /// Whether it brings nothing along from another store.
+    fn is_plain(&self) -> bool {
+        let PutRequest { id, takes, restored_as, history, .. } = self;
+        id.is_none() && *takes == 0 && restored_as.is_none() && history.is_none()
+    }
+
+    fn check_restored(&self) -> Result<()> {
+        self.id.map_or(Ok(()), check_restored_id)?;
+        if self.token.is_some() {
             return Err(Error::invalid(
                 "a task cannot be restored with a token; a restored id or a key can be restored once",
             ));
         }
-        let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
-        if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
+        if self.key.is_some() && self.on_key == OnKey::Replace && !self.is_plain() {
             return Err(Error::invalid(
                 "a task that is replaced begins anew, without the id, the takes and the state of \
                  another store; leave them out, or keep the task that has the key",
             ));
         }
-        if let Some(state) = restored_as.filter(|_| request.delay > 0) {
-            return Err(Error::invalid(format!("a task cannot be {state} and delayed")));
+        match self.restored_as {
+            Some(state) if !matches!(state, State::Buried | State::Done) => {
+                Err(Error::invalid(format!("a task cannot be restored as {state}")))
+            }
+            Some(state) if self.delay > 0 => {
+                Err(Error::invalid(format!("a task cannot be {state} and delayed")))
+            }
+            _ => Ok(()),
         }
-        Ok(PutRequest { id, takes, restored_as, history, ..request })
+    }
+
+    /// The checks of `new`, for a put that another process has made.
+    pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
+        self.check_but_tags(max_body)?;
+        check_distinct_tags(&self.tags)?;
+        if self.is_plain() {
+            return Ok(());
+        }
+        Err(Error::invalid("only restore_many puts tasks of another store"))
+    }
+
+    /// The checks of `requeue`, for a put that another process has made.
+    pub(in crate::core) fn check_requeue(&self, max_body: usize) -> Result<()> {
+        self.check(max_body)?;
+        if self.key.is_some() && self.on_key == OnKey::Replace {
+            return Ok(());
+        }
+        Err(Error::invalid("a task is requeued by the key of the task that it replaces"))
+    }
+
+    /// The checks of `many` and `restored_many`, for puts that another process has made.
+    pub(in crate::core) fn check_all(requests: &[PutRequest], max_body: usize) -> Result<()> {
+        let is_restore = requests.iter().any(|request| !request.is_plain());
+        let mut batch = Batch::of(if is_restore { "restore_many" } else { "put_many" });
+        for request in requests {
+            if let Some(history) = &request.history {
+                history.check(request.takes, request.restored_as, max_body)?;
+            }
+            request.check_but_tags(max_body)?;
+            check_distinct_tags(&request.tags)?;
+            request.check_restored()?;
+            batch.add(request)?;
+        }
+        Ok(())
     }
 
     /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
@@ -299,22 +368,13 @@ impl PutRequest {
     }
 
     fn collect(
-        verb: &str,
+        verb: &'static str,
         tasks: impl Iterator<Item = Result<PutRequest>>,
     ) -> Result<Vec<PutRequest>> {
-        let (mut requests, mut bytes, mut parents) = (Vec::new(), 0, 0);
+        let (mut requests, mut batch) = (Vec::new(), Batch::of(verb));
         for request in tasks {
             let request = request?;
-            bytes += request.bytes();
-            parents += parents_in(request.after.as_deref());
-            if parents > PUT_MANY_TASKS {
-                return Err(Error::invalid(format!(
-                    "{verb} accepts at most {PUT_MANY_TASKS} parents of its tasks"
-                )));
-            }
-            if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
-                return Err(PutRequest::too_many(verb));
-            }
+            batch.add(&request)?;
             requests.push(request);
         }
         Ok(requests)
@@ -339,39 +399,81 @@ impl PutRequest {
     }
 }
 
+/// The tasks of one call, as they are counted.
+struct Batch {
+    verb: &'static str,
+    tasks: usize,
+    bytes: usize,
+    parents: usize,
+}
+
+impl Batch {
+    fn of(verb: &'static str) -> Batch {
+        Batch { verb, tasks: 0, bytes: 0, parents: 0 }
+    }
+
+    /// Refuses more than one call accepts.
+    fn add(&mut self, request: &PutRequest) -> Result<()> {
+        self.tasks += 1;
+        self.bytes += request.bytes();
+        self.parents += parents_in(request.after.as_deref());
+        if self.parents > PUT_MANY_TASKS {
+            return Err(Error::invalid(format!(
+                "{} accepts at most {PUT_MANY_TASKS} parents of its tasks",
+                self.verb
+            )));
+        }
+        if self.tasks > PUT_MANY_TASKS || self.bytes > PUT_MANY_BYTES {
+            return Err(PutRequest::too_many(self.verb));
+        }
+        Ok(())
+    }
+}
+
 impl History {
-    /// Checks the history of a task that is restored, and takes its result; `None` if it has none.
-    fn of(task: &mut Restore) -> Result<Option<Box<History>>> {
-        let Restore { takes, forgiven, buried, .. } = *task;
+    /// The history of a task that is restored. Takes its result, its entries and its steps.
+    fn of(task: &mut Restore) -> History {
+        History {
+            forgiven: task.forgiven,
+            buried_with: task.group.as_ref().map(|group| Failure::new(group.as_str(), "")),
+            failure: task.failure.as_deref().map(cut),
+            spawned_by: task.spawned_by,
+            result: task.outcome.take().and_then(|outcome| outcome.result),
+            entries: std::mem::take(&mut task.history),
+            steps: std::mem::take(&mut task.steps),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let has_ended =
+            self.buried_with.is_some() || self.failure.is_some() || self.result.is_some();
+        let is_new = self.entries.is_empty() && self.steps.is_empty() && self.spawned_by.is_none();
+        self.forgiven == 0 && !has_ended && is_new
+    }
+
+    /// Refuses what no task of a store has.
+    fn check(&self, takes: u32, state: Option<State>, max_body: usize) -> Result<()> {
+        let forgiven = self.forgiven;
         if forgiven > takes {
             return Err(Error::invalid(format!(
                 "a task that was taken {takes} times cannot have {forgiven} forgiven takes"
             )));
         }
-        if task.group.is_some() && !buried {
+        if self.buried_with.is_some() && state != Some(State::Buried) {
             return Err(Error::invalid("only a buried task can be in a failure group"));
         }
-        let buried_with = task.group.as_ref().map(|group| Failure::new(group.as_str(), ""));
-        let failure = task.failure.as_deref().map(checked).transpose()?;
-        buried_with.as_ref().map_or(Ok(()), Failure::check)?;
-        let is_done = task.outcome.is_some();
-        let result = task.outcome.take().and_then(|outcome| outcome.result);
-        let entries = std::mem::take(&mut task.history);
-        HistoryEntry::check_all(&entries)?;
-        let steps = std::mem::take(&mut task.steps);
-        Step::check_all(&steps)?;
-        if is_done && !steps.is_empty() {
+        self.failure.as_ref().map_or(Ok(()), check_failure)?;
+        self.buried_with.as_ref().map_or(Ok(()), Failure::check)?;
+        HistoryEntry::check_all(&self.entries)?;
+        Step::check_all(&self.steps)?;
+        if state == Some(State::Done) && !self.steps.is_empty() {
             return Err(Error::invalid("a done task has no steps; leave them out"));
         }
-        let spawned_by = task.spawned_by;
-        let has_ended = buried_with.is_some() || failure.is_some() || result.is_some();
-        let is_new = entries.is_empty() && steps.is_empty() && spawned_by.is_none();
-        if forgiven == 0 && !has_ended && is_new {
-            return Ok(None);
+        if state != Some(State::Done) && self.result.is_some() {
+            return Err(Error::invalid("only a done task has a result"));
         }
-        let history =
-            History { forgiven, buried_with, failure, spawned_by, result, entries, steps };
-        Ok(Some(Box::new(history)))
+        self.result.as_ref().map_or(Ok(()), |result| check_size("result", result, max_body))?;
+        self.steps.iter().try_for_each(|step| check_size("value of a step", &step.value, max_body))
     }
 
     fn bytes(&self) -> usize {
@@ -392,14 +494,19 @@ fn state(task: &Restore) -> Result<Option<State>> {
     }
 }
 
-/// A failure within the limits of one that a worker reports.
-fn checked(failure: &LastFailure) -> Result<LastFailure> {
-    let reported = Failure::new(failure.group.as_str(), failure.message.as_str());
-    reported.check()?;
+/// A failure with a message of the length that a worker can report.
+fn cut(failure: &LastFailure) -> LastFailure {
+    let message = Failure::new("", failure.message.as_str()).message().to_owned();
+    LastFailure { message, ..failure.clone() }
+}
+
+/// Refuses a failure that no worker can report.
+fn check_failure(failure: &LastFailure) -> Result<()> {
+    Failure::check_parts(&failure.group, &failure.message)?;
     if failure.owner.as_ref().is_some_and(|label| label.len() > LABEL_MAX) {
         return Err(Error::invalid(format!(
             "the owner of a failure must have at most {LABEL_MAX} bytes"
         )));
     }
-    Ok(LastFailure { message: reported.message().to_owned(), ..failure.clone() })
+    Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 
 use super::policies::check_max_attempts;
-use super::request::{PutRequest, check_restored_id, check_size, check_tags};
-use crate::micros::micros_ceil;
+use super::request::{PutRequest, check_distinct_tags, check_restored_id, check_size, check_tags};
+use crate::micros::{duration, micros_ceil};
 use crate::moment::micros_of;
 use crate::schedule::Restored;
 use crate::{Error, Missed, OnKey, Overlap, Put, Recurrence, Reschedule, Result, Schedule};
@@ -74,28 +74,56 @@ impl ScheduleRequest {
 
     /// Changes of a schedule.
     pub(crate) fn change(change: Reschedule, max_body: usize) -> Result<ScheduleRequest> {
-        let Reschedule { recurrence, missed, times, put, body, max_attempts, .. } = change;
-        recurrence.as_ref().map_or(Ok(()), Recurrence::check)?;
-        missed.map_or(Ok(()), Missed::check)?;
-        if times == Some(Some(0)) {
-            return Err(Error::invalid("a schedule ends after at least one run, not after none"));
-        }
-        check_max_attempts(max_attempts)?;
-        body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
-        Ok(ScheduleRequest {
-            rule: recurrence.map(rule),
+        change.recurrence.as_ref().map_or(Ok(()), Recurrence::check)?;
+        change.missed.map_or(Ok(()), Missed::check)?;
+        let request = ScheduleRequest {
+            rule: change.recurrence.map(rule),
             starting: change.starting.map(micros_of),
-            times,
-            missed: missed.map(missed_number),
+            times: change.times,
+            missed: change.missed.map(missed_number),
             within: change.within.map(|within| within.map(micros_ceil)),
             skips_overlap: change.overlap.map(|overlap| overlap == Overlap::Skip),
-            put: put.map(|put| template(put, max_body)).transpose()?,
-            body: body.map(Body::new),
+            put: None,
+            body: change.body.map(Body::new),
             pri: change.pri,
-            max_attempts,
-            tags: change.tags.map(check_tags).transpose()?,
+            max_attempts: change.max_attempts,
+            tags: None,
             restored: None,
+        };
+        request.check_but_rule(max_body)?;
+        Ok(ScheduleRequest {
+            put: change.put.map(|put| template(put, max_body)).transpose()?,
+            tags: change.tags.map(check_tags).transpose()?,
+            ..request
         })
+    }
+
+    fn check_but_rule(&self, max_body: usize) -> Result<()> {
+        self.missed.map_or(Ok(()), |missed| missed_of(missed).check())?;
+        if self.times == Some(Some(0)) {
+            return Err(Error::invalid("a schedule ends after at least one run, not after none"));
+        }
+        check_max_attempts(self.max_attempts)?;
+        self.body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
+        self.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)
+    }
+
+    /// The checks of `change`, for one that another process has made.
+    pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
+        let recurrence = self.rule.clone().map(recurrence);
+        recurrence.map_or(Ok(()), |recurrence| recurrence.check())?;
+        self.check_but_rule(max_body)?;
+        if let Some(put) = &self.put {
+            put.check(max_body)?;
+            check_run(put)?;
+        }
+        self.tags.as_deref().map_or(Ok(()), check_distinct_tags)
+    }
+
+    /// The checks of `new`, for a schedule that another process has made.
+    pub(in crate::core) fn check_new(&self, key: &str, max_body: usize) -> Result<()> {
+        check_schedule_key(key)?;
+        self.check(max_body)
     }
 
     /// The new body of the runs, if they get one.
@@ -115,8 +143,14 @@ fn check_schedule_key(key: &str) -> Result<()> {
     )))
 }
 
-/// What the runs put. Refuses what cannot be said of all of them.
+/// The task of each run. What follows from the schedule cannot be given.
 fn template(put: Put, max_body: usize) -> Result<PutRequest> {
+    let run = PutRequest::new(put, max_body)?;
+    check_run(&run)?;
+    Ok(run)
+}
+
+fn check_run(put: &PutRequest) -> Result<()> {
     let refused = [
         ("a key: it follows from that of the schedule", put.key.is_some()),
         ("a rule for its key", put.on_key != OnKey::Reject),
@@ -124,10 +158,12 @@ fn template(put: Put, max_body: usize) -> Result<PutRequest> {
         ("parents", put.after.is_some()),
         ("a moment before which it is not ready: use a delay", put.not_before.is_some()),
     ];
-    if let Some((what, _)) = refused.into_iter().find(|(_, given)| *given) {
-        return Err(Error::invalid(format!("a run of a schedule cannot be put with {what}")));
+    match refused.into_iter().find(|(_, given)| *given) {
+        Some((what, _)) => {
+            Err(Error::invalid(format!("a run of a schedule cannot be put with {what}")))
+        }
+        None => Ok(()),
     }
-    PutRequest::new(put, max_body)
 }
 
 fn rule(recurrence: Recurrence) -> RecurRule {
@@ -135,6 +171,16 @@ fn rule(recurrence: Recurrence) -> RecurRule {
         Recurrence::Every(interval) => RecurRule::Every(micros_ceil(interval)),
         Recurrence::Cron { expression, zone } => {
             RecurRule::Cron { expression: expression.into(), zone: zone.into() }
+        }
+    }
+}
+
+/// The inverse of [`rule`].
+pub(in crate::core) fn recurrence(rule: RecurRule) -> Recurrence {
+    match rule {
+        RecurRule::Every(interval) => Recurrence::Every(duration(interval)),
+        RecurRule::Cron { expression, zone } => {
+            Recurrence::Cron { expression: expression.to_string(), zone: zone.to_string() }
         }
     }
 }

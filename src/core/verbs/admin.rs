@@ -12,6 +12,9 @@ use crate::{Error, EventKind, Failure, Receipt, Result, State};
 /// The maximum number of tasks that one call kicks while it holds the lock.
 pub(crate) const KICK_STEP: u64 = 512;
 
+/// The maximum number of claims that one call ends while it holds the lock.
+const RELEASE_STEP: usize = 512;
+
 /// The longest delay before the sweeper's edits are flushed, in microseconds.
 const SWEEP_FLUSH: u64 = 50_000;
 
@@ -103,7 +106,7 @@ impl Core {
         forgive: bool,
     ) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
-        let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
+        let taken = tube.taken.iter().take(limit.min(RELEASE_STEP)).map(|(_, id)| *id).collect();
         let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
         self.end_claims(taken, end)
     }

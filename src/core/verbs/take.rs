@@ -14,6 +14,9 @@ use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
+/// The maximum number of tasks that one call takes while it holds the lock.
+const TAKE_STEP: usize = 256;
+
 /// The maximum number of expired tasks that a call removes while it holds the lock.
 pub(in crate::core) const MAX_EXPIRED_PER_TAKE: usize = 64;
 
@@ -58,7 +61,7 @@ impl Core {
         }
     }
 
-    /// Takes up to `count` tasks of a tube.
+    /// Takes up to `count` tasks of a tube, at most [`TAKE_STEP`].
     pub(in crate::core) fn take_up_to(
         &mut self,
         number: u32,
@@ -68,7 +71,7 @@ impl Core {
         self.check_session(session)?;
         let mut budget = MAX_EXPIRED_PER_TAKE;
         let mut taken = Grants::default();
-        while taken.tasks.len() < count {
+        while taken.tasks.len() < count.min(TAKE_STEP) {
             match self.take_within(number, session, &mut budget) {
                 Ok(TakeStep::Task(grant)) => taken.tasks.push(grant),
                 Ok(TakeStep::Empty) => break,

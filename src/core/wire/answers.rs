@@ -50,13 +50,24 @@ macro_rules! wire_answer {
                     $(Answer::$refused(..) => stringify!($refused),)*
                     _ => return None,
                 };
-                Some(Error::Io { what: format!("an answer of another process has no {name}") })
+                Some(Error::Io { what: format!("an answer to another process has no {name}") })
             }
         }
 
         #[cfg(test)]
         impl super::tests::Numbered for Answer {
-            const NUMBERS: &'static [u8] = &[$($number),*];
+            const VARIANTS: &'static [(u8, &'static str)] =
+                &[$(($number, stringify!($variant))),*];
+
+            fn sample_of(number: u8, random: &mut super::tests::Random) -> Answer {
+                match number {
+                    $($number => {
+                        $($(let $item = super::tests::Sample::sample(random);)*)?
+                        Answer::$variant $(($($item),*))?
+                    })*
+                    _ => panic!("no variant {number}"),
+                }
+            }
         }
     };
 }

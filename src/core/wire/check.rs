@@ -1,11 +1,145 @@
-//! The checks that a handle makes before its call.
+//! The checks that a handle makes before its call, for the calls of another process.
+//!
+//! What the core checks itself is not repeated here.
 
 use crate::Result;
-use crate::core::call::Call;
+use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
+use crate::core::state::{PutRequest, TagEdit, check_distinct_tags, check_key, check_size};
+use crate::owner::check_label;
 
-/// Refuses what no handle of a store with this limit would ask, with the error of the handle.
-#[expect(clippy::unnecessary_wraps, reason = "the checks follow")]
+/// Refuses a call that no handle of a store with this limit makes, with the error of the handle.
+///
+/// It does not check who may make the call: sessions, claims and waits of others are named by numbers
+/// that a peer can guess.
 pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
-    let _ = (call, max_body);
-    Ok(())
+    match call {
+        Call::Tube(_, verb) => check_verb(verb, max_body),
+        Call::Claim(_, verb) => check_held(verb, max_body),
+        Call::ByKey(key) => check_key(key),
+        Call::BeginSession(_, label) => label.map_or(Ok(()), |label| check_label(label)),
+        Call::Check
+        | Call::ResumeClaim(..)
+        | Call::OwnerOfClaim(_)
+        | Call::AckClaims(_)
+        | Call::DropClaim { .. }
+        | Call::CreateTube(_)
+        | Call::FindTube(_)
+        | Call::DropTube(_)
+        | Call::Tubes
+        | Call::SetLimit(..)
+        | Call::Limits
+        | Call::Find { .. }
+        | Call::Tagged { .. }
+        | Call::TagCounts { .. }
+        | Call::AllStatistics
+        | Call::NextId
+        | Call::ResumeSession(_)
+        | Call::DescribeSession(..)
+        | Call::Owners
+        | Call::EndSession(_)
+        | Call::DropSessionHandle(_) => Ok(()),
+    }
 }
+
+fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
+    match verb {
+        Verb::Put(request) | Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. } => {
+            request.check(max_body)
+        }
+        Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
+        Verb::Requeue(request) => request.check_requeue(max_body),
+        Verb::Held(_, _, verb) => check_held(verb, max_body),
+        Verb::Update { request, .. } => request.check(max_body),
+        Verb::EditTags { edit: TagEdit::Add(tags) | TagEdit::Remove(tags), .. } => {
+            check_distinct_tags(tags)
+        }
+        Verb::DeleteWhere { select, .. } => select.check_delete(),
+        Verb::KickWhere { select, .. } => select.check_for_kick(),
+        Verb::Resolve { result, .. } => check_result(*result, max_body),
+        Verb::Schedules(verb) => check_schedule(verb, max_body),
+        Verb::Check
+        | Verb::CancelPut { .. }
+        | Verb::Wait(_)
+        | Verb::CancelWatch(_)
+        | Verb::TakeMany { .. }
+        | Verb::Claim { .. }
+        | Verb::Revoke(_)
+        | Verb::OwnerOf(_)
+        | Verb::AckMany(..)
+        | Verb::Bury(_)
+        | Verb::KickTask(_)
+        | Verb::Kick { .. }
+        | Verb::Move { .. }
+        | Verb::MoveSome { .. }
+        | Verb::Edges(_)
+        | Verb::Delete(_)
+        | Verb::SetPriority { .. }
+        | Verb::Cancel(_)
+        | Verb::DeleteIf { .. }
+        | Verb::DeleteMany(_)
+        | Verb::History(_)
+        | Verb::Steps(_)
+        | Verb::Peek(_)
+        | Verb::List(_)
+        | Verb::ReleaseAll { .. }
+        | Verb::Forget(_)
+        | Verb::Outcome(_)
+        | Verb::Groups
+        | Verb::Truncate
+        | Verb::Pause { .. }
+        | Verb::PauseUntil { .. }
+        | Verb::PauseSubQueue { .. }
+        | Verb::PausedSubQueues
+        | Verb::Days { .. }
+        | Verb::FailedOn { .. }
+        | Verb::Alter(_)
+        | Verb::IsTimed
+        | Verb::Info
+        | Verb::Statistics => Ok(()),
+    }
+}
+
+fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
+    match verb {
+        HolderVerb::Ack { result } => check_result(*result, max_body),
+        HolderVerb::Checkpoint(body) => check_size("body", body, max_body),
+        HolderVerb::Finish(request) => request.check(max_body),
+        HolderVerb::Step(StepVerb::Write { value, .. }) => {
+            check_size("value of the step", value, max_body)
+        }
+        HolderVerb::Step(StepVerb::Spawn { into, .. }) => into.request.check(max_body),
+        HolderVerb::Release { .. }
+        | HolderVerb::Touch { .. }
+        | HolderVerb::Renew { .. }
+        | HolderVerb::Progress(_)
+        | HolderVerb::Park { .. }
+        | HolderVerb::Bury(_)
+        | HolderVerb::Fail { .. }
+        | HolderVerb::Snooze { .. }
+        | HolderVerb::Log(_)
+        | HolderVerb::Step(
+            StepVerb::Read { .. } | StepVerb::Sleep { .. } | StepVerb::Join { .. } | StepVerb::List,
+        )
+        | HolderVerb::EndSignal
+        | HolderVerb::Describe => Ok(()),
+    }
+}
+
+fn check_schedule(verb: &ScheduleVerb<'_>, max_body: usize) -> Result<()> {
+    match verb {
+        ScheduleVerb::Set { key, request } => request.check_new(key, max_body),
+        ScheduleVerb::Change { key, request } => {
+            check_key(key)?;
+            request.check(max_body)
+        }
+        ScheduleVerb::Remove(key) => check_key(key),
+        ScheduleVerb::List { .. } => Ok(()),
+    }
+}
+
+fn check_result(result: Option<&[u8]>, max_body: usize) -> Result<()> {
+    result.map_or(Ok(()), |result| check_size("result", result, max_body))
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,14 @@ macro_rules! wire_struct {
                 Ok($type { $($field,)* $($($unsent: $value),*)? })
             }
         }
+
+        #[cfg(test)]
+        impl $crate::core::wire::tests::Sample for $type {
+            fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                $(let $field = $crate::core::wire::tests::Sample::sample(random);)*
+                $type { $($field,)* $($($unsent: $value),*)? }
+            }
+        }
     };
 }
 
@@ -71,7 +79,30 @@ macro_rules! wire_enum {
 
         #[cfg(test)]
         impl $crate::core::wire::tests::Numbered for $type {
-            const NUMBERS: &'static [u8] = &[$($number),*];
+            const VARIANTS: &'static [(u8, &'static str)] =
+                &[$(($number, stringify!($variant))),*];
+
+            fn sample_of(number: u8, random: &mut $crate::core::wire::tests::Random) -> Self {
+                let _ = &random;
+                match number {
+                    $($number => {
+                        $($(let $item = $crate::core::wire::tests::Sample::sample(random);)*)?
+                        $($(
+                            let $field = $crate::core::wire::tests::Sample::sample(random);
+                            $(let $field = <$sent>::into($field);)?
+                        )*)?
+                        $type::$variant $(($($item),*))? $({ $($field),* })?
+                    })*
+                    _ => panic!("no variant {number}"),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::core::wire::tests::Sample for $type {
+            fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                $crate::core::wire::tests::any_variant(random)
+            }
         }
     };
 }
@@ -118,8 +149,30 @@ macro_rules! borrowing_enum {
         }
 
         #[cfg(test)]
-        impl $crate::core::wire::tests::Numbered for $type<'_> {
-            const NUMBERS: &'static [u8] = &[$($number),*];
+        impl $crate::core::wire::tests::Numbered for $type<'static> {
+            const VARIANTS: &'static [(u8, &'static str)] =
+                &[$(($number, stringify!($variant))),*];
+
+            fn sample_of(number: u8, random: &mut $crate::core::wire::tests::Random) -> Self {
+                let _ = &random;
+                match number {
+                    $($number => {
+                        $($(let $item = $crate::core::wire::tests::Sample::sample(random);)*)?
+                        $($(
+                            let $field = $crate::core::wire::tests::Sample::sample(random);
+                        )*)?
+                        $type::$variant $(($($item),*))? $({ $($field),* })?
+                    })*
+                    _ => panic!("no variant {number}"),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::core::wire::tests::Sample for $type<'static> {
+            fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                $crate::core::wire::tests::any_variant(random)
+            }
         }
     };
 }

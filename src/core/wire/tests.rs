@@ -1,20 +1,476 @@
-//! Tests of the encoding.
+//! Tests of the encoding. The samples are made by the macros that make the encoding, so that there is
+//! one of every variant.
 
-/// The numbers of the variants of an enum.
-pub(super) trait Numbered {
-    const NUMBERS: &'static [u8];
+mod samples;
+
+use std::fmt::{Debug, Write};
+
+use super::{Input, Malformed, Parts, Wire, decode_call, encode_call, from_bytes, to_bytes};
+use crate::core::answer::Answer;
+use crate::core::call::{
+    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
+    WaitVerb,
+};
+use crate::core::claims::ProgressReport;
+use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit, WatchKey};
+use crate::core::verbs::Grants;
+use crate::events::KindSet;
+use crate::task::CursorOf;
+use crate::{
+    ClockReport, Counters, Counting, Durability, Ending, Error, Event, EventKind, Filter, Missed,
+    OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, State, StepKind, TubeOptions,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// An enum whose variants have numbers.
+pub(super) trait Numbered: Sized {
+    const VARIANTS: &'static [(u8, &'static str)];
+
+    fn sample_of(number: u8, random: &mut Random) -> Self;
+}
+
+/// A value of a type, for a test.
+pub(super) trait Sample: Sized {
+    fn sample(random: &mut Random) -> Self;
+}
+
+pub(super) fn any_variant<T: Numbered>(random: &mut Random) -> T {
+    let (number, _) = T::VARIANTS[random.below(T::VARIANTS.len())];
+    T::sample_of(number, random)
+}
+
+/// Numbers that are the same in each run.
+pub(super) struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
+    }
+}
+
+fn bytes_of(call: &Call<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_call(call, &mut bytes);
+    bytes
+}
+
+/// Decodes a call, and encodes it again.
+fn read_back(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let (mut input, parts) = (Input::new(bytes), Parts::default());
+    let call = decode_call(&mut input, &parts)?;
+    input.end()?;
+    Ok(bytes_of(&call))
+}
+
+pub(super) const JOBS: TubeRef<'static> = TubeRef { number: 300, name: "jobs" };
+
+pub(super) fn key() -> ClaimKey {
+    let session = SessionId::from_bytes([7; 16]);
+    ClaimKey { tube: 300, by: Holder { session, epoch: Some(5) }, id: 9 }
+}
+
+/// Samples of a call with what `wrap` puts into it: each variant, several times.
+fn calls_with<T: Numbered>(name: &str, wrap: fn(T) -> Call<'static>) -> Vec<(String, Vec<u8>)> {
+    let seeds = 0..16;
+    let samples = T::VARIANTS.iter().flat_map(|variant| seeds.clone().map(move |n| (n, variant)));
+    let samples = samples.map(|(seed, (number, variant))| {
+        let mut random = Random::new(seed << 8 | u64::from(*number));
+        let call = wrap(T::sample_of(*number, &mut random));
+        let bytes = bytes_of(&call);
+        let (mut input, parts) = (Input::new(&bytes), Parts::default());
+        let decoded = decode_call(&mut input, &parts).unwrap();
+        assert_eq!(format!("{decoded:?}"), format!("{call:?}"));
+        assert!(input.rest().is_empty(), "{call:?}");
+        (format!("{name}::{variant}"), bytes)
+    });
+    samples.collect()
+}
+
+fn all_calls() -> Vec<(String, Vec<u8>)> {
+    [
+        calls_with("Call", |call: Call<'static>| call),
+        calls_with("Verb", |verb: Verb<'static>| Call::Tube(JOBS, verb)),
+        calls_with("HolderVerb", |verb: HolderVerb<'static>| Call::Claim(key(), verb)),
+        calls_with("ProgressReport", |report: ProgressReport<'static>| {
+            Call::Claim(key(), HolderVerb::Progress(report))
+        }),
+        calls_with("StepVerb", |verb: StepVerb<'static>| {
+            Call::Claim(key(), HolderVerb::Step(verb))
+        }),
+        calls_with("EdgeVerb", |verb: EdgeVerb<'static>| Call::Tube(JOBS, Verb::Edges(verb))),
+        calls_with("HistoryVerb", |verb: HistoryVerb<'static>| {
+            Call::Tube(JOBS, Verb::History(verb))
+        }),
+        calls_with("ListVerb", |verb: ListVerb<'static>| Call::Tube(JOBS, Verb::List(verb))),
+        calls_with("ScheduleVerb", |verb: ScheduleVerb<'static>| {
+            Call::Tube(JOBS, Verb::Schedules(verb))
+        }),
+        calls_with("WaitVerb", |verb: WaitVerb| Call::Tube(JOBS, Verb::Wait(verb))),
+        calls_with("WatchKey", |key: WatchKey| Call::Tube(JOBS, Verb::CancelWatch(key))),
+        calls_with("TagEdit", |edit: TagEdit<'static>| {
+            Call::Tube(JOBS, Verb::EditTags { id: 9, edit })
+        }),
+    ]
+    .concat()
+}
+
+type Decode = fn(&[u8]) -> Result<Vec<u8>, Malformed>;
+
+fn again<T: Wire>(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
+    from_bytes::<T>(bytes).map(|value| to_bytes(&value))
+}
+
+/// A value as bytes, and how it is read back.
+struct Encoded {
+    name: String,
+    bytes: Vec<u8>,
+    again: Decode,
+}
+
+fn variants<T: Numbered + Wire>(name: &str, check: fn(&T, &T)) -> Vec<Encoded> {
+    let mut all = Vec::new();
+    for (number, variant) in T::VARIANTS {
+        for seed in 0..16 {
+            let value = T::sample_of(*number, &mut Random::new(seed << 8 | u64::from(*number)));
+            let bytes = to_bytes(&value);
+            assert_eq!(bytes[0], *number, "{name}::{variant}");
+            check(&from_bytes(&bytes).unwrap(), &value);
+            all.push(Encoded { name: format!("{name}::{variant}"), bytes, again: again::<T> });
+        }
+    }
+    all
+}
+
+fn values<T: Sample + Wire + Debug>(name: &str) -> Vec<Encoded> {
+    let values = (0..64).map(|seed| {
+        let value = T::sample(&mut Random::new(seed));
+        let bytes = to_bytes(&value);
+        same(&from_bytes::<T>(&bytes).unwrap(), &value);
+        Encoded { name: name.into(), bytes, again: again::<T> }
+    });
+    values.collect()
+}
+
+fn same<T: Debug>(decoded: &T, value: &T) {
+    assert_eq!(format!("{decoded:?}"), format!("{value:?}"));
+}
+
+fn all_values() -> Vec<Encoded> {
+    let lists = [
+        variants::<Answer>("Answer", |decoded, value| {
+            assert_eq!(to_bytes(decoded), to_bytes(value));
+        }),
+        variants("Error", same::<Error>),
+        variants("State", same::<State>),
+        variants("EventKind", same::<EventKind>),
+        variants("StepKind", same::<StepKind>),
+        variants("Ending", same::<Ending>),
+        variants("OnKey", same::<OnKey>),
+        variants("OnParent", same::<OnParent>),
+        variants("Missed", same::<Missed>),
+        variants("Overlap", same::<Overlap>),
+        variants("Recurrence", same::<Recurrence>),
+        variants("Durability", same::<Durability>),
+        variants("Counting", same::<Counting>),
+        variants("CursorOf", same::<CursorOf>),
+        variants("Shelf", same::<tubewell_drivers::Shelf>),
+        variants("RecurRule", same::<tubewell_drivers::RecurRule>),
+        values::<Grant>("Grant"),
+        values::<Event>("Event"),
+        values::<Filter>("Filter"),
+        values::<Counters>("Counters"),
+        values::<ClockReport>("ClockReport"),
+        values::<PutRequest>("PutRequest"),
+        values::<ScheduleRequest>("ScheduleRequest"),
+        values::<TubeOptions>("TubeOptions"),
+        values::<(Receipt, Option<Ending>)>("(Receipt, Option<Ending>)"),
+        values::<Result<bool>>("Result<bool>"),
+        values::<Option<std::time::Duration>>("Option<Duration>"),
+        values::<Vec<SessionId>>("Vec<SessionId>"),
+    ];
+    lists.into_iter().flatten().collect()
 }
 
 #[test]
-fn call_reads_back() {
-    use super::{Input, Parts, decode_call, encode_call};
-    use crate::core::{Call, TubeRef, Verb};
+fn every_call_reads_back() {
+    let calls = all_calls();
+    let names = |of: &str| calls.iter().filter(|(name, _)| name.starts_with(of)).count();
+    assert_eq!(names("Verb::"), 16 * Verb::VARIANTS.len());
+    for (name, bytes) in calls {
+        assert_eq!(read_back(&bytes).as_ref(), Ok(&bytes), "{name}");
+    }
+}
 
-    let call = Call::Tube(TubeRef { number: 300, name: "jobs" }, Verb::DeleteMany(&[1, 2, 300]));
-    let mut bytes = Vec::new();
-    encode_call(&call, &mut bytes);
-    let (mut input, parts) = (Input::new(&bytes), Parts::default());
-    let decoded = decode_call(&mut input, &parts).unwrap();
-    assert_eq!(format!("{decoded:?}"), format!("{call:?}"));
-    assert!(input.rest().is_empty());
+#[test]
+fn every_value_reads_back() {
+    for Encoded { name, bytes, again } in all_values() {
+        assert_eq!(again(&bytes).as_ref(), Ok(&bytes), "{name}");
+    }
+}
+
+/// The numbers of the kinds in a filter are those of the kinds in an event.
+#[test]
+fn kinds_of_a_filter_have_the_numbers_of_events() {
+    for (number, name) in EventKind::VARIANTS {
+        let kind = EventKind::sample_of(*number, &mut Random::new(1));
+        let bits = KindSet::from_iter([kind]).bits();
+        assert_eq!(bits, 1 << number, "{name}");
+    }
+}
+
+#[test]
+fn numbers_of_variants_are_named_once() {
+    fn check<T: Numbered>() {
+        let mut numbers: Vec<u8> = T::VARIANTS.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), T::VARIANTS.len());
+    }
+    check::<Call<'_>>();
+    check::<Verb<'_>>();
+    check::<HolderVerb<'_>>();
+    check::<Answer>();
+    check::<Error>();
+}
+
+/// A line for each variant of the protocol, with a checksum of its samples. A line that changes is
+/// another protocol: peers of another release must refuse each other.
+#[test]
+fn protocol_is_as_recorded() {
+    let mut lines: Vec<(String, Vec<u8>)> = Vec::new();
+    let values = all_values().into_iter().map(|value| (value.name, value.bytes));
+    for (name, bytes) in all_calls().into_iter().chain(values) {
+        match lines.last_mut() {
+            Some((last, all)) if *last == name => all.extend(bytes),
+            _ => lines.push((name, bytes)),
+        }
+    }
+    let mut text = String::new();
+    for (name, bytes) in lines {
+        writeln!(text, "{:016x} {name}", xxh3_64(&bytes)).unwrap();
+    }
+    let recorded = include_str!("tests/protocol.txt");
+    let changed: Vec<&str> =
+        text.lines().filter(|line| !recorded.lines().any(|other| other == *line)).collect();
+    assert_eq!(changed, Vec::<&str>::new(), "the protocol is now:\n{text}");
+    assert!(text.lines().eq(recorded.lines()), "the protocol has fewer values:\n{text}");
+}
+
+#[test]
+fn calls_have_these_bytes() {
+    for (call, bytes) in [
+        (Call::Check, &b"\x00"[..]),
+        (Call::Tube(JOBS, Verb::Peek(300)), b"\x01\xac\x02\x04jobs\x20\xac\x02"),
+        (Call::Tube(JOBS, Verb::DeleteMany(&[1, 2, 128])), b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01"),
+        (
+            Call::Tube(JOBS, Verb::Put(&PutRequest::of_body(tubewell_drivers::Body::new(b"work".to_vec())))),
+            b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0",
+        ),
+        (
+            Call::Claim(key(), HolderVerb::Ack { result: Some(b"ok") }),
+            b"\x02\xac\x02\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok",
+        ),
+        (Call::SetLimit("host", Some(3)), b"\x0b\x04host\x01\x03"),
+    ] {
+        assert_eq!(bytes_of(&call), bytes, "{call:?}");
+        assert_eq!(read_back(bytes).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn answers_have_these_bytes() {
+    let receipt = Receipt { id: 300, state: State::Buried, commit: u64::MAX };
+    for (answer, bytes) in [
+        (Ok(Answer::Done), &b"\x01\x00"[..]),
+        (
+            Ok(Answer::Receipt(receipt)),
+            b"\x01\x01\xac\x02\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        ),
+        (Ok(Answer::Step(Some(b"v".to_vec()))), b"\x01\x14\x01\x01v"),
+        (Ok(Answer::Acks(vec![Err(Error::NotTaken { id: 9 })])), b"\x01\x03\x01\x00\x00\x09"),
+        (Err(Error::Full { tube: "jobs".into(), capacity: 9 }), b"\x00\x0b\x04jobs\x09"),
+        (
+            Err(Error::NewerFormat { what: "layout", found: 3, supported: 2 }),
+            b"\x00\x12\x00\x03\x02",
+        ),
+    ] {
+        assert_eq!(to_bytes::<Result<Answer>>(&answer), bytes);
+        let decoded: Result<Answer> = from_bytes(bytes).unwrap();
+        assert_eq!(to_bytes(&decoded), bytes);
+    }
+}
+
+#[test]
+fn answer_of_this_process_becomes_an_error() {
+    let refused: Result<Answer> = Ok(Answer::Grants(Grants::default()));
+    let decoded: Result<Answer> = from_bytes(&to_bytes(&refused)).unwrap();
+    let what = "an answer to another process has no Grants".into();
+    assert_eq!(decoded.err(), Some(Error::Io { what }));
+    assert!(from_bytes::<Answer>(&to_bytes(&Answer::WaitReady(None))).is_err());
+}
+
+#[test]
+fn unknown_format_number_has_a_general_name() {
+    let error = Error::NewerFormat { what: "page size", found: 3, supported: 2 };
+    let decoded: Error = from_bytes(&to_bytes(&error)).unwrap();
+    assert_eq!(decoded, Error::NewerFormat { what: "version", found: 3, supported: 2 });
+}
+
+#[test]
+fn truncated_bytes_are_malformed() {
+    for (name, bytes) in all_calls() {
+        for length in 0..bytes.len() {
+            assert!(read_back(&bytes[..length]).is_err(), "{name} {length}");
+        }
+        assert!(read_back(&[&bytes[..], &[0]].concat()).is_err(), "{name}");
+    }
+    for Encoded { name, bytes, again } in all_values() {
+        for length in 0..bytes.len() {
+            assert!(again(&bytes[..length]).is_err(), "{name} {length}");
+        }
+        assert!(again(&[&bytes[..], &[0]].concat()).is_err(), "{name}");
+    }
+}
+
+/// Other bytes than a peer of this release sends: changed, cut out, repeated, or any.
+fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len().max(1)).min(bytes.len());
+        let other = [0, 1, 0x7f, 0x80, 0xff, random.byte()][random.below(6)];
+        match random.below(4) {
+            0 if at < bytes.len() => drop(bytes.remove(at)),
+            1 => bytes.insert(at, other),
+            2 => bytes.splice(at..at, [other; 9]).for_each(drop),
+            _ if at < bytes.len() => bytes[at] = other,
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// The most memory that decoding takes.
+fn memory_of(decode: impl FnOnce()) -> u64 {
+    allocation_counter::measure(decode).bytes_max
+}
+
+#[test]
+fn damaged_bytes_do_not_panic_and_need_little_memory() {
+    let mut random = Random::new(17);
+    for (name, bytes) in all_calls() {
+        for _ in 0..8 {
+            let bytes = damaged(&bytes, &mut random);
+            let memory = memory_of(|| {
+                let (mut input, parts) = (Input::new(&bytes), Parts::default());
+                let _ = decode_call(&mut input, &parts).is_ok();
+            });
+            assert!(memory <= (64 * bytes.len() as u64) + (128 << 10), "{name}: {memory}");
+        }
+    }
+    for Encoded { name, bytes, again } in all_values() {
+        for _ in 0..8 {
+            let bytes = damaged(&bytes, &mut random);
+            let memory = memory_of(|| drop(again(&bytes)));
+            assert!(memory <= (256 * bytes.len() as u64) + (128 << 10), "{name}: {memory}");
+        }
+    }
+}
+
+#[test]
+fn any_bytes_do_not_panic() {
+    let mut random = Random::new(19);
+    for length in 0..2000 {
+        let bytes: Vec<u8> = (0..length % 97).map(|_| random.byte()).collect();
+        let _ = read_back(&bytes);
+        let _ = from_bytes::<Result<Answer>>(&bytes);
+        let _ = from_bytes::<Grant>(&bytes);
+        let _ = from_bytes::<Event>(&bytes);
+    }
+}
+
+/// Lists that are as long as their bytes allow, of items that are large in memory.
+#[test]
+fn long_lists_of_a_call_are_refused_before_they_are_allocated() {
+    const LENGTH: usize = 1 << 20;
+    let list = |verb: Verb<'_>| {
+        let mut bytes = bytes_of(&Call::Tube(JOBS, verb));
+        // The list is empty: its count is the last byte.
+        bytes.pop();
+        (LENGTH as u64).put(&mut bytes);
+        bytes.resize(bytes.len() + LENGTH, 0);
+        bytes
+    };
+    for bytes in [
+        list(Verb::PutMany(&[])),
+        list(Verb::EditTags { id: 9, edit: TagEdit::Add(&[]) }),
+        list(Verb::DeleteMany(&[])),
+    ] {
+        let memory = memory_of(|| drop(read_back(&bytes)));
+        assert!(memory < 64 * LENGTH as u64, "{memory}");
+    }
+    let claims = [&[5][..], &to_bytes(&(LENGTH as u64)), &vec![0; LENGTH]].concat();
+    let refused = read_back(&claims).unwrap_err();
+    assert_eq!(refused, Malformed { what: "a list has too many items" });
+    let huge = [&[5][..], &to_bytes(&u64::MAX)].concat();
+    assert!(read_back(&huge).is_err());
+}
+
+#[test]
+fn numbers_have_one_encoding() {
+    for (number, bytes) in [
+        (0, &b"\0"[..]),
+        (127, b"\x7f"),
+        (128, b"\x80\x01"),
+        (u64::MAX, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+    ] {
+        assert_eq!(to_bytes(&number), bytes);
+        assert_eq!(from_bytes::<u64>(bytes), Ok(number));
+    }
+    for bytes in [
+        &b"\x80\0"[..],
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+        b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+        &[0xff; 40],
+    ] {
+        assert!(from_bytes::<u64>(bytes).is_err(), "{bytes:?}");
+    }
+    assert!(from_bytes::<u32>(&to_bytes(&(1_u64 << 32))).is_err());
+    assert!(from_bytes::<bool>(&[2]).is_err());
+    assert!(from_bytes::<State>(&[7]).is_err());
+    assert!(from_bytes::<String>(b"\x01\xff").is_err());
+}
+
+#[test]
+fn parts_keep_the_values_of_one_call() {
+    let bytes = bytes_of(&Call::Tube(JOBS, Verb::DeleteMany(&[1])));
+    let parts = Parts::default();
+    for round in 0..3 {
+        let decoded = decode_call(&mut Input::new(&bytes), &parts);
+        assert_eq!(decoded.is_ok(), round < 2, "{decoded:?}");
+    }
+}
+
+#[test]
+fn malformed_bytes_become_an_error_that_says_what_to_do() {
+    let error = Error::from(read_back(b"\xff").unwrap_err());
+    assert_eq!(
+        error.to_string(),
+        "the bytes of a call are not valid: an unknown number of Call; use the same release on both \
+         sides"
+    );
 }

@@ -1,0 +1,424 @@
+//! A call of another process is refused as a handle refuses it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::{Body, RecurRule};
+
+use super::check_call;
+use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
+use crate::core::state::{
+    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, TagEdit, UpdateRequest,
+    check_tags,
+};
+use crate::core::wire::tests::{JOBS, key};
+use crate::schedule::Restored;
+use crate::task::After;
+use crate::{
+    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
+    Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
+    TubeOptions, Update,
+};
+
+const MAX_BODY: usize = 100;
+
+fn store_and_tube() -> (Store, Tube) {
+    let store = Store::options().max_body(MAX_BODY).open_in_memory().unwrap();
+    let options = TubeOptions::new().keep_done(crate::Keep::new());
+    let tube = store.create_tube("jobs", FIFOTTL, options).unwrap();
+    (store, tube)
+}
+
+/// The error of a handle, which a call that this tube could not have made gets too.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(by_handle: crate::Result<T>, call: Call<'_>) {
+    let error = by_handle.expect_err("the handle accepts it");
+    assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    assert_eq!(check_call(&call, MAX_BODY), Err(error), "{call:?}");
+}
+
+#[track_caller]
+fn accepted(verb: Verb<'_>) {
+    assert_eq!(check_call(&Call::Tube(JOBS, verb), MAX_BODY), Ok(()));
+}
+
+fn on_tube(verb: Verb<'_>) -> Call<'_> {
+    Call::Tube(JOBS, verb)
+}
+
+fn request(edit: impl FnOnce(&mut PutRequest)) -> PutRequest {
+    let mut request = PutRequest::of_body(Body::new(b"work".to_vec()));
+    edit(&mut request);
+    request
+}
+
+fn long(length: usize) -> String {
+    "x".repeat(length)
+}
+
+fn tags(count: usize) -> Arc<[Arc<str>]> {
+    (0..count).map(|at| Arc::from(at.to_string())).collect()
+}
+
+type Hostile = (Put, fn(&mut PutRequest));
+
+/// Puts that no handle makes, and the same as requests.
+fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
+    vec![
+        (Put::new(vec![7; MAX_BODY + 1]), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
+        (Put::new("work").sub_queue(long(256)), |it| it.sub = Some(long(256))),
+        (Put::new("work").max_attempts(0), |it| it.max_attempts = Some(0)),
+        (Put::new("work").key(""), |it| it.key = Some("".into())),
+        (Put::new("work").key(long(256)), |it| it.key = Some(long(256).into())),
+        (Put::new("work").tag(""), |it| it.tags = ["".into()].into()),
+        (Put::new("work").tag(long(256)), |it| it.tags = [long(256).into()].into()),
+        ((0..33).fold(Put::new("work"), |put, at| put.tag(at.to_string())), |it| {
+            it.tags = tags(33);
+        }),
+        (Put::new("work").after_key(""), |it| {
+            it.after = Some(Box::new(After { keys: vec![String::new()], ..After::default() }));
+        }),
+        (Put::new("work").after(tube, 0..10_001), |it| {
+            let parents = vec![("jobs".into(), (0..10_001).collect())];
+            it.after = Some(Box::new(After { parents, ..After::default() }));
+        }),
+    ]
+}
+
+#[test]
+fn puts_are_refused_as_by_a_handle() {
+    let (store, tube) = store_and_tube();
+    let session = store.session().id();
+    for (put, edit) in hostile_puts(&tube) {
+        let hostile = request(edit);
+        refused(tube.put(put.clone()), on_tube(Verb::Put(&hostile)));
+        let or_wait = Verb::PutOrWait { session, request: &hostile, timeout: None };
+        refused(tube.put_wait(put.clone(), None), on_tube(or_wait));
+        let and_wait = Verb::PutAndWait { session, request: &hostile, timeout: None };
+        refused(tube.put_and_wait(put.clone(), Duration::ZERO), on_tube(and_wait));
+        let many = [request(|_| {}), hostile.clone()];
+        refused(tube.put_many([Put::new("work"), put.clone()]), on_tube(Verb::PutMany(&many)));
+        let restore = Restore::new(put).takes(1);
+        let many = [PutRequest { takes: 1, ..hostile }];
+        refused(tube.restore_many([restore]), on_tube(Verb::PutMany(&many)));
+    }
+    accepted(Verb::Put(&request(|it| it.tags = tags(32))));
+}
+
+#[test]
+fn put_cannot_bring_what_only_a_restore_brings() {
+    let plain = request(|_| {});
+    for hostile in [
+        PutRequest { id: Some(7), ..plain.clone() },
+        PutRequest { takes: 1, ..plain.clone() },
+        PutRequest { restored_as: Some(State::Done), ..plain.clone() },
+        PutRequest { history: Some(Box::new(history())), ..plain.clone() },
+    ] {
+        let result = check_call(&on_tube(Verb::Put(&hostile)), MAX_BODY);
+        assert!(matches!(result, Err(Error::Invalid { .. })), "{result:?}");
+    }
+    let twice = request(|it| it.tags = ["a".into(), "a".into()].into());
+    assert!(check_call(&on_tube(Verb::Put(&twice)), MAX_BODY).is_err());
+    for hostile in
+        [request(|it| it.key = Some("a".into())), request(|it| it.on_key = OnKey::Replace)]
+    {
+        assert!(check_call(&on_tube(Verb::Requeue(&hostile)), MAX_BODY).is_err());
+    }
+    accepted(Verb::Requeue(&PutRequest::requeue("a", Put::new("work"), MAX_BODY).unwrap()));
+}
+
+#[test]
+fn too_many_puts_are_refused_as_by_a_handle() {
+    let (_store, tube) = store_and_tube();
+    let many = vec![request(|_| {}); 100_001];
+    refused(tube.put_many(vec!["work"; 100_001]), on_tube(Verb::PutMany(&many)));
+    let restored = vec![PutRequest { takes: 1, ..request(|_| {}) }; 100_001];
+    let tasks = (0..100_001).map(|_| Restore::new("work").takes(1));
+    refused(tube.restore_many(tasks), on_tube(Verb::PutMany(&restored)));
+    let after = |it: &mut PutRequest| {
+        let parents = vec![("jobs".into(), (0..10_000).collect())];
+        it.after = Some(Box::new(After { parents, ..After::default() }));
+    };
+    let many = vec![request(after); 11];
+    let puts = vec![Put::new("work").after(&tube, 0..10_000); 11];
+    refused(tube.put_many(puts), on_tube(Verb::PutMany(&many)));
+}
+
+fn history() -> History {
+    History {
+        forgiven: 0,
+        buried_with: None,
+        failure: None,
+        spawned_by: None,
+        result: None,
+        entries: Vec::new(),
+        steps: Vec::new(),
+    }
+}
+
+#[test]
+fn restores_are_refused_as_by_a_handle() {
+    let (_store, tube) = store_and_tube();
+    let with = |restored_as: Option<State>, edit: &dyn Fn(&mut History)| {
+        let mut history = history();
+        edit(&mut history);
+        PutRequest { takes: 3, restored_as, history: Some(Box::new(history)), ..request(|_| {}) }
+    };
+    let restore = || Restore::new("work").takes(3);
+    let failure = |group: &str| LastFailure::new(group, "no host", 1);
+    let owned = |length: usize| LastFailure { owner: Some(long(length)), ..failure("net") };
+    let entry = |number: u64| {
+        let at = crate::moment::system_time(7);
+        HistoryEntry::new(number, at, "jobs", crate::EventKind::Put, State::Ready)
+    };
+    let step = |name: &str, kind, length| Step::new(name, kind, vec![7; length]);
+    let (buried, done) = (Some(State::Buried), Some(State::Done));
+    let cases = [
+        (restore().forgiven(4), with(None, &|it| it.forgiven = 4)),
+        (restore().group("net"), with(None, &|it| it.buried_with = Some(Failure::new("net", "")))),
+        (
+            restore().buried(true).group(long(256)),
+            with(buried, &|it| it.buried_with = Some(Failure::new(long(256), ""))),
+        ),
+        (restore().failure(failure("")), with(None, &|it| it.failure = Some(failure("")))),
+        (restore().failure(owned(256)), with(None, &|it| it.failure = Some(owned(256)))),
+        (
+            restore().done(Some(vec![7; MAX_BODY + 1])),
+            with(done, &|it| it.result = Some(vec![7; MAX_BODY + 1])),
+        ),
+        (
+            restore().history(vec![entry(2), entry(1)]),
+            with(None, &|it| it.entries = vec![entry(2), entry(1)]),
+        ),
+        (
+            restore().history(vec![entry(0).text(Some(long(1025)))]),
+            with(None, &|it| it.entries = vec![entry(0).text(Some(long(1025)))]),
+        ),
+        (
+            restore().steps(vec![step("", StepKind::Value, 1)]),
+            with(None, &|it| it.steps = vec![step("", StepKind::Value, 1)]),
+        ),
+        (
+            restore().steps(vec![step("a", StepKind::Sleep, 1)]),
+            with(None, &|it| it.steps = vec![step("a", StepKind::Sleep, 1)]),
+        ),
+        (
+            restore().steps(vec![step("a", StepKind::Value, MAX_BODY + 1)]),
+            with(None, &|it| it.steps = vec![step("a", StepKind::Value, MAX_BODY + 1)]),
+        ),
+        (
+            restore().done(None).steps(vec![step("a", StepKind::Value, 1)]),
+            with(done, &|it| it.steps = vec![step("a", StepKind::Value, 1)]),
+        ),
+        (restore().id(u64::MAX), PutRequest { id: Some(u64::MAX), takes: 3, ..request(|_| {}) }),
+        (
+            Restore::new(Put::new("work").key("a").on_key(OnKey::Replace)).takes(3),
+            PutRequest {
+                takes: 3,
+                key: Some("a".into()),
+                on_key: OnKey::Replace,
+                ..request(|_| {})
+            },
+        ),
+        (
+            Restore::new(Put::new("work").delay(Duration::from_secs(1))).takes(3).buried(true),
+            PutRequest { delay: 1_000_000, ..with(buried, &|_| {}) },
+        ),
+    ];
+    for (task, hostile) in cases {
+        refused(tube.restore_many([task]), on_tube(Verb::PutMany(&[hostile])));
+    }
+    for hostile in [
+        with(None, &|it| it.result = Some(vec![7])),
+        with(Some(State::Taken), &|_| {}),
+        with(None, &|it| it.failure = Some(LastFailure::new("net", long(10_001), 1))),
+    ] {
+        assert!(check_call(&on_tube(Verb::PutMany(&[hostile])), MAX_BODY).is_err());
+    }
+}
+
+fn delete(select: &Select) -> Call<'_> {
+    on_tube(Verb::DeleteWhere { select, after: None, limit: 1 })
+}
+
+fn kick(select: &Select) -> Call<'_> {
+    on_tube(Verb::KickWhere { select, after: None, limit: 1 })
+}
+
+#[test]
+fn edits_and_selections_are_refused_as_by_a_handle() {
+    let (store, tube) = store_and_tube();
+    let id = tube.put("work").unwrap().id;
+    let body = UpdateRequest { body: Some(Body::new(vec![7; 101])), ..UpdateRequest::default() };
+    let update = Verb::Update { id, request: &body };
+    refused(tube.update(id, Update::new().body(vec![7; 101])), on_tube(update));
+    let many = UpdateRequest { tags: Some(tags(33)), ..UpdateRequest::default() };
+    let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
+    let update = Verb::Update { id, request: &many };
+    refused(tube.update(id, Update::new().tags(names.clone())), on_tube(update));
+    for hostile in [tags(33), ["".into()].into(), [long(256).into()].into()] {
+        let add = Verb::EditTags { id, edit: TagEdit::Add(&hostile) };
+        refused(tube.add_tags(id, hostile.iter()), on_tube(add));
+        let remove = Verb::EditTags { id, edit: TagEdit::Remove(&hostile) };
+        refused(tube.remove_tags(id, hostile.iter()), on_tube(remove));
+    }
+    for select in [Select::new(), Select::new().state(State::Ready).group("net")] {
+        refused(tube.delete_where(select.clone()), delete(&select));
+    }
+    let ready = Select::new().state(State::Ready);
+    refused(tube.kick_where(ready.clone()), kick(&ready));
+    assert!(check_call(&kick(&Select::new().tag("a")), MAX_BODY).is_err());
+    accepted(Verb::KickWhere {
+        select: &Select::new().tag("a").for_kick().unwrap(),
+        after: None,
+        limit: 1,
+    });
+    let result = vec![7; MAX_BODY + 1];
+    let resolve = Verb::Resolve { id, result: Some(&result) };
+    refused(tube.resolve(id, Some(&result)), on_tube(resolve));
+    refused(store.by_key(""), Call::ByKey(""));
+    refused(store.by_key(&long(256)), Call::ByKey(&long(256)));
+    let label: Arc<str> = long(256).into();
+    let begin = Call::BeginSession(SessionId::from_bytes([7; 16]), Some(&label));
+    refused(store.session_named(label.clone()), begin);
+}
+
+fn held(verb: HolderVerb<'_>) -> Call<'_> {
+    Call::Claim(key(), verb)
+}
+
+#[test]
+fn verbs_of_a_holder_are_refused_as_by_a_handle() {
+    let (_store, tube) = store_and_tube();
+    let take = || -> Claim {
+        tube.put("work").unwrap();
+        tube.try_take().unwrap().unwrap()
+    };
+    let large = vec![7; MAX_BODY + 1];
+    let ack = HolderVerb::Ack { result: Some(&large) };
+    refused(take().ack_with(large.clone()), held(ack));
+    refused(tube.ack_with(take().id(), &large), on_tube(Verb::Held(key().by, 9, ack)));
+    let body = Body::new(large.clone());
+    refused(take().checkpoint(large.clone()), held(HolderVerb::Checkpoint(&body)));
+
+    let finish = |result: Option<&[u8]>, puts: Vec<PutInto>, advance: Option<PutInto>| {
+        FinishRequest { result: result.map(<[u8]>::to_vec), puts, advance }
+    };
+    let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
+    let hostile = finish(Some(&large), Vec::new(), None);
+    let by_handle = take().finish(Finish::new().result(large.clone()));
+    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    let hostile = finish(Some(b"a"), Vec::new(), Some(into(request(|_| {}))));
+    let by_handle = take().finish(Finish::new().result("a").advance(&tube, "work"));
+    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    for (put, edit) in hostile_puts(&tube) {
+        let hostile = finish(None, vec![into(request(edit))], None);
+        let by_handle = take().finish(Finish::new().put(&tube, put.clone()));
+        refused(by_handle, held(HolderVerb::Finish(&hostile)));
+        let hostile = finish(None, Vec::new(), Some(into(request(edit))));
+        refused(take().advance(&tube, put.clone()), held(HolderVerb::Finish(&hostile)));
+        let hostile = into(request(edit));
+        let spawn = StepVerb::Spawn { name: "a", into: &hostile };
+        refused(take().spawn("a", &tube, put), held(HolderVerb::Step(spawn)));
+    }
+    let value = vec![7_u8; MAX_BODY];
+    let encoded = <crate::Bincode as crate::Codec>::encode(&value).unwrap();
+    let write = StepVerb::Write { name: "a", value: &encoded };
+    let by_handle = take().step("a", || Ok::<_, Error>(value.clone()));
+    refused(by_handle, held(HolderVerb::Step(write)));
+}
+
+#[test]
+fn schedules_are_refused_as_by_a_handle() {
+    let (_store, tube) = store_and_tube();
+    let second = Duration::from_secs(1);
+    let whole = || {
+        let schedule = Schedule::every(second).key("a").put("work");
+        ScheduleRequest::new(schedule, MAX_BODY).unwrap().1
+    };
+    let schedule = || Schedule::every(second).key("a").put("work");
+    let put = |edit: fn(&mut PutRequest)| Some(request(edit));
+    let restored = Restored { id: Some(u64::MAX), runs: 1, skipped: 1 };
+    let cases = [
+        (
+            Schedule::every(Duration::ZERO).key("a"),
+            ScheduleRequest { rule: Some(RecurRule::Every(0)), ..whole() },
+        ),
+        (schedule().times(0), ScheduleRequest { times: Some(Some(0)), ..whole() }),
+        (schedule().missed(Missed::Latest(101)), ScheduleRequest { missed: Some(101), ..whole() }),
+        (
+            schedule().put(vec![7; 101]),
+            ScheduleRequest { put: put(|it| it.body = Body::new(vec![7; 101])), ..whole() },
+        ),
+        (
+            schedule().put(Put::new("work").key("b")),
+            ScheduleRequest { put: put(|it| it.key = Some("b".into())), ..whole() },
+        ),
+        (
+            schedule().put(Put::new("work").on_key(OnKey::Keep)),
+            ScheduleRequest { put: put(|it| it.on_key = OnKey::Keep), ..whole() },
+        ),
+        (
+            schedule().put(Put::new("work").after(&tube, [1])),
+            ScheduleRequest { put: put(|it| it.after = Some(Box::default())), ..whole() },
+        ),
+        (
+            schedule().put(Put::new("work").not_before(crate::moment::system_time(7))),
+            ScheduleRequest { put: put(|it| it.not_before = Some(7)), ..whole() },
+        ),
+        (
+            schedule().restored(u64::MAX, 1, 1),
+            ScheduleRequest { restored: Some(restored), ..whole() },
+        ),
+    ];
+    let key: Arc<str> = "a".into();
+    for (schedule, request) in &cases {
+        let set = ScheduleVerb::Set { key: &key, request };
+        refused(tube.schedule(schedule.clone()), on_tube(Verb::Schedules(set)));
+    }
+    let request = whole();
+    let key: Arc<str> = long(231).into();
+    let set = Verb::Schedules(ScheduleVerb::Set { key: &key, request: &request });
+    refused(tube.schedule(schedule().key(long(231))), on_tube(set));
+
+    let change = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
+    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    let by_handle = tube.reschedule("a", Reschedule::new().body(vec![7; 101]));
+    refused(by_handle, on_tube(Verb::Schedules(verb)));
+    let change = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
+    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
+    let by_handle = tube.reschedule("a", Reschedule::new().tags(names));
+    refused(by_handle, on_tube(Verb::Schedules(verb)));
+    let change = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
+    let verb = ScheduleVerb::Change { key: "", request: &change };
+    refused(tube.reschedule("", Reschedule::new()), on_tube(Verb::Schedules(verb)));
+    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    let by_handle = tube.reschedule("a", Reschedule::new().max_attempts(0));
+    refused(by_handle, on_tube(Verb::Schedules(verb)));
+    refused(tube.unschedule(""), on_tube(Verb::Schedules(ScheduleVerb::Remove(""))));
+}
+
+/// What a handle makes passes the checks of a call.
+#[test]
+fn tags_of_a_handle_are_distinct() {
+    let tags = check_tags(["a", "b", "a"]).unwrap();
+    accepted(Verb::EditTags { id: 7, edit: TagEdit::Add(&tags) });
+}
+
+/// Steps of a call under the lock are bounded, whatever number the caller names.
+#[test]
+fn take_many_and_release_all_stop_after_a_step() {
+    let (store, tube) = store_and_tube();
+    tube.put_many(vec!["work"; 600]).unwrap();
+    let claims = tube.take_many(600, Duration::ZERO).unwrap();
+    assert_eq!(claims.len(), 600);
+    let release = tube.verb(Verb::ReleaseAll { limit: usize::MAX, forgive: false });
+    let (released, outcome): (u64, crate::Result<()>) = store.handle.ask(release).unwrap();
+    assert_eq!((released, outcome), (512, Ok(())));
+    assert_eq!(tube.release_all(), Ok(88));
+    let session = tube.session();
+    let take = tube.verb(Verb::TakeMany { session, count: usize::MAX });
+    let grants: crate::core::Grants = store.handle.ask(take).unwrap();
+    assert_eq!(grants.tasks.len(), 256);
+}

@@ -1,0 +1,248 @@
+//! Samples of the types that have no list of fields.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
+
+use super::{Random, Sample};
+use crate::core::call::TubeRef;
+use crate::core::catalog::TubeHead;
+use crate::core::state::{FILE, Grant, MEMORY};
+use crate::core::wire::parts::Kept;
+use crate::events::KindSet;
+use crate::moment::{Moment, system_time};
+use crate::{Error, Failure, Result, SessionId};
+
+impl Sample for u64 {
+    fn sample(random: &mut Random) -> u64 {
+        let any = random.next();
+        [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX, any][random.below(8)]
+    }
+}
+
+impl Sample for u32 {
+    fn sample(random: &mut Random) -> u32 {
+        [0, 1, 127, 128, 300, 70_000, u32::MAX][random.below(7)]
+    }
+}
+
+impl Sample for usize {
+    fn sample(random: &mut Random) -> usize {
+        [0, 1, 1000, u32::MAX as usize][random.below(4)]
+    }
+}
+
+impl Sample for bool {
+    fn sample(random: &mut Random) -> bool {
+        random.below(2) == 1
+    }
+}
+
+impl Sample for () {
+    fn sample(_: &mut Random) {}
+}
+
+impl Sample for String {
+    fn sample(random: &mut Random) -> String {
+        let long = "x".repeat(200);
+        ["", "a", "jobs", "größe", "two words", &long][random.below(6)].into()
+    }
+}
+
+impl Sample for Box<str> {
+    fn sample(random: &mut Random) -> Box<str> {
+        String::sample(random).into()
+    }
+}
+
+impl Sample for Arc<str> {
+    fn sample(random: &mut Random) -> Arc<str> {
+        String::sample(random).into()
+    }
+}
+
+impl Sample for Vec<u8> {
+    fn sample(random: &mut Random) -> Vec<u8> {
+        let length = [0, 1, 5, 200][random.below(4)];
+        (0..length).map(|_| random.byte()).collect()
+    }
+}
+
+impl<T: Sample> Sample for Vec<T> {
+    fn sample(random: &mut Random) -> Vec<T> {
+        (0..random.below(4)).map(|_| T::sample(random)).collect()
+    }
+}
+
+impl<T: Sample> Sample for Arc<[T]> {
+    fn sample(random: &mut Random) -> Arc<[T]> {
+        Vec::sample(random).into()
+    }
+}
+
+impl<T: Sample> Sample for Option<T> {
+    fn sample(random: &mut Random) -> Option<T> {
+        bool::sample(random).then(|| T::sample(random))
+    }
+}
+
+impl<T: Sample> Sample for Result<T> {
+    fn sample(random: &mut Random) -> Result<T> {
+        if bool::sample(random) { Ok(T::sample(random)) } else { Err(Error::sample(random)) }
+    }
+}
+
+impl<T: Sample> Sample for Box<T> {
+    fn sample(random: &mut Random) -> Box<T> {
+        Box::new(T::sample(random))
+    }
+}
+
+impl<A: Sample, B: Sample> Sample for (A, B) {
+    fn sample(random: &mut Random) -> (A, B) {
+        (A::sample(random), B::sample(random))
+    }
+}
+
+impl<K: Sample + Ord, V: Sample> Sample for BTreeMap<K, V> {
+    fn sample(random: &mut Random) -> BTreeMap<K, V> {
+        Vec::sample(random).into_iter().collect()
+    }
+}
+
+impl Sample for Duration {
+    fn sample(random: &mut Random) -> Duration {
+        let any = Duration::new(random.next(), 999_999_999);
+        [Duration::ZERO, Duration::from_micros(1500), Duration::MAX, any][random.below(4)]
+    }
+}
+
+impl Sample for Moment {
+    fn sample(random: &mut Random) -> Moment {
+        system_time(random.next() >> 20)
+    }
+}
+
+/// A call refers to values that live as long as the test.
+impl<T: Kept + Sample> Sample for &'static T {
+    fn sample(random: &mut Random) -> &'static T {
+        Box::leak(Box::new(T::sample(random)))
+    }
+}
+
+impl<T: Sample> Sample for &'static [T]
+where
+    Vec<T>: Kept,
+{
+    fn sample(random: &mut Random) -> &'static [T] {
+        Vec::leak(Vec::sample(random))
+    }
+}
+
+impl Sample for &'static [u8] {
+    fn sample(random: &mut Random) -> &'static [u8] {
+        Vec::leak(Vec::sample(random))
+    }
+}
+
+impl Sample for &'static str {
+    fn sample(random: &mut Random) -> &'static str {
+        String::leak(String::sample(random))
+    }
+}
+
+impl Sample for TubeRef<'static> {
+    fn sample(random: &mut Random) -> TubeRef<'static> {
+        TubeRef { number: u32::sample(random), name: <&str>::sample(random) }
+    }
+}
+
+impl Sample for SessionId {
+    fn sample(random: &mut Random) -> SessionId {
+        SessionId::from_bytes([(); 16].map(|()| random.byte()))
+    }
+}
+
+impl Sample for Body {
+    fn sample(random: &mut Random) -> Body {
+        let length = [0, 1, 100, 2000][random.below(4)];
+        Body::new(vec![7; length])
+    }
+}
+
+impl Sample for Failure {
+    fn sample(random: &mut Random) -> Failure {
+        Failure::new(String::sample(random), String::sample(random))
+    }
+}
+
+impl Sample for KindSet {
+    fn sample(random: &mut Random) -> KindSet {
+        KindSet::from_bits(u64::sample(random))
+    }
+}
+
+impl Sample for TubeHead {
+    fn sample(random: &mut Random) -> TubeHead {
+        TubeHead {
+            number: u32::sample(random),
+            name: Sample::sample(random),
+            driver: Sample::sample(random),
+            buffer: [FILE, MEMORY][random.below(2)],
+        }
+    }
+}
+
+impl Sample for DayCounts {
+    fn sample(random: &mut Random) -> DayCounts {
+        let mut day = DayCounts { puts: u64::sample(random), ..DayCounts::default() };
+        for _ in 0..random.below(4) {
+            day.wait.add(u64::sample(random));
+            day.run.add(u64::sample(random));
+        }
+        day
+    }
+}
+
+impl Sample for Grant {
+    fn sample(random: &mut Random) -> Grant {
+        let (id, body) = (u64::sample(random), Body::sample(random));
+        let mut header = Header {
+            pri: u32::sample(random),
+            order: u64::sample(random),
+            created: u64::sample(random),
+            expires_at: u64::sample(random),
+            ttr: u64::sample(random),
+            ready_at: u64::sample(random),
+            takes: u32::sample(random),
+            size: body.len() as u64,
+            body_checksum: body.checksum(),
+            sub: Sample::sample(random),
+            more: None,
+        };
+        header.edit_more(|more| {
+            more.max_attempts = Sample::sample(random);
+            more.key = Sample::sample(random);
+        });
+        let row = match &body {
+            Body::Inline(bytes) => encode(id, &header, bytes),
+            Body::Separate(row, _) => row.clone(),
+        };
+        Grant {
+            tube: u32::sample(random),
+            name: Sample::sample(random),
+            id,
+            epoch: u64::sample(random),
+            session: Sample::sample(random),
+            header,
+            buffer: [FILE, MEMORY][random.below(2)],
+            table: Table::Tasks,
+            key: Vec::new(),
+            row: Some(row),
+            attempts_left: Sample::sample(random),
+            counted: None,
+        }
+    }
+}
