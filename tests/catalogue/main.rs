@@ -14,6 +14,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
 #[path = "../common/stores.rs"]
 mod stores;
 

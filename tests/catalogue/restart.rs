@@ -247,7 +247,7 @@ fn restart_ends_sessions() {
 fn tube_is_unusable_until_driver_is_registered() {
     let file = StoreFile::new();
     let store = file.open();
-    store.register_driver(PlainDriver).unwrap();
+    stores::owner(&store).register_driver(PlainDriver).unwrap();
     let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     assert_eq!(take(&tube), Some(0));
@@ -260,7 +260,7 @@ fn tube_is_unusable_until_driver_is_registered() {
         matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
         "{refused:?}"
     );
-    store.register_driver(PlainDriver).unwrap();
+    stores::owner(&store).register_driver(PlainDriver).unwrap();
     let tube = store.tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);
@@ -299,7 +299,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     let file = StoreFile::new();
     let store = file.open();
     let timed = || DriverWithTraits(Traits { timed: true, ..Traits::default() });
-    store.register_driver(timed()).unwrap();
+    stores::owner(&store).register_driver(timed()).unwrap();
     let tube = store.create_tube("case", "kind", TubeOptions::default()).unwrap();
     tube.put(Put::new("short").ttl(secs(5))).unwrap();
     tube.put(Put::new("late").delay(secs(5))).unwrap();
@@ -332,10 +332,10 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_sound(&store);
 
     let other = DriverWithTraits(Traits { sub_queued: true, ..Traits::default() });
-    let refused = store.register_driver(other).err();
+    let refused = stores::owner(&store).register_driver(other).err();
     assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(usable(), [false]);
-    store.register_driver(timed()).unwrap();
+    stores::owner(&store).register_driver(timed()).unwrap();
     assert_eq!(usable(), [true]);
     assert_eq!([take(&tube), take(&tube), take(&tube)], [Some(1), Some(2), Some(4)]);
     tube.put(Put::new("new").pri(0)).unwrap();

@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Callback, Claim, Error, Event, EventKind, Put, Result, State, Store, Subscription, TakeFuture,
-    TaskInfo, Tube, TubeOptions,
+    Callback, Claim, Error, Event, EventKind, Filter, Put, Result, State, Store, Subscription,
+    TakeFuture, TaskInfo, Tube, TubeOptions,
 };
 
+use super::executor::WakeFlag;
 use crate::stores::{self, ManualClock};
 
 pub const ALL: &[&str] = &[FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
@@ -136,6 +137,11 @@ impl Case {
         self.store.session().tube("case").unwrap()
     }
 
+    /// The tube of the store itself, for what a connection cannot do.
+    pub fn tube_of_owner(&self) -> Tube {
+        stores::owner(&self.store).tube("case").unwrap()
+    }
+
     /// Begins a take without a timeout for the session of the store.
     pub fn begin_take(&self) -> WaitingTake {
         WaitingTake::begin(self.tube.take_async(NO_TIMEOUT))
@@ -253,29 +259,17 @@ pub struct WaitingTake {
     answer: Option<Result<Option<Claim>>>,
 }
 
-/// A waker that sets a flag.
-struct WakeFlag(AtomicBool);
-
-impl Wake for WakeFlag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 impl WaitingTake {
     pub fn begin(future: TakeFuture) -> WaitingTake {
-        let mut waiting = WaitingTake {
-            future: Some(Box::pin(future)),
-            woken: Arc::new(WakeFlag(AtomicBool::new(true))),
-            answer: None,
-        };
+        let mut waiting =
+            WaitingTake { future: Some(Box::pin(future)), woken: WakeFlag::raised(), answer: None };
         assert!(waiting.is_pending(), "the take returned immediately");
         waiting
     }
 
     /// Polls the take if it has been woken. Returns whether it still has no answer.
     pub fn is_pending(&mut self) -> bool {
-        if self.woken.0.swap(false, Ordering::SeqCst)
+        if self.woken.lower()
             && let Some(future) = &mut self.future
         {
             let waker = Waker::from(Arc::clone(&self.woken));
@@ -287,8 +281,15 @@ impl WaitingTake {
         self.answer.is_none()
     }
 
+    /// Waits until the take has its answer, which must be in time.
+    pub fn wait(&mut self) {
+        while self.is_pending() {
+            self.woken.wait();
+        }
+    }
+
     pub fn answer(mut self) -> Result<Option<Claim>> {
-        assert!(!self.is_pending(), "the take is still waiting");
+        self.wait();
         self.answer.take().unwrap()
     }
 
@@ -331,29 +332,57 @@ impl CallbackLog {
     }
 }
 
+/// What a subscription receives. The store itself has one too, which says how many events there
+/// are: the events of a connection arrive after the answers of the calls that caused them.
+pub struct Events {
+    store: Store,
+    stream: Subscription,
+    of_owner: Subscription,
+}
+
+impl Events {
+    /// Subscribes to the events that pass the filter.
+    pub fn of(store: &Store, filter: Filter, capacity: usize) -> Events {
+        let of_owner = stores::owner(store).events(filter.clone(), capacity);
+        Events { store: store.clone(), stream: store.events(filter, capacity), of_owner }
+    }
+
+    /// The events since the last call.
+    pub fn read(&self) -> Vec<Event> {
+        stores::settle(&self.store);
+        let expected: Vec<Event> = std::iter::from_fn(|| self.of_owner.try_recv()).collect();
+        let next = |_: &Event| self.stream.recv_timeout(secs(30));
+        let events: Vec<Event> = expected.iter().map_while(next).collect();
+        assert_eq!(events, expected);
+        assert_eq!((self.stream.try_recv(), self.stream.dropped()), (None, 0));
+        events
+    }
+}
+
 /// The events of a tube, received by a callback and by a subscription, which must agree.
 pub struct EventLog {
     tube: String,
     calls: CallbackLog,
-    stream: Subscription,
+    events: Events,
 }
 
 impl EventLog {
     /// Logs the events of the tube from now on.
     pub fn of(store: &Store, tube: &Tube) -> EventLog {
         let calls = CallbackLog::default();
-        let stream = store.subscribe(10_000);
+        let events = Events::of(store, Filter::new(), 10_000);
+        let tube = stores::owner(store).tube(tube.name()).unwrap();
         tube.on_task_change(Some(calls.as_callback())).unwrap();
-        EventLog { tube: tube.name().to_owned(), calls, stream }
+        EventLog { tube: tube.name().to_owned(), calls, events }
     }
 
     /// The events since the last call.
     pub fn read(&self) -> Vec<TaskEvent> {
-        let events: Vec<TaskEvent> = std::iter::from_fn(|| self.stream.try_recv())
+        let events = self.events.read().into_iter();
+        let events: Vec<TaskEvent> = events
             .filter(|event| *event.tube == *self.tube)
             .map(|event| (event.id, event.kind, event.state))
             .collect();
-        assert_eq!(self.stream.dropped(), 0);
         assert_eq!(self.calls.read(events.len()), events);
         events
     }

@@ -76,6 +76,7 @@ fn one_put_serves_one_waiting_taker() {
     for_each_driver(ALL, |case| {
         let mut waiting = [case.begin_take(), case.begin_take(), case.begin_take()];
         case.put_all([0]);
+        waiting[0].wait();
         assert_eq!(waiting.each_mut().map(WaitingTake::is_pending), [false, true, true]);
         assert_eq!(case.tasks(), counts([("taken", 1), ("total", 1)]));
     });
@@ -101,6 +102,7 @@ fn kick_of_two_serves_two_waiting_takers() {
         }
         let mut waiting = [case.begin_take(), case.begin_take(), case.begin_take()];
         assert_eq!(case.tube.kick(2).unwrap(), 2);
+        waiting[..2].iter_mut().for_each(WaitingTake::wait);
         assert_eq!(waiting.each_mut().map(WaitingTake::is_pending), [false, false, true]);
     });
 }

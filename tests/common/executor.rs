@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -14,10 +14,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Runs a test, which must end in time.
 pub fn with_timeout(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel::<()>();
-    let runner = thread::spawn(move || {
+    // The runner has the name of the test.
+    let runner = thread::Builder::new().name(thread::current().name().unwrap_or("").to_owned());
+    let runner = runner.spawn(move || {
         let _done = done;
         test();
     });
+    let runner = runner.unwrap();
     let ended = is_done.recv_timeout(TIMEOUT);
     assert!(ended != Err(mpsc::RecvTimeoutError::Timeout), "the test deadlocks");
     if let Err(panic) = runner.join() {
@@ -40,6 +43,53 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.1.store(true, Ordering::SeqCst);
         self.0.unpark();
+    }
+}
+
+/// A flag that a waker raises. A future that is polled only when its flag is raised fails its test if
+/// the wake-up is missing.
+pub struct WakeFlag(Mutex<bool>, Condvar);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+}
+
+impl WakeFlag {
+    /// A flag that is raised, for the first poll.
+    pub fn raised() -> Arc<WakeFlag> {
+        Arc::new(WakeFlag(Mutex::new(true), Condvar::new()))
+    }
+
+    pub fn is_raised(&self) -> bool {
+        *self.0.lock().unwrap()
+    }
+
+    /// Lowers the flag. Returns whether it was raised.
+    pub fn lower(&self) -> bool {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// Waits until the flag is raised, which must be in time.
+    pub fn wait(&self) {
+        let raised = self.0.lock().unwrap();
+        let (raised, _) = self.1.wait_timeout_while(raised, TIMEOUT, |raised| !*raised).unwrap();
+        assert!(*raised, "the waker was not called");
+    }
+}
+
+/// Polls a future whenever it calls its waker, until it is ready, which must be in time.
+pub fn eventually_ready<F: Future + Unpin>(future: &mut F) -> F::Output {
+    let flag = WakeFlag::raised();
+    let waker = Waker::from(flag.clone());
+    loop {
+        flag.wait();
+        flag.lower();
+        if let Poll::Ready(output) = poll(future, &waker) {
+            return output;
+        }
     }
 }
 

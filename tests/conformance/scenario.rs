@@ -110,7 +110,9 @@ impl ScenarioRun {
             Step::TakeBegin { waiter, timeout, .. } => {
                 (self.take_begin(*waiter, duration(*timeout)), None)
             }
-            Step::TakeResult { waiter, want } => (self.take_result(*waiter), want.as_ref()),
+            Step::TakeResult { waiter, want } => {
+                (self.take_result(*waiter, want.as_ref()), want.as_ref())
+            }
         };
         for waiter in self.waiters.values_mut() {
             waiter.poll_if_woken();
@@ -234,10 +236,14 @@ impl ScenarioRun {
         }
     }
 
-    fn take_result(&mut self, waiter: u32) -> Result<Answer, Error> {
+    /// A waiter that must have a task waits for it: the answer may be under way.
+    fn take_result(&mut self, waiter: u32, want: Option<&Answer>) -> Result<Answer, Error> {
         let Some(waiter) = self.waiters.get_mut(&waiter) else {
             return Ok(Answer::Error(format!("waiter {waiter} does not exist")));
         };
+        if matches!(want, Some(Answer::Task(..) | Answer::Error(_))) {
+            waiter.wait();
+        }
         waiter.poll_if_woken();
         let task = waiter.answer()?;
         Ok(task.map_or(Answer::None(true), |task| self.task(&task)))

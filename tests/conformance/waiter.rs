@@ -2,11 +2,12 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tubewell::{Claim, Error, TakeFuture, Task, Tube};
+
+use super::executor::WakeFlag;
 
 /// A waiting take in a session of its own. The session and its claim last as long as the waiter.
 pub struct Waiter {
@@ -22,7 +23,7 @@ impl Waiter {
         let mut waiter = Waiter {
             future: Some(Box::pin(tube.take_async(timeout))),
             _tube: tube,
-            woken: Arc::new(WakeFlag(AtomicBool::new(true))),
+            woken: WakeFlag::raised(),
             answer: None,
         };
         waiter.poll_if_woken();
@@ -34,9 +35,18 @@ impl Waiter {
         self.answer.clone().unwrap_or(Ok(None))
     }
 
+    /// Waits until the take has its answer, which must be in time.
+    pub fn wait(&mut self) {
+        self.poll_if_woken();
+        while self.answer.is_none() {
+            self.woken.wait();
+            self.poll_if_woken();
+        }
+    }
+
     /// Polls the take if it has called its waker since the last poll.
     pub fn poll_if_woken(&mut self) {
-        if !self.woken.0.swap(false, Ordering::SeqCst) {
+        if !self.woken.lower() {
             return;
         }
         let Some(future) = &mut self.future else { return };
@@ -45,14 +55,5 @@ impl Waiter {
             self.future = None;
             self.answer = Some(answer.map(|claim| claim.map(Claim::detach)));
         }
-    }
-}
-
-/// A waker that sets a flag.
-struct WakeFlag(AtomicBool);
-
-impl Wake for WakeFlag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }

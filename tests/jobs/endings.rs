@@ -213,11 +213,11 @@ fn close_during_the_flush_of_an_end_keeps_its_result() {
             disk.block_flush_of(|| claim.ack_with_deferred("result", WhenFull::Refuse).unwrap());
         let [acked, open] = waits;
         thread::scope(|scope| {
-            let close = scope.spawn(|| store.close());
+            let close = scope.spawn(|| stores::close(&store));
             // The waits end when the store begins to close, and the ack is flushed.
             assert_eq!(end_of(open), Err(Error::Closed));
             disk.unblock_flushes();
-            close.join().unwrap().unwrap();
+            close.join().unwrap();
         });
         let acked = end_of(acked);
         assert!(matches!(acked, Ok(Some(Ending::Done { .. })) | Err(Error::Closed)), "{acked:?}");

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tubewell::{Event, EventKind, State, TubeOptions};
+use tubewell::{Event, EventKind, Filter, State, TubeOptions};
 
 use super::support::*;
+use crate::stores;
 
 fn put(id: u64) -> TaskEvent {
     (id, EventKind::Put, State::Ready)
@@ -17,17 +18,19 @@ fn removed_callbacks_and_subscriptions_receive_nothing() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         let [one, two, last] = std::array::from_fn(|_| CallbackLog::default());
-        let (first, second) = (case.store.subscribe(10), case.store.subscribe(10));
-        assert!(case.tube.on_task_change(Some(one.as_callback())).unwrap().is_none());
-        assert!(other.on_task_change(Some(two.as_callback())).unwrap().is_none());
+        let [first, second] = [(); 2].map(|()| Events::of(&case.store, Filter::new(), 10));
+        let of_owner = [case.tube_of_owner(), stores::owner(&case.store).tube("other").unwrap()];
+        assert!(of_owner[0].on_task_change(Some(one.as_callback())).unwrap().is_none());
+        assert!(of_owner[1].on_task_change(Some(two.as_callback())).unwrap().is_none());
         case.put_all([0]);
         other.put("x").unwrap();
         assert_eq!((one.read(1), two.read(1)), (vec![put(0)], vec![put(1)]));
-        assert_eq!([&first, &second].map(|events| events.try_recv().unwrap().id), [0, 0]);
+        let ids = |events: &Events| events.read().iter().map(|it| it.id).collect::<Vec<u64>>();
+        assert_eq!([ids(&first), ids(&second)], [[0, 1], [0, 1]]);
 
         // Both are removed, and then none is left.
         drop(first);
-        for tube in [&case.tube, &other] {
+        for tube in &of_owner {
             assert!(tube.on_task_change(None).unwrap().is_some());
             assert!(tube.on_task_change(None).unwrap().is_none());
         }
@@ -35,13 +38,11 @@ fn removed_callbacks_and_subscriptions_receive_nothing() {
         other.put("x").unwrap();
 
         // Callbacks are called in order: after this one, the removed ones would have been called.
-        case.tube.on_task_change(Some(last.as_callback())).unwrap();
+        of_owner[0].on_task_change(Some(last.as_callback())).unwrap();
         case.put("x");
         assert_eq!(last.read(1), [put(4)]);
         assert_eq!((one.read(0), two.read(0)), (vec![], vec![]));
-        let ids = std::iter::from_fn(|| second.try_recv()).map(|event| event.id);
-        assert_eq!(ids.collect::<Vec<u64>>(), [1, 2, 3, 4]);
-        assert_eq!(second.dropped(), 0);
+        assert_eq!(ids(&second), [2, 3, 4]);
     });
 }
 
@@ -67,9 +68,10 @@ fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
             log(event);
             panic!("this callback panics on purpose at every event");
         };
-        case.tube.on_task_change(Some(Arc::new(panics))).unwrap();
-        other.on_task_change(Some(logged.as_callback())).unwrap();
-        let events = case.store.subscribe(10);
+        case.tube_of_owner().on_task_change(Some(Arc::new(panics))).unwrap();
+        let of_owner = stores::owner(&case.store).tube("other").unwrap();
+        of_owner.on_task_change(Some(logged.as_callback())).unwrap();
+        let events = Events::of(&case.store, Filter::new(), 10);
 
         case.put_all([0]);
         other.put("x").unwrap();
@@ -80,7 +82,7 @@ fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
         let of_case =
             [put(0), (0, EventKind::Take, State::Taken), (0, EventKind::Ack, State::Done)];
         assert_eq!(called.read(3), of_case);
-        let received = std::iter::from_fn(|| events.try_recv());
+        let received = events.read().into_iter();
         let received: Vec<TaskEvent> = received.map(|it| (it.id, it.kind, it.state)).collect();
         assert_eq!(received, [of_case[0], put(1), of_case[1], of_case[2]]);
     });

@@ -2,7 +2,6 @@
 
 use tubewell::{Claim, Put, Store, Tube, TubeOptions};
 
-use super::executor::wait_until;
 use super::support::{Case, SUB_QUEUED, StoreFile, WaitingTake};
 use crate::stores;
 
@@ -61,8 +60,7 @@ pub fn group_of_buried(tube: &Tube, id: u64) -> Option<String> {
 
 /// The claim of a waiting take that was given a task. The take is counted first, on a thread of the
 /// store.
-pub fn claim_of(mut waiting: WaitingTake) -> Claim {
-    wait_until(|| !waiting.is_pending());
+pub fn claim_of(waiting: WaitingTake) -> Claim {
     waiting.answer().unwrap().unwrap()
 }
 

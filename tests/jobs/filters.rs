@@ -9,12 +9,12 @@ use tubewell::{
 use super::support::*;
 
 /// The events so far.
-pub fn received(events: &Subscription) -> Vec<Event> {
-    std::iter::from_fn(|| events.try_recv()).collect()
+pub fn received(events: &Events) -> Vec<Event> {
+    events.read()
 }
 
 /// Kind, owner and cause of the events so far.
-fn told(events: &Subscription) -> Vec<(EventKind, Option<String>, Option<String>)> {
+fn told(events: &Events) -> Vec<(EventKind, Option<String>, Option<String>)> {
     let text = |text: Option<std::sync::Arc<str>>| text.map(|text| text.to_string());
     received(events).into_iter().map(|it| (it.kind, text(it.owner), text(it.cause))).collect()
 }
@@ -30,7 +30,7 @@ fn subscription_receives_only_what_passes_its_filter() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         let ends = [EventKind::Ack, EventKind::Bury];
-        let subscribe = |filter| case.store.events(filter, 100);
+        let subscribe = |filter| Events::of(&case.store, filter, 100);
         let all = subscribe(Filter::new());
         let of_tube = subscribe(Filter::new().tube("case"));
         let of_kinds = subscribe(Filter::new().kinds(ends));
@@ -50,7 +50,7 @@ fn subscription_receives_only_what_passes_its_filter() {
         }
         other.bury(2).unwrap();
 
-        let seen = |events: &Subscription| -> Vec<(u64, EventKind)> {
+        let seen = |events: &Events| -> Vec<(u64, EventKind)> {
             received(events).iter().map(|event| (event.id, event.kind)).collect()
         };
         let (put, take) = (EventKind::Put, EventKind::Take);
@@ -82,13 +82,14 @@ fn name_of_an_unknown_kind_is_refused() {
 fn dropped_subscription_stops_no_other_one() {
     for_each_driver(ALL, |case| {
         let filter = || Filter::new().tube("case").kinds([EventKind::Put]);
-        let [first, second] = [case.store.events(filter(), 10), case.store.events(filter(), 10)];
+        let first = Events::of(&case.store, filter(), 10);
+        let second = case.store.events(filter(), 10);
         case.put_all([0]);
         drop(first);
         case.put("x");
         let mut seen = second.into_stream();
         let _ = &mut seen;
-        let last = case.store.events(filter(), 10);
+        let last = Events::of(&case.store, filter(), 10);
         case.put("x");
         assert_eq!(received(&last).len(), 1);
         drop(seen);
@@ -103,7 +104,8 @@ fn slow_reader_is_told_how_many_events_it_missed() {
     for_each_driver(ALL, |case| {
         let puts = case.store.events(Filter::new().kinds([EventKind::Put]), 2);
         let missed = |events: &Subscription| -> Vec<(u64, u64)> {
-            received(events).iter().map(|event| (event.id, event.missed)).collect()
+            let received = std::iter::from_fn(|| events.try_recv());
+            received.map(|event| (event.id, event.missed)).collect()
         };
         for _ in 0..5 {
             case.put("x");
@@ -123,7 +125,8 @@ fn slow_reader_is_told_how_many_events_it_missed() {
 #[test]
 fn put_and_end_of_a_task_are_an_event_each() {
     for_each_driver(ALL, |case| {
-        let (one, two) = (case.event_log(), case.store.events(Filter::new().tube("case"), 10));
+        let (one, two) =
+            (case.event_log(), Events::of(&case.store, Filter::new().tube("case"), 10));
         case.put_all([0]);
         assert_eq!(one.read(), [(0, EventKind::Put, State::Ready)]);
         assert_eq!(case.take(), Some(0));
@@ -138,7 +141,7 @@ fn put_and_end_of_a_task_are_an_event_each() {
 #[test]
 fn event_of_a_replaced_task_names_the_holder_that_lost_it() {
     for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new(), 100);
+        let events = Events::of(&case.store, Filter::new(), 100);
         let put = |data: &str| case.draft(data).key("k").on_key(OnKey::Replace);
         let id = case.add(put("a"));
         let ann = case.store.session_named("ann").unwrap();
@@ -164,7 +167,7 @@ fn completion_is_an_event_and_so_is_an_advance() {
     for_each_driver(ALL, |case| {
         let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
         let events =
-            case.store.events(Filter::new().kinds([EventKind::Ack, EventKind::Advance]), 9);
+            Events::of(&case.store, Filter::new().kinds([EventKind::Ack, EventKind::Advance]), 9);
         case.put_all([0, 1]);
         let [first, second] = [(); 2].map(|()| case.tube.try_take().unwrap().unwrap());
         first.ack().unwrap();
@@ -186,7 +189,7 @@ fn completion_is_an_event_and_so_is_an_advance() {
 #[test]
 fn cancel_and_delete_are_events_and_tell_the_holder() {
     for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new().kinds([EventKind::Delete]), 10);
+        let events = Events::of(&case.store, Filter::new().kinds([EventKind::Delete]), 10);
         case.put_all([0, 1, 2]);
         case.tube.bury(1).unwrap();
         case.tube.cancel(0).unwrap();
@@ -204,7 +207,7 @@ fn cancel_and_delete_are_events_and_tell_the_holder() {
 #[test]
 fn lost_claim_is_an_event_with_its_owner() {
     for_each_driver(TIMED, |case| {
-        let events = case.store.events(Filter::new().owner("ann"), 10);
+        let events = Events::of(&case.store, Filter::new().owner("ann"), 10);
         case.add(case.draft("x").ttr(secs(1)));
         let ann = case.store.session_named("ann").unwrap();
         let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
@@ -220,11 +223,11 @@ fn lost_claim_is_an_event_with_its_owner() {
 #[test]
 fn loss_of_the_last_attempt_is_an_event_with_the_failure_group() {
     for_each_driver_with(TIMED, TubeOptions::new().max_attempts(1), |case| {
-        let events = case.store.events(Filter::new().kinds([EventKind::Ttr]), 10);
+        let events = Events::of(&case.store, Filter::new().kinds([EventKind::Ttr]), 10);
         case.add(case.draft("x").ttr(secs(1)));
         case.take();
         case.advance(1000);
-        let event = events.try_recv().unwrap();
+        let event = events.read().remove(0);
         assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("expired")));
     });
 }
@@ -234,7 +237,7 @@ fn loss_of_the_last_attempt_is_an_event_with_the_failure_group() {
 #[test]
 fn each_change_of_a_tracked_task_is_one_event() {
     for_each_driver(ALL, |case| {
-        let tracked = case.store.events(Filter::new().key("tracked"), 100);
+        let tracked = Events::of(&case.store, Filter::new().key("tracked"), 100);
         case.add(case.draft("x").key("tracked"));
         case.put("untracked");
         let take = || -> Claim { case.tube.claim(0).unwrap() };
@@ -261,10 +264,10 @@ fn each_change_of_a_tracked_task_is_one_event() {
 #[test]
 fn release_that_spends_the_budget_is_an_event_with_the_failure_group() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
-        let released = case.store.events(Filter::new().kinds([EventKind::Release]), 10);
+        let released = Events::of(&case.store, Filter::new().kinds([EventKind::Release]), 10);
         case.put("x");
         case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
-        let event = released.try_recv().unwrap();
+        let event = released.read().remove(0);
         assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("released")));
     });
 }
@@ -275,7 +278,7 @@ type EndOf<'a> = &'a dyn Fn(Claim);
 #[test]
 fn end_of_a_claim_says_why_and_whose_it_was() {
     for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new().owner("ann"), 100);
+        let events = Events::of(&case.store, Filter::new().owner("ann"), 100);
         case.put_all([0]);
         let ends: [(EndOf<'_>, EventKind); 4] = [
             (&|claim| drop(claim), EventKind::Release),
@@ -303,7 +306,7 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
 fn every_event_of_a_task_with_a_key_has_the_key() {
     let keep = TubeOptions::new().keep_done(Keep::new().count(1));
     for_each_driver_with(TIMED, keep, |case| {
-        let events = case.store.events(Filter::new(), 100);
+        let events = Events::of(&case.store, Filter::new(), 100);
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         let parent = case.add(case.draft("x").key("k").ttl(secs(10)));
         let after = case.draft("y").key("k").after(&case.tube, [parent]).key("k2");
@@ -336,7 +339,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
         let file = StoreFile::new();
         let store = file.open();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let events = store.events(Filter::new().owner("ann"), 100);
+        let events = Events::of(&store, Filter::new().owner("ann"), 100);
         let ann = store.session_named("ann").unwrap();
         let anns = ann.tube("case").unwrap();
         tube.put_many(["a", "b"].map(|data| Put::new(data).key(data))).unwrap();
@@ -366,7 +369,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
 #[test]
 fn notes_for_events_end_with_truncate_and_without_readers() {
     for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new(), 100);
+        let events = Events::of(&case.store, Filter::new(), 100);
         let ann = case.store.session_named("ann").unwrap();
         case.put_all([0, 1]);
         let _claims = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();

@@ -2,8 +2,7 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, State, Subscription,
-    TubeOptions,
+    EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, State, TubeOptions,
 };
 
 use super::filters::received;
@@ -13,7 +12,7 @@ use super::support::*;
 #[test]
 fn subscription_receives_the_events_of_tasks_with_a_tag_once() {
     for_each_driver(ALL, |case| {
-        let subscribe = |filter| case.store.events(filter, 100);
+        let subscribe = |filter| Events::of(&case.store, filter, 100);
         let of_one = subscribe(Filter::new().tag("red"));
         let of_any = subscribe(Filter::new().tag("red").tag("blue").tag("red"));
         let acks_of_any = Filter::new().tube("case").kinds([EventKind::Ack]);
@@ -29,7 +28,7 @@ fn subscription_receives_the_events_of_tasks_with_a_tag_once() {
             claim.ack().unwrap();
         }
 
-        let seen = |events: &Subscription| -> Vec<(u64, EventKind)> {
+        let seen = |events: &Events| -> Vec<(u64, EventKind)> {
             received(events).iter().map(|event| (event.id, event.kind)).collect()
         };
         let (put, take, ack) = (EventKind::Put, EventKind::Take, EventKind::Ack);
@@ -62,8 +61,9 @@ fn event_of_a_task_with_several_tags_is_missed_once() {
 #[test]
 fn edit_of_tags_is_an_event_of_the_tags_that_it_leaves() {
     for_each_driver(ALL, |case| {
-        let [red, blue] = ["red", "blue"].map(|tag| case.store.events(Filter::new().tag(tag), 100));
-        let kinds = |events: &Subscription| -> Vec<EventKind> {
+        let [red, blue] =
+            ["red", "blue"].map(|tag| Events::of(&case.store, Filter::new().tag(tag), 100));
+        let kinds = |events: &Events| -> Vec<EventKind> {
             received(events).iter().map(|event| event.kind).collect()
         };
         let (take, release, update) = (EventKind::Take, EventKind::Release, EventKind::Update);
@@ -87,8 +87,8 @@ fn edit_of_tags_is_an_event_of_the_tags_that_it_leaves() {
 fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
     let keep = TubeOptions::new().keep_done(Keep::new().count(1));
     for_each_driver_with(TIMED, keep, |case| {
-        let of_tag = case.store.events(Filter::new().tag("other tag").tag("t"), 100);
-        let all = case.store.events(Filter::new(), 100);
+        let of_tag = Events::of(&case.store, Filter::new().tag("other tag").tag("t"), 100);
+        let all = Events::of(&case.store, Filter::new(), 100);
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         let draft = |data: &str| case.draft(data).tag("t");
         let parent = case.add(draft("x").ttl(secs(10)));
@@ -107,7 +107,7 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         other.claim(id).unwrap().advance(&case.tube, case.draft("w")).unwrap();
         case.tube.delete(id).unwrap();
         case.store.flush().unwrap();
-        let told = |events: &Subscription| -> Vec<(u64, EventKind, State)> {
+        let told = |events: &Events| -> Vec<(u64, EventKind, State)> {
             received(events).into_iter().map(|it| (it.id, it.kind, it.state)).collect()
         };
         let all = told(&all);
@@ -127,15 +127,15 @@ fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
         let options = || TubeOptions::new().temporary(true).keep_done(Keep::new());
         let make = |name| case.store.create_tube(name, case.driver, options()).unwrap();
         let (one, other) = (make("one"), make("another"));
-        let by_key = case.store.events(Filter::new().key("k"), 100);
-        let by_tag = case.store.events(Filter::new().tag("t"), 100);
+        let by_key = Events::of(&case.store, Filter::new().key("k"), 100);
+        let by_tag = Events::of(&case.store, Filter::new().tag("t"), 100);
         let put = || case.draft("x").key("k").tag("t").on_key(OnKey::Replace);
         let id = one.put(put()).unwrap().id;
         let _claim = one.claim(id).unwrap();
         other.put(put()).unwrap();
         other.claim(id).unwrap().ack().unwrap();
         other.forget(id).unwrap();
-        let told = |events: &Subscription| -> Vec<(String, EventKind)> {
+        let told = |events: &Events| -> Vec<(String, EventKind)> {
             received(events).into_iter().map(|it| (it.tube.to_string(), it.kind)).collect()
         };
         let one = [EventKind::Put, EventKind::Take, EventKind::Lost, EventKind::Move];
@@ -160,8 +160,8 @@ fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
 fn every_event_of_a_schedule_has_its_key() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
-        let by_key = case.store.events(Filter::new().key("daily"), 100);
-        let by_tag = case.store.events(Filter::new().tag("run"), 100);
+        let by_key = Events::of(&case.store, Filter::new().key("daily"), 100);
+        let by_tag = Events::of(&case.store, Filter::new().tag("run"), 100);
         let daily = |secs_between| {
             let put = case.draft("x").tag("run");
             Schedule::every(secs(secs_between)).key("daily").put(put)
@@ -175,7 +175,7 @@ fn every_event_of_a_schedule_has_its_key() {
         case.tube.schedule(daily(60).starting(later).times(1)).unwrap();
         case.advance(60_000);
         case.store.flush().unwrap();
-        let kinds = |events: &Subscription| -> Vec<EventKind> {
+        let kinds = |events: &Events| -> Vec<EventKind> {
             received(events).iter().map(|event| event.kind).collect()
         };
         let (schedule, moved) = (EventKind::Schedule, EventKind::Move);
@@ -194,7 +194,7 @@ fn event_after_a_flush_passes_by_the_tags_of_the_task_that_is_gone() {
         let file = StoreFile::new();
         let store = file.open();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let events = store.events(Filter::new().tag("a").tag("b"), 100);
+        let events = Events::of(&store, Filter::new().tag("a").tag("b"), 100);
         for tags in [["a", "b"], ["b", "c"]] {
             tube.put(tags.into_iter().fold(Put::new("x"), Put::tag)).unwrap();
         }

@@ -5,8 +5,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Finish, Keep, OnKey, Put, State, TubeOptions,
-    UTUBETTL, Update, WhenFull,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Finish, Keep, OnKey, Put, State,
+    TubeOptions, UTUBETTL, Update, WhenFull,
 };
 
 use super::files::{create, draft};
@@ -110,9 +110,9 @@ fn tasks_become_ready_in_the_order_of_their_moments() {
         tube.put(draft(driver, "15").delay(secs(15))).unwrap();
         drop(tube);
         let store = file.reopen_after(store, secs(40));
-        let events = store.subscribe(100);
+        let events = Events::of(&store, Filter::new(), 100);
         store.catch_up().unwrap();
-        let ids: Vec<u64> = std::iter::from_fn(|| events.try_recv()).map(|it| it.id).collect();
+        let ids: Vec<u64> = events.read().iter().map(|it| it.id).collect();
         assert_eq!(ids, [1, 4, 3, 0]);
         let tube = store.tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 4), ("delayed", 1), ("total", 5)]));

@@ -7,6 +7,7 @@ use tubewell::{
 use super::executor::block_on;
 use super::files::{create, create_with, draft};
 use super::support::*;
+use crate::stores;
 
 /// Q035
 /// Difference: the lowest number is the most urgent one.
@@ -312,7 +313,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     }
     let file = StoreFile::new();
     let store: Store = file.open();
-    store.register_driver(ByLength).unwrap();
+    stores::owner(&store).register_driver(ByLength).unwrap();
     let tube = store.create_tube("case", "by-length", TubeOptions::new()).unwrap();
     let put = |body: &[u8]| tube.put(Put::new(body).pri(1)).unwrap().id;
     let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
@@ -323,7 +324,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     let store = file.reopen(store);
     let tube = store.tube("case").unwrap();
     assert!(matches!(tube.set_priority(long, 1), Err(Error::DriverUnknown { .. })));
-    store.register_driver(ByLength).unwrap();
+    stores::owner(&store).register_driver(ByLength).unwrap();
     let update = tubewell::Update::new().body([b'y'; 5000]);
     tube.update(short, update).unwrap();
     assert_eq!([take(&tube), take(&tube), take(&tube)], [long, middle, short].map(Some));

@@ -67,7 +67,7 @@ fn progress_needs_a_current_claim_and_a_short_text() {
 #[test]
 fn reports_cause_events_at_most_ten_times_a_second() {
     for_each_driver(ALL, |case| {
-        let reports = case.store.events(Filter::new().kinds([EventKind::Progress]), 100);
+        let reports = Events::of(&case.store, Filter::new().kinds([EventKind::Progress]), 100);
         case.put_all([0, 1]);
         let [one, two] = [(); 2].map(|()| case.tube.try_take().unwrap().unwrap());
         for step in 0..100 {
@@ -75,7 +75,7 @@ fn reports_cause_events_at_most_ten_times_a_second() {
             two.progress(step, 100).unwrap();
             case.advance(10);
         }
-        let events: Vec<_> = std::iter::from_fn(|| reports.try_recv()).collect();
+        let events = reports.read();
         for id in [0, 1] {
             let done = events.iter().filter(|event| event.id == id);
             let done: Vec<u64> = done.map(|it| it.progress.as_ref().unwrap().done).collect();

@@ -9,6 +9,7 @@ use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, State, Traits, 
 use super::executor::{block_on, poll_pending};
 use super::moves::{listed, movements, other};
 use super::support::*;
+use crate::stores;
 
 #[test]
 fn full_tube_refuses_a_move_and_nothing_changes() {
@@ -147,7 +148,7 @@ impl Driver for Panics {
 #[test]
 fn driver_that_panics_during_a_move_changes_nothing() {
     let store = store_in_memory();
-    store.register_driver(Panics).unwrap();
+    stores::owner(&store).register_driver(Panics).unwrap();
     let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let to = store.create_tube("other", "panics", TubeOptions::new()).unwrap();
     from.put_many(["first", "panic", "z"]).unwrap();

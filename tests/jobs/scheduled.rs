@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
-use tubewell::{EventKind, State, Store, Subscription, TubeOptions};
+use tubewell::{EventKind, Filter, State, Store, TubeOptions};
 
 use super::files::{create, draft};
 use super::support::*;
 
 /// The received events: the ids of the tasks, and the kinds.
-fn read(events: &Subscription) -> Vec<(u64, EventKind)> {
-    std::iter::from_fn(|| events.try_recv()).map(|event| (event.id, event.kind)).collect()
+fn read(events: &Events) -> Vec<(u64, EventKind)> {
+    events.read().iter().map(|event| (event.id, event.kind)).collect()
 }
 
 /// B014
@@ -44,7 +44,7 @@ fn catch_up_makes_all_due_tasks_ready_in_order_of_their_moments() {
         }
         drop(tube);
         let store = file.reopen_after(store, secs(40));
-        let events = store.subscribe(100);
+        let events = Events::of(&store, Filter::new(), 100);
         store.catch_up().unwrap();
         assert_eq!(read(&events), [1, 3, 0].map(|id| (id, EventKind::Delay)));
         let tube = store.tube("case").unwrap();
@@ -77,7 +77,7 @@ fn concurrent_catch_ups_make_each_due_task_ready_once() {
         tube.put_many(puts).unwrap();
         drop(tube);
         let store = file.reopen_after(store, secs(10));
-        let events = store.subscribe(10_000);
+        let events = Events::of(&store, Filter::new(), 10_000);
         let barrier = Barrier::new(3);
         let catch_up = |store: &Store| {
             barrier.wait();

@@ -218,7 +218,7 @@ impl Driver for Own {
 fn schedule_stands_still_without_its_driver() {
     let file = StoreFile::new();
     let store = file.open();
-    store.register_driver(Own).unwrap();
+    stores::owner(&store).register_driver(Own).unwrap();
     let tube = store.create_tube("case", "own", TubeOptions::new()).unwrap();
     tube.schedule(every(HOUR).missed(Missed::Latest(2))).unwrap();
     drop(tube);
@@ -229,7 +229,7 @@ fn schedule_stands_still_without_its_driver() {
     assert_eq!((stands.runs, stands.next), (0, at(ZERO)));
     assert!(stands.stopped.unwrap().contains("own"));
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-    store.register_driver(Own).unwrap();
+    stores::owner(&store).register_driver(Own).unwrap();
     file.tick();
     assert_eq!(only_schedule(&tube).stopped, None);
     assert_eq!(work(&tube), ["R-1", "R-2"]);

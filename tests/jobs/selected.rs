@@ -5,6 +5,7 @@ use tubewell::{Error, Failure, Keep, Put, Select, State, Tube, TubeOptions};
 use super::executor::block_on;
 use super::files::{create_with, groups};
 use super::support::*;
+use crate::stores;
 
 fn select() -> Select {
     Select::new()
@@ -225,9 +226,10 @@ fn delete_where_ends_although_tasks_are_put_meanwhile() {
             _ = same.put("again").unwrap();
         }
     };
-    tube.on_task_change(Some(std::sync::Arc::new(callback))).unwrap();
+    let of_owner = stores::owner(&store).tube("case").unwrap();
+    of_owner.on_task_change(Some(std::sync::Arc::new(callback))).unwrap();
     let deleted = tube.delete_where(select().state(State::Ready)).unwrap();
     assert!((512..=1000).contains(&deleted), "{deleted} tasks");
-    tube.on_task_change(None).unwrap();
+    of_owner.on_task_change(None).unwrap();
     assert_sound(&store);
 }

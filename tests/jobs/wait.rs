@@ -1,15 +1,12 @@
 //! Waits for the end of tasks, as the tests begin and observe them.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 
 use tubewell::{CallFuture, Ending, Result, Store, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
-use super::executor::block_on;
+use super::executor::{WakeFlag, block_on, poll};
 use super::support::*;
 use crate::stores::{self, ManualClock};
 
@@ -20,41 +17,35 @@ pub const BURIED: Ending = Ending::Buried { failure: None };
 /// its waker, so that a missing wakeup fails the test.
 pub struct Wait<T> {
     future: CallFuture<T>,
-    woken: Arc<Woken>,
-}
-
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+    woken: Arc<WakeFlag>,
 }
 
 impl<T> Wait<T> {
     pub fn begin(future: CallFuture<T>) -> Wait<T> {
-        let mut wait = Wait { future, woken: Arc::new(Woken(AtomicBool::new(true))) };
+        let mut wait = Wait { future, woken: WakeFlag::raised() };
         assert!(wait.poll().is_pending(), "the wait returned immediately");
         wait
     }
 
     fn poll(&mut self) -> Poll<Result<T>> {
-        if !self.woken.0.swap(false, Ordering::SeqCst) {
+        if !self.woken.lower() {
             return Poll::Pending;
         }
-        let waker = Waker::from(Arc::clone(&self.woken));
-        Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker))
+        poll(&mut self.future, &Waker::from(Arc::clone(&self.woken)))
     }
 
     /// Asserts that nothing has woken the wait.
     pub fn assert_waits(&self) {
-        assert!(!self.woken.0.load(Ordering::SeqCst), "the wait was woken");
+        assert!(!self.woken.is_raised(), "the wait was woken");
     }
 
+    /// Waits for the answer, which must come in time.
     pub fn answer(mut self) -> Result<T> {
-        match self.poll() {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => panic!("the wait has not ended"),
+        loop {
+            self.woken.wait();
+            if let Poll::Ready(answer) = self.poll() {
+                return answer;
+            }
         }
     }
 }

@@ -8,6 +8,11 @@ use tubewell::{
 
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
 
+/// The answer of a deferred call, which may be refused at once or by its ticket.
+fn answer<T>(ticket: Result<Ticket<T>>) -> Result<()> {
+    ticket?.wait().map(drop)
+}
+
 #[test]
 fn ack_many_returns_one_result_for_each_id() {
     let (store, _clock) = timed_store();
@@ -28,7 +33,7 @@ fn touch_extends_the_claim_of_the_session() {
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     let deferred = tube.deferred(WhenFull::Block);
     let id = tube.put(Put::new("x").ttr(ms(10))).unwrap().id;
-    assert_eq!(deferred.touch(id, ms(5)).map(drop), Err(Error::NotTaken { id }));
+    assert_eq!(answer(deferred.touch(id, ms(5))), Err(Error::NotTaken { id }));
     let _ = tube.try_take().unwrap().unwrap().detach();
     assert_eq!(deferred.touch(id, Duration::ZERO).unwrap().wait(), Ok(None));
     assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, State::Taken);
@@ -45,9 +50,9 @@ fn attempts_are_reported_by_id() {
     let timeout = Failure::new("timeout", "no answer");
     let taken = || tube.try_take().unwrap().unwrap().detach().info.id;
     let id = tube.put("x").unwrap().id;
-    assert_eq!(deferred.fail(id, &timeout).map(drop), Err(Error::NotTaken { id }));
+    assert_eq!(answer(deferred.fail(id, &timeout)), Err(Error::NotTaken { id }));
     taken();
-    let nameless = deferred.fail(id, &Failure::new("", "no answer")).map(drop);
+    let nameless = answer(deferred.fail(id, &Failure::new("", "no answer")));
     assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
     let state = |ticket: Result<Ticket<Receipt>>| ticket.unwrap().wait().unwrap().state;
     assert_eq!(state(deferred.snooze(id, Duration::ZERO)), State::Ready);

@@ -1,6 +1,6 @@
 //! Futures of single calls: they return what the blocking calls return, and block no thread.
 
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tubewell::{
 };
 
 use super::support::{
-    SmallBuffer, WakeCount, block_on, ms, poll, poll_pending, timed_store, wait_all, with_timeout,
+    SmallBuffer, WakeCount, block_on, eventually_ready, ms, poll_pending, timed_store, wait_all,
+    with_timeout,
 };
 use crate::stores::{self, ManualClock};
 
@@ -105,9 +106,10 @@ fn flush_resolves_after_the_flush() {
         poll_pending(&mut next, Waker::noop());
         small.disk.unblock_flushes();
         let flushed = block_on(flush).unwrap();
-        assert!(put.is_done() && flushed > commit);
+        put.wait().unwrap();
+        assert!(flushed > commit);
         assert_eq!(block_on(next), Ok(flushed), "the flush in flight has all changes");
-        small.store.close().unwrap();
+        stores::close(&small.store);
         assert_eq!(block_on(small.store.flush_async()), Err(Error::Closed));
     });
 }
@@ -256,7 +258,6 @@ fn futures_may_be_sent_to_other_threads() {
         for thread in threads {
             assert_eq!(thread.join().unwrap().state, State::Ready);
         }
-        let mut done = tube.kick_async(1);
-        assert_eq!(poll(&mut done, Waker::noop()), Poll::Ready(Ok(0)));
+        assert_eq!(eventually_ready(&mut tube.kick_async(1)), Ok(0));
     });
 }

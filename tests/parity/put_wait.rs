@@ -126,7 +126,7 @@ fn wait_ends_when_its_timeout_elapses() {
         poll_pending(&mut put, &wakes.waker());
         assert_eq!(wakes.get(), 0);
         clock.advance(ms(1));
-        assert_eq!(wakes.get(), 1);
+        wait_until(|| wakes.get() == 1);
         let full = Error::Full { tube: "full".into(), capacity: 1 };
         assert_eq!(poll(&mut put, Waker::noop()), Poll::Ready(Err(full)));
         assert_eq!(waiting_puts(&store), 0);
@@ -144,7 +144,7 @@ fn wait_ends_with_its_session_and_with_the_store() {
         session.end().unwrap();
         assert_eq!(block_on(own), Err(Error::SessionEnded));
         assert_eq!(waiting_puts(&store), 1);
-        store.close().unwrap();
+        stores::close(&store);
         assert_eq!(block_on(other), Err(Error::Closed));
     });
 }

@@ -10,7 +10,9 @@ use tubewell::{Claim, Error, FIFO, Receipt, Store, Ticket, Tube, TubeOptions, Wh
 use crate::stores::{self, ManualClock};
 
 pub use super::blocking_disk::Disk;
-pub use super::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
+pub use super::executor::{
+    block_on, eventually_ready, poll, poll_pending, wait_until, waker_calling, with_timeout,
+};
 
 /// A store whose write buffer holds 20 rows, on a disk.
 pub struct SmallBuffer {

@@ -5,12 +5,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, State, Store, Tube, TubeOptions, TypedClaim, WhenFull,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, State, Store, Ticket, Tube, TubeOptions, TypedClaim,
+    WhenFull,
 };
 
 use super::support::{
     SmallBuffer, block_on, ms, poll_pending, timed_store, wait_all, with_timeout,
 };
+use crate::stores;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
@@ -103,11 +105,11 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     let _ = jobs.try_take().unwrap().unwrap().detach();
     deferred.release(ids[2], Duration::ZERO).unwrap().wait().unwrap();
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    let refused = deferred.touch(ids[2], ms(1)).map(drop);
+    let refused = deferred.touch(ids[2], ms(1)).and_then(Ticket::wait);
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
     assert!(deferred.ack_many(&[ids[2]]).unwrap().wait().unwrap()[0].is_ok());
     let missing = Error::NotTaken { id: ids[2] };
-    assert_eq!(deferred.ack(ids[2]).map(drop), Err(missing));
+    assert_eq!(deferred.ack(ids[2]).and_then(Ticket::wait), Err(missing));
     let id = jobs.put(&job(3)).unwrap().id;
     deferred.delete(id).unwrap().wait().unwrap();
     assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));
@@ -129,7 +131,8 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert!(!jobs.info().unwrap().paused && jobs.info().unwrap().max_taken.is_none());
     block_on(deferred.capacity_async()).unwrap();
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
-    assert!(jobs.on_task_change(None).unwrap().is_none());
+    let of_owner = stores::owner(&store).tube("jobs").unwrap().typed::<Job>();
+    assert!(of_owner.on_task_change(None).unwrap().is_none());
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 

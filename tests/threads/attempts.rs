@@ -110,7 +110,7 @@ fn close_during_count_of_take_counts_it() {
             let mut take = tube.take_async(None);
             let polled = super::executor::poll(&mut take, Waker::noop());
             thread::scope(|scope| {
-                scope.spawn(|| store.close().unwrap());
+                scope.spawn(|| stores::close(&store));
                 disk.unblock_flushes();
             });
             ticket.wait().unwrap();

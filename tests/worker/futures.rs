@@ -1,16 +1,18 @@
 //! Workers as futures, and handlers that are futures.
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
 
 use tubewell::worker::{Job, Outcome, Worker};
 use tubewell::{FIFOTTL, State, TubeOptions};
 
-use super::executor::{block_on, poll, poll_pending, wait_until, waker_calling, with_timeout};
+use super::executor::{
+    block_on, eventually_ready, poll, poll_pending, wait_until, waker_calling, with_timeout,
+};
 use super::support::*;
 
 /// Awaits one wake-up.
@@ -103,8 +105,7 @@ fn dropped_future_drops_its_handlers_and_releases_their_tasks() {
         assert_eq!(case.state(id), Some(State::Taken));
         drop(worker);
         assert_eq!(case.state(id), Some(State::Ready));
-        let info = &case.store.tubes()[0];
-        assert_eq!((info.waiting, case.store.owners().len()), (0, 0));
+        wait_until(|| case.store.tubes()[0].waiting == 0 && case.store.owners().is_empty());
         assert!(dropped.load(Ordering::SeqCst));
     });
 }
@@ -203,7 +204,10 @@ fn stopped_future_resolves_when_the_last_handler_has_ended() {
         let worker = Worker::new(&case.store).on_async(&case.tube, wait);
         let stopper = worker.stopper();
         let mut worker = worker.run_async();
-        poll_pending(&mut worker, Waker::noop());
+        wait_until(|| {
+            poll_pending(&mut worker, Waker::noop());
+            gate.lock().unwrap().is_some()
+        });
         stopper.stop();
         poll_pending(&mut worker, Waker::noop());
         open.store(true, Ordering::SeqCst);
@@ -268,6 +272,5 @@ fn future_of_a_worker_can_be_sent_between_threads() {
     });
     let future = worker.limit(0).run_async();
     assert_send(&future);
-    let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(polled.is_ready());
+    assert_eq!(eventually_ready(&mut pin!(future)).unwrap().jobs(), 0);
 }

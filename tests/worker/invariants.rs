@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
 use tubewell::{Error, FIFOTTL, Failure, Filter, Put, Result, State, Tube, TubeOptions};
 
-use super::executor::{poll, poll_pending, wait_until, with_timeout};
+use super::executor::{eventually_ready, poll_pending, wait_until, with_timeout};
 use super::gate::Gate;
 use super::rng::Rng;
 use super::support::*;
@@ -125,9 +127,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         poll_pending(&mut taker, Waker::noop());
         gate.open();
         assert_eq!(worker.wait().unwrap().panicked, 1);
-        let Poll::Ready(Ok(Some(claim))) = poll(&mut taker, Waker::noop()) else {
-            panic!("the taker was not served")
-        };
+        let claim = eventually_ready(&mut taker).unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
         claim.snooze(Duration::ZERO).unwrap();
         // The last attempt buries the task, and wakes no taker.
@@ -136,7 +136,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         let mut taker = case.tube.take_async(None);
         poll_pending(&mut taker, Waker::noop());
         case.tube.kick(1).unwrap();
-        assert!(poll(&mut taker, Waker::noop()).is_ready());
+        assert!(eventually_ready(&mut taker).unwrap().is_some());
     });
 }
 
@@ -148,18 +148,22 @@ fn dropped_worker_uses_an_attempt_and_wakes_the_next_taker() {
         let ids = [case.put("x"), case.put("y")];
         let gate = Gate::default();
         let worker = Worker::new(&case.store).concurrency(2);
-        let worker = Form::Future.on_gated(worker, &case.tube, &gate, |_| {}, |_| ());
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = begun.clone();
+        let begin = move |_: &Job| _ = count.fetch_add(1, Ordering::SeqCst);
+        let worker = Form::Future.on_gated(worker, &case.tube, &gate, begin, |_| ());
         let mut worker = worker.run_async();
-        poll_pending(&mut worker, Waker::noop());
+        wait_until(|| {
+            poll_pending(&mut worker, Waker::noop());
+            begun.load(Ordering::SeqCst) == 2
+        });
         let mut takers = [(); 3].map(|()| case.tube.take_async(None));
         for taker in &mut takers {
             poll_pending(taker, Waker::noop());
         }
         drop(worker);
         for (taker, id) in takers.iter_mut().zip(ids) {
-            let Poll::Ready(Ok(Some(claim))) = poll(taker, Waker::noop()) else {
-                panic!("the taker was not served")
-            };
+            let claim = eventually_ready(taker).unwrap().unwrap();
             assert_eq!((claim.id(), claim.attempt()), (id, 2));
             claim.ack().unwrap();
         }

@@ -1,0 +1,96 @@
+//! What the suites do that a connection cannot, with the reasons.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const BUFFER: &str = "the events that are not read are kept at both ends of a connection";
+const FULL: &str = "calls fill the write buffer of the owner until it refuses one at once";
+const LAST: &str = "what is on its way when a connection is closed does not arrive";
+const WAKES: &str = "counts wake-ups; the answers of a connection wake futures too";
+const WAKER: &str = "its waker makes a blocking call on the thread that reads the connection";
+const RANDOM: &str = "takes long, and tests rules that a connection does not change";
+const PROCESS: &str = "child processes that own their stores";
+
+/// Tests whose stores are not connections here.
+const TESTS: &[(&str, &str)] = &[
+    ("catalogue::events::subscribe_accepts_any_capacity", BUFFER),
+    ("catalogue::events::unread_subscription_drops_and_counts_events", BUFFER),
+    ("jobs::endings::close_during_the_flush_of_an_end_keeps_its_result", LAST),
+    ("jobs::filters::slow_reader_is_told_how_many_events_it_missed", BUFFER),
+    ("jobs::filters_by_tags::event_of_a_task_with_several_tags_is_missed_once", BUFFER),
+    ("jobs::outcomes::ends_of_kept_tasks_are_delivered_as_events", LAST),
+    ("parity::deferred::calls_are_refused_while_the_write_buffer_is_full", FULL),
+    ("parity::futures::future_dropped_before_its_decision_changes_nothing", FULL),
+    ("parity::futures::no_future_blocks_while_the_write_buffer_is_full", FULL),
+    (
+        "parity::put_wait::invalid_task_is_refused_by_the_first_poll",
+        "the first poll of a connection only sends the call",
+    ),
+    ("parity::put_wait::waker_of_a_waiting_put_may_call_the_store", WAKER),
+    ("parity::stream::full_stream_drops_and_counts_events", BUFFER),
+    ("parity::stream::stream_has_all_events_and_ends_with_the_store", LAST),
+    ("parity::stream::waker_is_called_once_for_each_pending_poll", WAKES),
+    ("parity::stream::waker_of_a_stream_may_call_the_store", WAKER),
+    ("parity::typed::future_buries_undecodable_task_without_blocking", FULL),
+    ("parity::typed::refused_typed_claim_keeps_its_value", FULL),
+    ("threads::attempts::close_during_count_of_take_counts_it", LAST),
+    ("threads::deferred::deferred_calls_block_or_are_refused_when_write_buffer_is_full", FULL),
+    ("worker::futures::idle_future_is_woken_for_tasks_only", WAKES),
+    ("worker::invariants::subscriber_that_reads_nothing_delays_no_worker", BUFFER),
+];
+
+/// Files of the suites that are no part of this target. `main` is the root of a target.
+const FILES: &[(&str, &str)] = &[
+    ("jobs/budgets_at_random", RANDOM),
+    ("jobs/counted_outages", RANDOM),
+    ("jobs/killed", PROCESS),
+    ("jobs/metrics_at_random", RANDOM),
+    ("jobs/not_before_at_random", RANDOM),
+    ("jobs/parents_at_random", RANDOM),
+    ("jobs/random_outcomes", RANDOM),
+    ("jobs/schedules_at_random", RANDOM),
+    ("jobs/schedules_killed", PROCESS),
+    ("jobs/update_at_random", RANDOM),
+    ("parity/capacity", FULL),
+    ("parity/close", "the close of the owner, seen by what the owner has in memory"),
+    ("parity/methods", "compares the texts of signatures"),
+    ("parity/refused", FULL),
+    ("threads/close", "counts the threads of the process"),
+    ("worker/killed", PROCESS),
+];
+
+/// Whether a test uses its stores themselves.
+pub fn is_owner_only(test: &str) -> bool {
+    TESTS.iter().any(|(name, _)| *name == test)
+}
+
+#[test]
+fn tests_that_are_left_out_exist() {
+    let list = Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let tests: BTreeSet<&str> = list.lines().filter_map(|it| it.strip_suffix(": test")).collect();
+    for (name, _) in TESTS {
+        assert!(tests.contains(name), "{name}");
+    }
+}
+
+/// A new file of a suite is added here, in `main.rs` or above.
+#[test]
+fn every_file_of_the_suites_is_used_or_left_out() {
+    let main = include_str!("main.rs");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for suite in ["catalogue", "conformance", "jobs", "parity", "threads", "worker"] {
+        let begin = main.find(&format!("\nmod {suite} {{")).unwrap();
+        let used = &main[begin..begin + main[begin..].find("\n}").unwrap()];
+        for entry in fs::read_dir(tests.join(suite)).unwrap() {
+            let path = entry.unwrap().path();
+            let file = path.file_stem().unwrap().to_str().unwrap();
+            let name = format!("{suite}/{file}");
+            let is_used = used.contains(&format!(" mod {file};"));
+            let is_left_out = file == "main" || FILES.iter().any(|(left, _)| *left == name);
+            assert!(is_used != is_left_out, "{name}");
+        }
+    }
+}

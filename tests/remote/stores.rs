@@ -1,0 +1,200 @@
+//! The stores of the suites, as `tests/common/stores.rs` has them: here each is a connection to a
+//! store that lives beside it, its owner.
+//!
+//! An owner lives as long as the thread that has opened it, which is that of a test.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread;
+use std::time::Duration;
+
+use tubewell::{Clock, Store, StoreOptions};
+
+use super::connection::{Connection, remote};
+use super::owner_only::is_owner_only;
+
+/// How many owners a test may have. The oldest ones are closed.
+const OWNERS_OF_A_TEST: usize = 64;
+
+/// A store that is open here, and the connection through which a suite uses it.
+struct Owned {
+    number: u64,
+    /// The connection comes first: it ends before its store is closed.
+    connection: Connection,
+    owner: Store,
+    path: Option<PathBuf>,
+    test: Weak<()>,
+}
+
+static OWNED: Mutex<Vec<Owned>> = Mutex::new(Vec::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Lives as long as its thread.
+    static TEST: Arc<()> = Arc::default();
+}
+
+fn owned() -> MutexGuard<'static, Vec<Owned>> {
+    OWNED.lock().unwrap()
+}
+
+fn this_test() -> Weak<()> {
+    TEST.with(Arc::downgrade)
+}
+
+pub fn in_memory() -> Store {
+    in_memory_with(Store::options())
+}
+
+pub fn in_memory_with(options: StoreOptions) -> Store {
+    serve(options.open_in_memory().unwrap())
+}
+
+pub fn open(path: impl AsRef<Path>) -> Store {
+    open_with(path, Store::options())
+}
+
+/// Closes an owner that a test has left open at this path: it has dropped its last handle.
+pub fn open_with(path: impl AsRef<Path>, options: StoreOptions) -> Store {
+    let path = path.as_ref();
+    let left = take_owned(|owned| owned.path.as_deref() == Some(path));
+    left.into_iter().for_each(end);
+    serve_at(options.open(path).unwrap(), Some(path.to_owned()))
+}
+
+pub fn serve(store: Store) -> Store {
+    serve_at(store, None)
+}
+
+fn serve_at(owner: Store, path: Option<PathBuf>) -> Store {
+    let name = thread::current().name().map(str::to_owned);
+    assert_ne!(name.as_deref(), Some("main"), "a test is known by the name of its thread");
+    if name.is_some_and(|name| is_owner_only(&name)) {
+        return owner;
+    }
+    end_those_of_ended_tests();
+    let connection = remote(&owner);
+    let store = connection.store.clone();
+    let number = NEXT.fetch_add(1, Ordering::SeqCst);
+    owned().push(Owned { number, connection, owner, path, test: this_test() });
+    store
+}
+
+/// Ends what no test uses any more. On a thread of its own, since a disk of a test that has failed
+/// may still be blocked.
+fn end_those_of_ended_tests() {
+    let mut ended = take_owned(|owned| owned.test.strong_count() == 0);
+    let of_this = owned_by_this_test(|owned| owned.number);
+    if of_this.len() >= OWNERS_OF_A_TEST {
+        ended.extend(take_owned(|owned| owned.number == of_this[0]));
+    }
+    if !ended.is_empty() {
+        thread::spawn(move || drop(ended));
+    }
+}
+
+fn take_owned(wanted: impl Fn(&Owned) -> bool) -> Vec<Owned> {
+    owned().extract_if(.., |owned| wanted(owned)).collect()
+}
+
+/// The number of the owner that this is a connection to: the one that has its sessions.
+fn number_of(store: &Store) -> Option<u64> {
+    let of_this = owned_by_this_test(|owned| owned.number);
+    if let [only] = of_this[..] {
+        return Some(only);
+    }
+    let probe = store.session();
+    probe.describe("probe", "").ok()?;
+    let id = probe.id();
+    let has_it = |owned: &&Owned| owned.owner.owners().iter().any(|info| info.session == id);
+    let number = owned().iter().find(has_it).map(|owned| owned.number);
+    probe.end().unwrap();
+    number
+}
+
+fn owned_by_this_test<T>(of: impl Fn(&Owned) -> T) -> Vec<T> {
+    let this = this_test();
+    owned().iter().filter(|owned| owned.test.ptr_eq(&this)).map(of).collect()
+}
+
+/// The store itself, for what only the process that has opened it can do.
+pub fn owner(store: &Store) -> Store {
+    settle(store);
+    let number = number_of(store);
+    let all = owned();
+    let found = all.iter().find(|owned| Some(owned.number) == number);
+    found.map_or(store, |owned| &owned.owner).clone()
+}
+
+/// Makes a round trip: the calls that were sent before it have been made when it returns.
+pub fn settle(store: &Store) {
+    drop(store.tube("none of this name, for a round trip"));
+}
+
+/// Closes the owner, and then the connection.
+pub fn close(store: &Store) {
+    settle(store);
+    let number = number_of(store);
+    match take_owned(|owned| Some(owned.number) == number).pop() {
+        Some(owned) => end(owned),
+        None => store.close().unwrap(),
+    }
+}
+
+fn end(Owned { connection, owner, .. }: Owned) {
+    let store = connection.store.clone();
+    owner.close().unwrap();
+    drop(connection);
+    // It has nothing left to do that could fail.
+    drop(store.close());
+}
+
+/// A clock that a test advances. All calls that were sent before have been made when it does.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(tubewell::ManualClock);
+
+impl ManualClock {
+    pub fn new() -> ManualClock {
+        ManualClock::default()
+    }
+
+    pub fn at(wall: Duration) -> ManualClock {
+        ManualClock(tubewell::ManualClock::at(wall))
+    }
+
+    pub fn advance(&self, by: Duration) {
+        settle_those_of_this_test();
+        self.0.advance(by);
+    }
+
+    pub fn suspend(&self, by: Duration) {
+        settle_those_of_this_test();
+        self.0.suspend(by);
+    }
+}
+
+fn settle_those_of_this_test() {
+    owned_by_this_test(|owned| owned.connection.store.clone()).iter().for_each(settle);
+}
+
+impl Deref for ManualClock {
+    type Target = tubewell::ManualClock;
+
+    fn deref(&self) -> &tubewell::ManualClock {
+        &self.0
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(clock: ManualClock) -> Clock {
+        clock.0.into()
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(clock: &ManualClock) -> Clock {
+        Clock::from(&clock.0)
+    }
+}
