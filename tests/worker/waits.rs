@@ -12,7 +12,7 @@ use tubewell::{FIFO, FIFOTTL, ManualClock, Result, Store, Tube, TubeOptions};
 use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
 use crate::support::*;
 
-/// What ends the claim on a task, from outside.
+/// A call that ends the claim on a task, from outside.
 type End = fn(&Case, u64);
 
 const ENDS: [(&str, End); 6] = [
