@@ -13,37 +13,38 @@ use crate::step::named_twice;
 use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube};
 
 impl Claim {
-    /// Runs a step of the work, unless an attempt before this one has finished it: then the value that
-    /// it has returned is returned again, and `run` is not called.
+    /// Runs a step of the work, unless an attempt before this one has finished it: then the value
+    /// that it has returned is returned again, and `run` is not called.
     ///
-    /// So a job of several steps goes on where it was: after an error, a release, an expired claim, a
-    /// killed process or a power cut, the next worker that takes the task calls the same steps, and
-    /// those that have finished return immediately. The steps of a task have different names, of 1 to
-    /// 255 bytes. A task has at most 1000.
+    /// So a job of several steps goes on where it was: after an error, a release, an expired claim,
+    /// a killed process or a power cut, the next worker that takes the task calls the same steps,
+    /// and those that have finished return immediately. The steps of a task have different names,
+    /// of 1 to 255 bytes. A task has at most 1000.
     ///
     /// Once this returns, the value survives what a put survives. The call blocks for a flush, in a
-    /// written tube for a write, unless the step is stored already. The value is encoded with bincode;
-    /// [`step_with`](Claim::step_with) uses another codec, [`step_async`](Claim::step_async) blocks no
-    /// thread.
+    /// written tube for a write, unless the step is stored already. The value is encoded with
+    /// bincode; [`step_with`](Claim::step_with) uses another codec,
+    /// [`step_async`](Claim::step_async) blocks no thread.
     ///
-    /// A step runs at least once: if the process dies after the effect of `run` and before the flush,
-    /// it runs again, so its effect must be idempotent. A step that has stored its value never runs
-    /// again. An error of `run` is returned and not stored, and so is a panic not: the next attempt runs
-    /// the step, and so may this one.
+    /// A step runs at least once: if the process dies after the effect of `run` and before the
+    /// flush, it runs again, so its effect must be idempotent. A step that has stored its value
+    /// never runs again. An error of `run` is returned and not stored, and so is a panic not: the
+    /// next attempt runs the step, and so may this one.
     ///
-    /// Steps stay with the task while it is released, failed, snoozed, buried, kicked, updated or moved.
-    /// They go when it ends, when it is put anew by its key, and when it
+    /// Steps stay with the task while it is released, failed, snoozed, buried, kicked, updated or
+    /// moved. They go when it ends, when it is put anew by its key, and when it
     /// [advances](Claim::advance). [`steps`](Claim::steps) lists them.
     ///
     /// # Errors
     /// Those of `run`. As the error type of `run`:
     /// [`NotTaken`](Error::NotTaken): the claim had ended; nothing is stored. If that was so at the
-    /// begin, `run` was not called: a worker that has lost its task stops here. [`Invalid`](Error::Invalid):
-    /// the name is used twice in this claim, is too long, or is that of a step of another kind; the value
-    /// is larger than a body may be ([`max_body`](crate::StoreOptions::max_body)); or the task has 1000
-    /// steps. [`Codec`](Error::Codec): the value cannot be encoded, or the stored one not be decoded as
-    /// this type. [`DiskFull`](Error::DiskFull). After [`OutcomeUnknown`](Error::OutcomeUnknown) the step
-    /// is stored when the storage works again.
+    /// begin, `run` was not called: a worker that has lost its task stops here.
+    /// [`Invalid`](Error::Invalid): the name is used twice in this claim, is too long, or is that
+    /// of a step of another kind; the value is larger than a body may be
+    /// ([`max_body`](crate::StoreOptions::max_body)); or the task has 1000 steps.
+    /// [`Codec`](Error::Codec): the value cannot be encoded, or the stored one not be decoded as
+    /// this type. [`DiskFull`](Error::DiskFull). After [`OutcomeUnknown`](Error::OutcomeUnknown)
+    /// the step is stored when the storage works again.
     ///
     /// # Example: a film that is split and rendered, and is not split again after a crash
     /// ```
@@ -86,8 +87,8 @@ impl Claim {
         self.step_with::<Bincode, V, E>(name, run)
     }
 
-    /// As [`step`](Claim::step), with a codec for the value: `Json` (feature `json`), or one that you
-    /// write.
+    /// As [`step`](Claim::step), with a codec for the value: `Json` (feature `json`), or one that
+    /// you write.
     ///
     /// # Errors
     /// Those of [`step`](Claim::step).
@@ -107,11 +108,11 @@ impl Claim {
         named.keep(Ok(value))
     }
 
-    /// As [`step`](Claim::step), for a step that is a future. It runs on the caller's executor, and no
-    /// thread is blocked.
+    /// As [`step`](Claim::step), for a step that is a future. It runs on the caller's executor, and
+    /// no thread is blocked.
     ///
-    /// Dropping the future before the value is being stored drops that of the step: nothing is stored,
-    /// and the step runs again.
+    /// Dropping the future before the value is being stored drops that of the step: nothing is
+    /// stored, and the step runs again.
     ///
     /// # Errors
     /// Those of [`step`](Claim::step).
@@ -160,26 +161,27 @@ impl Claim {
         named.keep(Ok(value))
     }
 
-    /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put it,
-    /// nothing is put. Returns the id of the task in both cases.
+    /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put
+    /// it, nothing is put. Returns the id of the task in both cases.
     ///
-    /// The put and the step are one commit. So the task is there exactly once, whatever dies. It may have
-    /// been worked on, or have ended, when a later attempt calls this again. If its
+    /// The put and the step are one commit. So the task is there exactly once, whatever dies. It
+    /// may have been worked on, or have ended, when a later attempt calls this again. If its
     /// [key](Put::key) is in use, [`Put::on_key`] decides, and with
     /// [`OnKey::Keep`](crate::OnKey::Keep) the id is that of the task that has the key.
     ///
-    /// Once this returns, both survive what a put survives. The call blocks until they are flushed, or
-    /// written, as the stronger [durability](crate::Durability) of the two tubes says.
+    /// Once this returns, both survive what a put survives. The call blocks until they are flushed,
+    /// or written, as the stronger [durability](crate::Durability) of the two tubes says.
     /// [`spawn_async`](Claim::spawn_async) blocks no thread.
     ///
     /// # Errors
-    /// Nothing was put, and nothing stored: [`NotTaken`](Error::NotTaken), [`DiskFull`](Error::DiskFull),
-    /// and [`Invalid`](Error::Invalid) as in [`step`](Claim::step), or since the tubes have no common
-    /// commit: they belong to two stores, or one of them is temporary; [`Full`](Error::Full),
-    /// [`Unsupported`](Error::Unsupported), [`KeyInUse`](Error::KeyInUse),
-    /// [`TubeDropped`](Error::TubeDropped) and the other errors of [`Tube::put`], also
-    /// [`KeyInUse`](Error::KeyInUse) for a put that would replace the task itself. After
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown) both are there when the storage works again.
+    /// Nothing was put, and nothing stored: [`NotTaken`](Error::NotTaken),
+    /// [`DiskFull`](Error::DiskFull), and [`Invalid`](Error::Invalid) as in [`step`](Claim::step),
+    /// or since the tubes have no common commit: they belong to two stores, or one of them is
+    /// temporary; [`Full`](Error::Full), [`Unsupported`](Error::Unsupported),
+    /// [`KeyInUse`](Error::KeyInUse), [`TubeDropped`](Error::TubeDropped) and the other errors of
+    /// [`Tube::put`], also [`KeyInUse`](Error::KeyInUse) for a put that would replace the task
+    /// itself. After [`OutcomeUnknown`](Error::OutcomeUnknown) both are there when the storage
+    /// works again.
     ///
     /// # Example: a mail that is put once
     /// ```
@@ -216,8 +218,8 @@ impl Claim {
     /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
     ///
     /// # Errors
-    /// [`NotTaken`](Error::NotTaken): the claim had ended; [`Corrupt`](Error::Corrupt) if the task or a
-    /// step is damaged.
+    /// [`NotTaken`](Error::NotTaken): the claim had ended; [`Corrupt`](Error::Corrupt) if the task
+    /// or a step is damaged.
     ///
     /// # Example
     /// ```

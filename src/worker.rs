@@ -1,8 +1,8 @@
-//! Workers: they take the tasks of tubes, call a function for each of them, and end the tasks as the
-//! functions say.
+//! Workers: they take the tasks of tubes, call a function for each of them, and end the tasks as
+//! the functions say.
 //!
-//! A [`Worker`] runs on threads, or as a future of any runtime. It needs no heartbeat, polls nothing,
-//! and costs nothing while there are no tasks.
+//! A [`Worker`] runs on threads, or as a future of any runtime. It needs no heartbeat, polls
+//! nothing, and costs nothing while there are no tasks.
 //!
 //! # Example: a worker for two tubes
 //! ```
@@ -30,12 +30,13 @@
 //! ```
 //!
 //! # The return value decides
-//! A handler that returns `()` or `Ok(())` has done the task: it is acked. An `Err` of any error type
-//! fails the attempt, and the tube decides by its [budget](crate::TubeOptions::max_attempts) and its
-//! [backoff](crate::TubeOptions::backoff) what becomes of the task. An [`Outcome`] says anything else:
-//! a result, the next tube of a pipeline, a delay, a dead letter. A panic fails the attempt, a body
-//! that cannot be decoded is buried, and the worker goes on in both cases. If the store refuses an
-//! outcome, for instance to advance to a tube that is full, the attempt fails in the group `refused`.
+//! A handler that returns `()` or `Ok(())` has done the task: it is acked. An `Err` of any error
+//! type fails the attempt, and the tube decides by its [budget](crate::TubeOptions::max_attempts)
+//! and its [backoff](crate::TubeOptions::backoff) what becomes of the task. An [`Outcome`] says
+//! anything else: a result, the next tube of a pipeline, a delay, a dead letter. A panic fails the
+//! attempt, a body that cannot be decoded is buried, and the worker goes on in both cases. If the
+//! store refuses an outcome, for instance to advance to a tube that is full, the attempt fails in
+//! the group `refused`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -100,9 +101,9 @@
 //!
 //! # Stops and errors
 //! [`WorkerHandle::stop`] is a graceful shutdown: nothing new is taken, jobs may end within a time,
-//! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks for
-//! it from elsewhere. A worker whose take fails, or that cannot store the end of a job, pauses (100 ms,
-//! doubling to 5 s) and goes on. [`Worker::watch`] reports each end and each error.
+//! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks
+//! for it from elsewhere. A worker whose take fails, or that cannot store the end of a job, pauses
+//! (100 ms, doubling to 5 s) and goes on. [`Worker::watch`] reports each end and each error.
 //!
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
 //! must be idempotent. docs/semantics.md has the details.

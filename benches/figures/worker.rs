@@ -43,7 +43,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     stops(setting, report)
 }
 
-/// Who takes and acks, or runs jobs.
+/// The threads or futures that take and ack, or run jobs.
 #[derive(Clone, Copy)]
 enum Callers {
     Threads(usize),

@@ -9,8 +9,8 @@ use crate::micros::{duration, micros_ceil};
 use crate::{Claim, Result, Tube};
 
 impl Claim {
-    /// How long the sleep of this name still lasts; zero once it is over. It begins with the first call,
-    /// in this attempt or an earlier one, and goes on while the store is closed.
+    /// How long the sleep of this name still lasts; zero once it is over. It begins with the first
+    /// call, in this attempt or an earlier one, and goes on while the store is closed.
     pub(crate) fn sleep_step(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
         let left = self.call_step(StepVerb::Sleep { name, time: micros_ceil(time) });
@@ -24,9 +24,9 @@ impl Claim {
         named.keep(left).map(time_left)
     }
 
-    /// Whether these tasks, of this tube or of others to which they have gone on, are over. If one is
-    /// not, the claim has ended when this returns: the task is blocked until they are, and the attempt is
-    /// forgiven. In the next attempt the wait of this name is over.
+    /// Whether these tasks, of this tube or of others to which they have gone on, are over. If one
+    /// is not, the claim has ended when this returns: the task is blocked until they are, and the
+    /// attempt is forgiven. In the next attempt the wait of this name is over.
     pub(crate) fn join_step(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<bool> {
         let named = self.name_step(name)?;
         tube.check_store(&self.handle)?;

@@ -122,8 +122,8 @@ impl Worker {
     /// As [`on`](Worker::on), with a function that returns a future, such as an `async fn`.
     ///
     /// [`run_async`](Worker::run_async) needs such handlers. With [`start`](Worker::start) and
-    /// [`run_until_idle`](Worker::run_until_idle) the future is polled on a thread of the worker, so
-    /// that it must not need a runtime.
+    /// [`run_until_idle`](Worker::run_until_idle) the future is polled on a thread of the worker,
+    /// so that it must not need a runtime.
     pub fn on_async<S: Source, F>(
         mut self,
         tube: &S,
@@ -155,8 +155,8 @@ impl Worker {
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another
     /// worker may get the task. The job [is lost](Job::is_lost), and its thread works on until the
     /// handler returns. The tubes need a driver with a ttr; those with
-    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured on
-    /// the running time of the store's clock. `most` must be above zero.
+    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured
+    /// on the running time of the store's clock. `most` must be above zero.
     pub fn max_runtime(mut self, most: Duration) -> Worker {
         self.max_runtime = Some(most);
         self
@@ -179,8 +179,8 @@ impl Worker {
     }
 
     /// The function that runs the futures of handlers for [`run_async`](Worker::run_async), such as
-    /// `|future| drop(tokio::spawn(future))`. Default: the worker's future polls them itself, one at
-    /// a time.
+    /// `|future| drop(tokio::spawn(future))`. Default: the worker's future polls them itself, one
+    /// at a time.
     ///
     /// A handler whose future the function drops releases its task.
     pub fn spawn_with(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Worker {
@@ -188,7 +188,7 @@ impl Worker {
         self
     }
 
-    /// What stops the worker from elsewhere, once it runs.
+    /// Returns a handle that stops the worker from elsewhere, once it runs.
     ///
     /// # Example: a worker that one of its jobs stops
     /// ```
@@ -218,22 +218,22 @@ impl Worker {
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube or a session of
-    /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime) of
-    /// zero, or too long a name.
-    /// [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube whose
-    /// claims do not expire. [`Io`](Error::Io): a thread could not be started. The errors of every
-    /// call. Nothing was started.
+    /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime)
+    /// of zero, or too long a name. [`Unsupported`](Error::Unsupported):
+    /// [`max_runtime`](Worker::max_runtime) and a tube whose claims do not expire.
+    /// [`Io`](Error::Io): a thread could not be started. The errors of every call. Nothing was
+    /// started.
     pub fn start(self) -> Result<WorkerHandle> {
         WorkerHandle::start(self.into_pool(true, false)?, 0)
     }
 
-    /// Works until no task is ready and no job runs, and returns how the jobs have ended. For tests,
-    /// and for programs that work off what there is and exit.
+    /// Works until no task is ready and no job runs, and returns how the jobs have ended. For
+    /// tests, and for programs that work off what there is and exit.
     ///
     /// Ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or sub-queue holds
-    /// back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The first
-    /// handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of them
-    /// do. The call blocks until then, until the [limit](Worker::limit), or until a
+    /// back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The
+    /// first handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of
+    /// them do. The call blocks until then, until the [limit](Worker::limit), or until a
     /// [stop](Worker::stopper).
     ///
     /// # Errors
@@ -265,8 +265,8 @@ impl Worker {
 
     /// The worker as a future, for any runtime or none. It polls up to
     /// [`concurrency`](Worker::concurrency) handlers itself, or hands them to
-    /// [`spawn_with`](Worker::spawn_with). It needs no timer, and wakes only for tasks and handlers.
-    /// Its session begins with this call.
+    /// [`spawn_with`](Worker::spawn_with). It needs no timer, and wakes only for tasks and
+    /// handlers. Its session begins with this call.
     pub fn run_async(self) -> WorkerFuture {
         let is_blocking = |registered: &Registered| match registered.handler {
             Handler::Blocking(_) => Some(registered.tube.name().to_owned()),

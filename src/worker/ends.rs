@@ -1,4 +1,4 @@
-//! The end of a job: what becomes of its task.
+//! The ends of jobs, and of the claims on their tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(super) async fn end_job(
     }
 }
 
-/// What the end of a handler means for its task.
+/// The call that ends the claim of a job whose handler has ended like this.
 fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ended, Result<End>) {
     let outcome = match (interrupt, handled) {
         (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
@@ -120,8 +120,8 @@ fn refused(ended: &mut Ended, error: &Error) -> End {
     End::Fail(None, Failure::new("refused", error.to_string()))
 }
 
-/// Whether the error is caused by the outcome that the handler has returned, and not by the state of
-/// the claim or the store.
+/// Whether the error is caused by the outcome that the handler has returned, and not by the state
+/// of the claim or the store.
 fn is_refusal(error: &Error) -> bool {
     !matches!(
         error,

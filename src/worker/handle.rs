@@ -56,9 +56,9 @@ impl WorkerHandle {
     /// that still run after `timeout` are left. `None` waits for them without a limit. Returns the
     /// jobs that were left.
     ///
-    /// A thread cannot be ended from outside. The task of a job that is left is snoozed: it is ready
-    /// again and the attempt does not count. What its handler returns later is ignored, and the
-    /// calls of its [`Job`](super::Job) are refused. Jobs see the stop by
+    /// A thread cannot be ended from outside. The task of a job that is left is snoozed: it is
+    /// ready again and the attempt does not count. What its handler returns later is ignored, and
+    /// the calls of its [`Job`](super::Job) are refused. Jobs see the stop by
     /// [`Job::check`](super::Job::check), [`Job::is_stopping`](super::Job::is_stopping) and
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
@@ -110,7 +110,7 @@ impl WorkerHandle {
     /// the store was closed, or because of an error. Returns how its jobs have ended.
     ///
     /// # Errors
-    /// What has ended the worker: [`TubeDropped`](Error::TubeDropped), when the last of its tubes
+    /// The error that has ended the worker: [`TubeDropped`](Error::TubeDropped), when the last of its tubes
     /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped).
     pub fn wait(&self) -> Result<Tally> {
         self.pool.wait_ended(None);

@@ -1,7 +1,7 @@
 //! When a worker that runs until it is idle ends: no task is ready, and none of its jobs runs.
 //!
-//! Invariant: a lane that waits has found no task after the last job ended, so the worker is idle as
-//! soon as all of its lanes wait.
+//! Invariant: a lane that waits has found no task after the last job ended, so the worker is idle
+//! as soon as all of its lanes wait.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Idle {
         raise_if_idle(state);
     }
 
-    /// A lane has found no task, when `jobs` had ended. Returns whether it should take again, and not
-    /// end.
+    /// A lane has found no task, when `jobs` had ended. Returns whether it should take again, and
+    /// not end.
     pub(super) async fn wait(&self, jobs: u64, stop: &Arc<Signal>) -> bool {
         let changed = {
             let mut state = self.0.lock();

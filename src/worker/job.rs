@@ -149,8 +149,8 @@ impl<T, C> Job<T, C> {
 
     /// Stores a new body of the task, for the next attempt if this one is lost. As
     /// [`Claim::checkpoint`], and the call blocks as that does; but
-    /// [`data`](Job::data) and [`value`](Job::value) stay as they are. A typed tube decodes the body,
-    /// so encode it with the codec of that tube: [`Codec::encode`](crate::Codec::encode).
+    /// [`data`](Job::data) and [`value`](Job::value) stay as they are. A typed tube decodes the
+    /// body, so encode it with the codec of that tube: [`Codec::encode`](crate::Codec::encode).
     ///
     /// # Errors
     /// Those of [`Claim::checkpoint`].
@@ -236,7 +236,7 @@ impl<T, C> fmt::Debug for Job<T, C> {
     }
 }
 
-/// What a job shares with its worker.
+/// The part of a job that its worker has, too.
 pub(super) struct JobCore {
     claim: Claim,
     /// The place of its tube in the worker.
@@ -253,7 +253,7 @@ pub(super) struct JobCore {
     is_ending: AtomicBool,
 }
 
-/// Why a handler returns before its work is done.
+/// A reason for a handler to return before its work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
     None,

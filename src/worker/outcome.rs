@@ -1,4 +1,4 @@
-//! What a handler returns, and what the worker does with it.
+//! The values that handlers return, and the ends of their tasks.
 
 use std::any::type_name;
 use std::error::Error as StdError;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Error, Failure, Finish, Put, Tube};
 
-/// What becomes of a task, as its handler says.
+/// The end of a task, as its handler wants it.
 ///
 /// A handler returns it, or `()`, which is [`Done`](Outcome::Done), or a `Result` of either. An
 /// error fails the attempt; see [`IntoOutcome`].
@@ -94,7 +94,7 @@ impl Outcome {
     }
 }
 
-/// What a handler may return: `()`, [`Outcome`], or a `Result` of either.
+/// A value that a handler may return: `()`, [`Outcome`], or a `Result` of either.
 ///
 /// An `Err` fails the attempt, as [`Claim::fail`](crate::Claim::fail) does: the budget and the
 /// backoff of the tube decide what becomes of the task. The error is anything that becomes a

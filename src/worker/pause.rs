@@ -36,8 +36,8 @@ impl Pause {
         Arc::new(Pause { has_failed: AtomicBool::new(false), state, stop: stop.clone() })
     }
 
-    /// Begins a pause, and returns how long it is. `None` if there is one already. The caller ends it
-    /// with [`pass`](Pause::pass) or [`pass_on_thread`](Pause::pass_on_thread).
+    /// Begins a pause, and returns how long it is. `None` if there is one already. The caller ends
+    /// it with [`pass`](Pause::pass) or [`pass_on_thread`](Pause::pass_on_thread).
     pub(super) fn begin(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         if state.end.is_some() {

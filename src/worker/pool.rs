@@ -1,4 +1,4 @@
-//! What the threads or futures of a worker share. Each of them is a lane, which has one job at a
+//! The state that the threads or futures of a worker share. Each of them is a lane, which has one job at a
 //! time.
 
 use std::pin::Pin;
@@ -54,7 +54,7 @@ pub(super) struct Pool {
     lane_ended: Condvar,
 }
 
-/// What a pool is made of.
+/// The parts of a pool.
 pub(super) struct Parts {
     pub(super) handle: StoreHandle,
     pub(super) session: Session,
@@ -74,7 +74,8 @@ pub(super) struct Parts {
 struct Ending {
     /// The lanes that have ended, or that a stop does not wait for any longer.
     lanes: usize,
-    /// Why the worker has ended, if neither a stop, the limit nor a close of the store was the cause.
+    /// Why the worker has ended, if neither a stop, the limit nor a close of the store was the
+    /// cause.
     error: Option<Error>,
 }
 
@@ -246,15 +247,15 @@ impl Pool {
         true
     }
 
-    /// A lane takes a task. Together with the look at the stop that follows: either the lane sees the
-    /// stop, or the stop waits for the lane.
+    /// A lane takes a task. Together with the look at the stop that follows: either the lane sees
+    /// the stop, or the stop waits for the lane.
     pub(super) fn begin_take<'a>(&'a self, lane: &'a Lane) -> Taking<'a> {
         lane.is_taking.store(true, Ordering::SeqCst);
         Taking { pool: self, lane }
     }
 
-    /// Waits until no lane takes a task, once the worker stops. Otherwise a task that is snoozed could
-    /// be assigned to a take that still waits. Such a take ends with the stop.
+    /// Waits until no lane takes a task, once the worker stops. Otherwise a task that is snoozed
+    /// could be assigned to a take that still waits. Such a take ends with the stop.
     pub(super) fn wait_for_takes(&self) {
         let mut ended = self.ended.lock();
         while self.lanes.iter().any(|lane| lane.is_taking.load(Ordering::SeqCst)) {

@@ -1,11 +1,11 @@
-//! What a worker reports: the ends of jobs, errors, and counts.
+//! The reports of a worker: the ends of jobs, errors, and counts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Error, Failure, State};
 
-/// What a worker reports to the function that [`Worker::watch`](super::Worker::watch) sets, after
+/// A report of a worker to the function that [`Worker::watch`](super::Worker::watch) sets, after
 /// it has happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use tubewell::{
 
 use super::support::*;
 
-/// What a handler does with its own task, which has the key `key`.
+/// A call of a handler on its own task, which has the key `key`.
 type Again = fn(&Tube, &Tube, u64) -> Result<Receipt>;
 
 const AGAIN: [(&str, Again); 4] = [

@@ -1,4 +1,4 @@
-//! Workers: what becomes of a task when its handler returns, and when a worker stops.
+//! Workers: the ends of tasks when their handlers return, and when a worker stops.
 //!
 //! Most tests run in three forms: on threads, as a future that polls its handlers, and as a future
 //! that hands them to threads. The first line above a test names the cases of the other job systems

@@ -1,4 +1,5 @@
-//! Retries: which errors are tried again, when, and what becomes of the tasks of a worker that died.
+//! Retries: which errors are tried again, when, and what becomes of the tasks of a worker that
+//! died.
 
 use std::time::Duration;
 
@@ -98,8 +99,8 @@ fn error_can_say_when_to_come_back() {
 }
 
 /// Q333
-/// Difference: the claims of a worker end with it. Its tasks are ready again in their old places, so
-/// the next worker gets them before younger ones.
+/// Difference: the claims of a worker end with it. Its tasks are ready again in their old places,
+/// so the next worker gets them before younger ones.
 #[test]
 fn tasks_of_a_worker_that_died_come_first() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of a task when its handler returns.
+//! The end of a task when its handler returns.
 
 use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -159,7 +159,8 @@ fn panic_fails_the_attempt_and_the_worker_goes_on() {
     });
 }
 
-/// The value of the error panics when it is turned into text, and so does the drop of a job's value.
+/// The value of the error panics when it is turned into text, and so does the drop of a job's
+/// value.
 #[test]
 fn panic_outside_the_body_of_a_handler_fails_the_attempt() {
     #[derive(Debug)]

@@ -151,7 +151,7 @@ impl Running {
 
 type Reports = Arc<Mutex<Vec<Report>>>;
 
-/// What a worker reports, and the function that collects it.
+/// The reports of a worker, and the function that collects them.
 pub fn reports() -> (Reports, impl Fn(&Report) + Send + Sync + 'static) {
     let reports = Reports::default();
     let collected = reports.clone();

@@ -13,7 +13,7 @@ use super::executor::{block_on, poll_pending, wait_until, with_timeout};
 use super::support::*;
 use crate::stores::{self, ManualClock};
 
-/// What ends the claim on a task, from outside.
+/// A call that ends the claim on a task, from outside.
 type End = fn(&Case, u64);
 
 const ENDS: [(&str, End); 6] = [

@@ -152,9 +152,9 @@ impl<T, C> Job<T, C> {
     ///
     /// # Errors
     /// [`Interrupted`](Error::Interrupted): the job is to return now; its claim has ended.
-    /// [`NotFound`](Error::NotFound): an id was never assigned. [`Cycle`](Error::Cycle): one of them
-    /// waits for this task. [`Invalid`](Error::Invalid): the tubes belong to two stores, or one of
-    /// them is temporary. Those of [`Claim::step`](crate::Claim::step).
+    /// [`NotFound`](Error::NotFound): an id was never assigned. [`Cycle`](Error::Cycle): one of
+    /// them waits for this task. [`Invalid`](Error::Invalid): the tubes belong to two stores, or
+    /// one of them is temporary. Those of [`Claim::step`](crate::Claim::step).
     ///
     /// # Example: a book whose pages are printed by many workers
     /// ```

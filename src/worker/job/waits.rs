@@ -1,4 +1,4 @@
-//! What interrupts a job: waiting for it, on a thread or as a future.
+//! Waits for the interrupt of a job, on a thread or as a future.
 
 use std::fmt;
 use std::future::Future;
@@ -45,8 +45,8 @@ impl<T, C> Job<T, C> {
     }
 
     /// Blocks until the job should return, as [`cancelled`](Job::cancelled), and at most for
-    /// `timeout`, on the clock of the machine; `None` waits without a limit. Returns whether the job
-    /// should return. Nothing is polled.
+    /// `timeout`, on the clock of the machine; `None` waits without a limit. Returns whether the
+    /// job should return. Nothing is polled.
     ///
     /// # Example: a child process that ends with the job
     /// ```
