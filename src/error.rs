@@ -251,7 +251,7 @@ pub enum Error {
     /// The storage failed before the flush of this call, or in a written tube its write, was
     /// complete. The store has accepted the call, and applies it as soon as the storage works
     /// again. If the process ends before that, the call is applied completely or not at all, as the
-    /// next open shows.
+    /// next open shows. A put with a [`token`](crate::Put::token) can be made again.
     #[error(
         "the outcome is unknown because the storage or the connection failed: {why}; look at the \
          task before you repeat the call"

@@ -27,7 +27,8 @@ impl Tube {
     /// does not have; [`Invalid`](crate::Error::Invalid) for a body or a name over its limit;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull);
     /// [`KeyInUse`](crate::Error::KeyInUse), which no crash makes untrue. Nothing was put. After
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
+    /// [`token`](Put::token) can be made again.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -159,7 +160,7 @@ impl Tube {
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
     ///
     /// Takers see all of them at the same time, and their ids are in the given order. A
-    /// [key](Put::key) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
+    /// [key](Put::key) or a [token](Put::token) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
     /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
     ///
     /// # Errors

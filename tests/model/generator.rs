@@ -13,8 +13,8 @@ use super::restored_tasks::restore;
 use super::schedules::schedules;
 use super::steps::{
     Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
-    Group, KEYS, KEYS_OF_RUNS, Moment, Pick, Setup, Step, TAGS, TUBE_NAMES, TaskTemplate, WallMove,
-    Workload,
+    Group, KEYS, KEYS_OF_RUNS, Moment, Pick, Setup, Step, TAGS, TOKENS, TUBE_NAMES, TaskTemplate,
+    WallMove, Workload,
 };
 
 /// Generates the steps.
@@ -81,7 +81,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
         (prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)], not_before()),
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
-        (prop::option::weighted(0.15, key()), tags()),
+        (prop::option::weighted(0.15, key()), tags(), token()),
         after(),
         prop::bool::weighted(0.04),
     )
@@ -94,7 +94,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 (delay, not_before),
                 sub_queue,
                 max_attempts,
-                (key, tags),
+                (key, tags, token),
                 after,
                 keep_unsupported,
             )| {
@@ -110,6 +110,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                     max_attempts,
                     key,
                     on_key,
+                    token,
                     tags,
                     after,
                     keep_unsupported,
@@ -175,6 +176,11 @@ fn key() -> impl Strategy<Value = (String, OnKey)> {
         1 => prop::sample::select(KEYS_OF_RUNS.to_vec()),
     ];
     (key.prop_map(str::to_owned), on_key)
+}
+
+/// The token of a put; most have none.
+fn token() -> impl Strategy<Value = Option<String>> {
+    prop::option::weighted(0.1, prop::sample::select(TOKENS.to_vec()).prop_map(str::to_owned))
 }
 
 /// The tags of a put; most have none, and some name one twice.

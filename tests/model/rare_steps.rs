@@ -6,6 +6,7 @@ mod logs;
 mod moments;
 mod parents;
 mod schedules;
+mod tokens;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
@@ -21,7 +22,7 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
         let waits = parents::parents(driver)
             .into_iter()
             .chain([moments::moments(driver), logs::logs(driver)])
-            .chain([schedules::schedules(driver)]);
+            .chain([schedules::schedules(driver), tokens::tokens(driver)]);
         plain.into_iter().chain(more).chain(waits)
     })
 }
@@ -45,7 +46,7 @@ fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
     let advance = Action::Advance { by: ClockMove::By(1000) };
     let release_all = |tube| Action::ReleaseAll { tube, forgive: false };
     let snooze = by_claim(ByClaim::Snooze { delay: 0, deferred: false });
-    let actions = [
+    let actions = vec![
         put(0),
         take(0),
         by_claim(ByClaim::Checkpoint { size: 3, deferred: false }),
@@ -84,7 +85,7 @@ fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
         take(1),
         release_all(1),
     ];
-    (setup, actions.map(|action| Step { action, poll: true }).to_vec())
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 
 /// All ends of claims, parked or not: of the last attempt of a task, of an earlier one, and of one

@@ -429,6 +429,7 @@ pub struct TaskTemplate {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub token: Option<String>,
     pub tags: Vec<String>,
     pub after: AfterTemplate,
     pub keep_unsupported: bool,
@@ -580,6 +581,9 @@ pub enum WallMove {
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// The keys of tasks.
 pub const KEYS: [&str; 3] = ["k", "l", "m"];
+
+/// The tokens of puts.
+pub const TOKENS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// Keys that runs of schedules with the keys of tasks get.
 pub const KEYS_OF_RUNS: [&str; 4] = ["k-1", "k-2", "l-1", "m-3"];

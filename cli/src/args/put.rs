@@ -101,6 +101,9 @@ pub struct Put {
     /// How to handle a key that is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
+    /// A token with which this put can be made again: within an hour it puts nothing. Default: none
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number)]
     #[arg(allow_negative_numbers = true)]

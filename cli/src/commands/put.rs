@@ -19,6 +19,9 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
     if let Some(on_key) = args.on_key {
         task = task.on_key(on_key.into());
     }
+    if let Some(token) = &args.token {
+        task = task.token(token.as_str());
+    }
     if !args.after.is_empty() {
         let of = args.after_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
         task = task.after(of.as_ref().unwrap_or(&tube), args.after.iter().copied());

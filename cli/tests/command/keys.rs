@@ -1,4 +1,5 @@
-//! Tasks with keys: `put --key`, `find`, `requeue`, and their way through `import` and `export`.
+//! Tasks with keys, and puts with tokens: `put --key`, `put --token`, `find`, `requeue`, and the way of
+//! keys through `import` and `export`.
 
 use serde_json::{Value, json};
 
@@ -30,6 +31,22 @@ fn key_in_use_is_refused_kept_or_replaced() {
     sandbox.fails("put mail x --key k --on-key other", 2);
     assert_eq!(sandbox.json("pop other")[0]["key"], "k");
     assert!(sandbox.fails("find k", 3).contains("no task has the key \"k\""));
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+/// The caller has not seen the answer. Each command is a run of the store of its own.
+#[test]
+fn put_with_a_token_is_made_again_without_effect() {
+    let sandbox = Sandbox::with(&[]);
+    let put = "put mail hello --token t";
+    assert_eq!(sandbox.json(put), [json!({"id": 0, "tube": "mail", "state": "ready"})]);
+    assert_eq!(sandbox.ok(put), "put task 0 (ready)\n");
+    sandbox.feed("put mail --token t --wait 1s", b"piped").expect(0);
+    assert_eq!(sandbox.json("pop mail")[0]["data"], "hello");
+    assert_eq!(sandbox.json(put), [json!({"id": 0, "tube": "mail", "state": "done"})]);
+    assert_eq!(sandbox.ok("put mail hello --token u"), "put task 1 (ready)\n");
+    let message = sandbox.fails(&format!("put mail x --token {}", "t".repeat(65)), 2);
+    assert!(message.contains("a token must have 1 to 64 bytes; this one has 65"), "{message}");
     assert!(sandbox.ok("verify").starts_with("sound"));
 }
 

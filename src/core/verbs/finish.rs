@@ -127,16 +127,19 @@ impl Core {
             self.check_one_buffer(number, *to)?;
             let header = self.new_header(*to, request, None)?;
             let is_repeated = request.key.as_deref().is_some_and(|key| !keys.insert(key));
-            let token = request.token.as_deref();
-            let is_repeated =
-                token.is_some_and(|token| !tokens.insert((*to, token))) || is_repeated;
+            let token = request.token.as_deref().map(|token| (*to, token));
             let needs_place = match look_up {
                 Some(LookUp::Seen(_)) => false,
+                _ if token.is_some_and(|token| tokens.contains(&token)) => false,
                 Some(LookUp::Key(KeyLookUp::Task(keyed))) if keyed.id != id => {
                     request.on_key == OnKey::Replace && keyed.needs_place(*to)
                 }
                 _ => !is_repeated,
             };
+            // One that keeps the task with its key may remember nothing.
+            if request.key.is_none() || request.on_key != OnKey::Keep {
+                tokens.extend(token);
+            }
             if !needs_place {
                 return Ok(header);
             }

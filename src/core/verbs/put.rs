@@ -148,8 +148,8 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        if let Some(id) = self.seen(number, request)? {
-            return self.answer_seen(number, id);
+        if let Some(seen) = self.put_again(number, request)? {
+            return Ok(seen);
         }
         if let Some(key) = &request.key {
             return self.put_with_key(number, request, key, false);
@@ -169,8 +169,8 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        if let Some(id) = self.seen(number, request)? {
-            return self.answer_seen(number, id);
+        if let Some(seen) = self.put_again(number, request)? {
+            return Ok(seen);
         }
         match &request.key {
             Some(key) => self.put_with_key(number, request, key, true),

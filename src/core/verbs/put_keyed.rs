@@ -89,8 +89,8 @@ impl Core {
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
-        if let Some(id) = self.seen(number, request)? {
-            return self.answer_seen(number, id);
+        if let Some(seen) = self.put_again(number, request)? {
+            return Ok(seen);
         }
         let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
         match self.live_key(key)? {

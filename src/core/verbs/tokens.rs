@@ -36,6 +36,22 @@ impl Core {
         Ok(put.filter(|put| put.counts_at(now)).map(|put| put.id))
     }
 
+    /// The answer to a put whose token has been seen; `None` if the put is to be made. Refuses what the
+    /// first one would have been refused for.
+    #[inline]
+    pub(super) fn put_again(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Option<Decided<Receipt>>> {
+        if request.token.is_none() {
+            return Ok(None);
+        }
+        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        let seen = self.seen(number, request)?;
+        seen.map(|id| self.answer_seen(number, id)).transpose()
+    }
+
     /// The answer to a put that was made before: its task as it is now. One that has left the tube is
     /// done.
     pub(super) fn answer_seen(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {

@@ -16,13 +16,16 @@ impl Model {
     /// Puts a task with the key of a task that exists.
     pub fn requeue(&mut self, tube: TubeNo, draft: &Draft) -> Answer<(TaskNo, State)> {
         self.check_options(tube, draft)?;
+        if let Some(seen) = self.seen(tube, draft) {
+            return Ok(seen);
+        }
         if draft.key.as_deref().is_none_or(|key| self.by_key(key).is_none()) {
             return Err(Refusal::KeyNotFound);
         }
         self.put(tube, draft)
     }
 
-    /// Puts a task, or does what the draft says if another task has its key. `cause`: of a new task.
+    /// Puts a task, unless it was put before, or does what the draft says if another task has its key. `cause`: of a new task.
     /// `is_limited`: there may be no capacity. A refusal changes nothing.
     pub(super) fn place(
         &mut self,
@@ -31,6 +34,9 @@ impl Model {
         cause: Cause,
         is_limited: bool,
     ) -> Answer<(TaskNo, State)> {
+        if let Some(seen) = self.seen(tube, draft) {
+            return Ok(seen);
+        }
         let is_full = is_limited && !self.has_capacity(tube, 1);
         let Some((id, old)) = draft.key.as_deref().and_then(|key| self.by_key(key)) else {
             if is_full {
@@ -38,7 +44,9 @@ impl Model {
             }
             let parents = self.open_parents(tube, None, &draft.after)?;
             let task = self.new_task(tube, draft).blocked_by(parents);
-            return Ok(self.insert_task(task, cause));
+            let (id, state) = self.insert_task(task, cause);
+            self.remember(tube, draft, id);
+            return Ok((id, state));
         };
         let (old_tube, stage) = (old.tube, old.stage());
         match draft.on_key {
@@ -52,6 +60,7 @@ impl Model {
                     return Err(Refusal::Full);
                 }
                 let parents = self.parents_of_replaced(id, tube, &draft.after)?;
+                self.remember(tube, draft, id);
                 Ok(self.replace(id, tube, draft, parents))
             }
         }

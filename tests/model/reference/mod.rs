@@ -33,6 +33,7 @@ mod schedules;
 mod sessions;
 mod take;
 mod time;
+mod tokens;
 mod types;
 mod verbs;
 mod watches;
@@ -77,6 +78,8 @@ pub struct Model {
     watches: BTreeMap<WaitNo, Watch>,
     /// How many tasks of these sub-queues may be taken in the tubes that share limits.
     limits: BTreeMap<String, u64>,
+    /// The puts that are remembered by their tokens: their tasks and their times.
+    tokens: BTreeMap<(TubeNo, String), (TaskNo, Micros)>,
     /// The parents whose end their children are still to be told.
     ended_parents: BTreeMap<TaskNo, Ended>,
     /// The tasks that have got their ids since they were last asked for.
@@ -107,6 +110,7 @@ impl Model {
             put_waits: BTreeMap::new(),
             watches: BTreeMap::new(),
             limits: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             ended_parents: BTreeMap::new(),
             new_tasks: Vec::new(),
             ids_restored_until: None,
@@ -171,6 +175,7 @@ impl Model {
             return Err(Refusal::TubeBusy);
         }
         self.remove_all(tube, Cause::TubeDropped);
+        self.forget_tokens(tube);
         self.tubes.remove(&tube);
         Ok(())
     }
@@ -178,6 +183,7 @@ impl Model {
     pub fn truncate(&mut self, tube: TubeNo) -> Answer<()> {
         self.tube(tube)?;
         self.remove_all(tube, Cause::Truncated);
+        self.forget_tokens(tube);
         self.serve();
         Ok(())
     }

@@ -100,7 +100,12 @@ impl Model {
             self.check_options(*to, draft)?;
             let is_repeated = targets[..nth].iter().any(|(_, other)| other.key == draft.key);
             let owner = draft.key.as_deref().and_then(|key| self.by_key(key));
+            let is_remembered = targets[..nth].iter().any(|(tube, other)| {
+                let keeps = other.key.is_some() && other.on_key == OnKey::Keep;
+                tube == to && other.token == draft.token && draft.token.is_some() && !keeps
+            });
             let needs_place = match owner.filter(|(owner, _)| *owner != id) {
+                _ if is_remembered || self.seen(*to, draft).is_some() => false,
                 Some((_, owner)) => {
                     let moves = owner.tube != *to || owner.stage() == Stage::Kept;
                     draft.on_key == OnKey::Replace && moves
@@ -140,6 +145,9 @@ impl Model {
         let puts = finish.puts.iter().map(|(to, draft)| {
             let is_own = draft.key.is_some() && draft.key == own_key;
             match (is_own && finish.advance.is_some(), draft.on_key) {
+                _ if self.seen(*to, draft).is_some() => {
+                    self.place(*to, draft, Cause::Verb(Verb::Put), false)
+                }
                 // It keeps the key where it goes on.
                 (true, OnKey::Keep) => Ok((id, State::Taken)),
                 (true, _) => Err(Refusal::KeyInUse),

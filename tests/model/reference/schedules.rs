@@ -324,7 +324,8 @@ impl Terms {
         };
         let is_put = self.put.as_ref().is_none_or(|put| {
             let after = put.after != After::default();
-            put.key.is_none() && put.on_key == OnKey::Reject && put.not_before.is_none() && !after
+            let is_keyed = put.key.is_some() || put.on_key != OnKey::Reject || put.token.is_some();
+            !is_keyed && put.not_before.is_none() && !after
         });
         let is_every = self.every.is_none_or(|every| every >= MIN_INTERVAL);
         let is_possible = is_missed && is_put && is_every && self.times != Some(Some(0));

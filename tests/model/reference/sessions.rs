@@ -132,6 +132,9 @@ impl Model {
         self.sessions.clear();
         let mut claims = Vec::new();
         for (no, tube) in self.tubes.clone() {
+            if tube.options.temporary {
+                self.forget_tokens(no);
+            }
             for id in self.ids(no) {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);

@@ -173,6 +173,7 @@ pub struct Draft {
     pub max_attempts: Option<u32>,
     pub key: Option<String>,
     pub on_key: OnKey,
+    pub token: Option<String>,
     pub tags: Vec<String>,
     pub after: After,
 }

@@ -72,7 +72,9 @@ impl System {
         if let Some((to, template)) = advance
             && let Some((target, to_no, _)) = self.tube(0, *to)
         {
-            let (put, draft) = self.draft(template, to_no, puts.len());
+            // A task that goes on has no token.
+            let template = TaskTemplate { token: None, ..template.clone() };
+            let (put, draft) = self.draft(&template, to_no, puts.len());
             if wanted.puts.is_empty() && result.is_none() {
                 plain_advance = Some((target.clone(), put.clone()));
             }

@@ -51,7 +51,8 @@ impl System {
         let is_open = matches!(template.state, StateTemplate::Open);
         let no_delay = !is_open && !template.put.keep_unsupported;
         let delay = if no_delay { 0 } else { template.put.delay };
-        let (put, draft) = self.draft(&TaskTemplate { delay, ..template.put.clone() }, tube, extra);
+        let (put, draft) =
+            self.draft(&TaskTemplate { delay, token: None, ..template.put.clone() }, tube, extra);
         let (put, draft) = match template.state {
             StateTemplate::Done { ttl: Some(ttl), .. } => with_ttl(put, draft, ttl),
             _ => (put, draft),

@@ -112,8 +112,13 @@ impl System {
         let driver = self.model.tubes()[&tube].driver;
         let wall = self.model.wall();
         let put = template.put.as_ref().map(|put| {
-            let allowed =
-                TaskTemplate { key: None, on_key: OnKey::Reject, not_before: None, ..put.clone() };
+            let allowed = TaskTemplate {
+                key: None,
+                on_key: OnKey::Reject,
+                token: None,
+                not_before: None,
+                ..put.clone()
+            };
             let put = if put.keep_unsupported { put } else { &allowed };
             self.draft_without_parents(put, tube, 0)
         });

@@ -55,6 +55,7 @@ impl System {
             max_attempts: template.max_attempts,
             key: template.key.clone(),
             on_key: template.on_key,
+            token: template.token.clone(),
             tags: template.tags.clone(),
             after: reference::After::default(),
         };
@@ -79,6 +80,9 @@ impl System {
         }
         if let Some(key) = &draft.key {
             put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
+        }
+        if let Some(token) = &draft.token {
+            put = put.token(token.as_str());
         }
         put = draft.tags.iter().fold(put, |put, tag| put.tag(tag.as_str()));
         (put, draft)
