@@ -13,6 +13,7 @@ mod outcomes;
 mod parents;
 mod put;
 mod schedules;
+mod top;
 mod work;
 
 use std::ffi::OsString;
@@ -39,6 +40,7 @@ pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use schedules::{RescheduleArgs, Schedule, Schedules, Unschedule};
+pub use top::Top;
 pub use work::{OnFailure, Order, Work};
 
 /// The heading of the options that every command has.
@@ -227,6 +229,9 @@ pub enum Command {
     /// Count the tasks of each tube by state
     #[command(after_help = help::STATS)]
     Stats(Stats),
+    /// Show the tubes and what goes on in them, live, and act on tasks by keys
+    #[command(after_help = help::TOP_COMMAND)]
+    Top(Top),
     /// Show how many tasks a tube had on each day, and how long they took
     #[command(after_help = help::DAYS)]
     Days(Days),

@@ -572,6 +572,19 @@ Examples:
   tubewell stats
   tubewell stats mail --json";
 
+pub const TOP_COMMAND: &str = "\
+The first screen lists the tubes, the running tasks, the failure groups and the
+schedules. Enter opens a tube or a task; `?` lists the keys. PUT/S, TAKE/S, ACK/S
+and FAIL/S are counts a second, of the last 5 seconds. WAITING counts takes that
+wait for a task and puts that wait for space.
+
+The store is read when a task changes, once per --interval at most. A store in
+which nothing changes is not read.
+
+Examples:
+  tubewell top
+  tubewell top mail --interval 5s";
+
 pub const VERIFY: &str = "\
 Prints one line per defect. The exit code is 7 if there is one.
 

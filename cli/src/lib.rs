@@ -22,6 +22,7 @@ mod record;
 mod signals;
 mod step;
 mod store;
+mod top;
 mod tube_names;
 mod work;
 

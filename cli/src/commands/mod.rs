@@ -20,7 +20,7 @@ mod peek;
 mod pop;
 mod put;
 mod schedules;
-mod task_text;
+pub mod task_text;
 mod tasks;
 mod tubes;
 
@@ -31,7 +31,7 @@ use tubewell::Store;
 use crate::args::{Cli, Command, Take};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, print_failure};
-use crate::{export, import, store, work};
+use crate::{export, import, store, top, work};
 
 pub use completions::complete_words;
 
@@ -68,6 +68,10 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
                 tubes::stats(store, args.tube.as_deref(), path, bytes, output)
             })
         }
+        Command::Top(args) => with_store(path, cli, |store| {
+            store::catch_up(store)?;
+            top::run(store, &path.display().to_string(), args)
+        }),
         command => with_store(path, cli, |store| {
             if !matches!(command, Command::Verify | Command::Backup(_)) {
                 store::catch_up(store)?;
@@ -136,6 +140,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         | Command::Export(_)
         | Command::Import(_)
         | Command::Stats(_)
+        | Command::Top(_)
         | Command::Completions { .. }
         | Command::Man(_)
         | Command::Take(_) => Ok(()),

@@ -81,6 +81,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("release-all", ""),
     ("truncate", ""),
     ("stats", ""),
+    ("top", ""),
     ("verify", ""),
     ("compact", ""),
     ("backup", ""),
@@ -111,6 +112,10 @@ fn examples(help: &str) -> Vec<String> {
             .fold(typed.to_owned(), |typed, program| {
                 typed.replace(&format!("| {program}"), "| cat")
             });
+        // It needs a terminal: its options are parsed.
+        if typed.starts_with("tubewell top") {
+            return format!("{typed} --help");
+        }
         match typed.split_once(" -- ") {
             Some((work, rest)) if work.contains(" work ") && !work.contains(" --once") => {
                 format!("{work} --once -- {rest}")

@@ -32,6 +32,7 @@ mod policies;
 mod schedules;
 mod support;
 mod terminal;
+mod top;
 mod work;
 mod work_attempts;
 mod work_options;
