@@ -21,10 +21,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Select, Store, Subscription};
+use tubewell::{Filter, Select, Store};
 
 use crate::args::Top;
 use crate::failure::{CommandResult, Exit, Failure};
+use crate::follow::{Followed, Follower};
 use crate::output::count;
 use crate::progress::Progress;
 use crate::{signals, store};
@@ -54,7 +55,7 @@ pub fn run(store: &Store, source: &str, args: &Top) -> CommandResult {
     let (inbox, messages) = channel();
     let stop = inbox.clone();
     signals::forward(move |signal| stop.send(Message::Stop(signal)).is_ok())?;
-    let permits = follow(store.subscribe(EVENTS), inbox.clone())?;
+    let permits = follow(Follower::new(store, Filter::new(), EVENTS), inbox.clone())?;
     let clock = Arc::new(Progress::hidden());
     let requests = answer(store.clone(), clock.clone(), inbox.clone())?;
     let mut screen = Screen::open()?;
@@ -132,20 +133,28 @@ impl Loop {
 
 /// Starts the thread that reports changes. It reports one for each permit, so that a busy store is read
 /// no more often than permits are given.
-fn follow(events: Subscription, inbox: Sender<Message>) -> CommandResult<SyncSender<()>> {
+fn follow(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSender<()>> {
     let (permits, permitted) = sync_channel(1);
     spawn("events", move || {
-        while events.recv().is_some() {
-            if permitted.recv().is_err() {
-                return;
-            }
-            // What these events say is in the reading that follows.
-            while events.try_recv().is_some() {}
-            if inbox.send(Message::Input(Input::Changed)).is_err() {
+        loop {
+            let message = match events.next(None) {
+                Followed::Closed => Message::Closed,
+                Followed::Broken(why) => Message::Input(Input::Cut(why)),
+                Followed::TimedOut => continue,
+                Followed::Event(_) | Followed::Resumed => {
+                    if permitted.recv().is_err() {
+                        return;
+                    }
+                    // What these events say is in the reading that follows.
+                    while events.try_next().is_some() {}
+                    Message::Input(Input::Changed)
+                }
+            };
+            let is_last = matches!(message, Message::Closed);
+            if inbox.send(message).is_err() || is_last {
                 return;
             }
         }
-        let _ = inbox.send(Message::Closed);
     })?;
     Ok(permits)
 }

@@ -35,6 +35,8 @@ pub enum Input {
     Read(Box<Reading>),
     /// The store could not be read.
     NotRead(String),
+    /// The connection to the owner has broken.
+    Cut(String),
     /// An action is over: what was done, or why not.
     Acted(Result<String, String>),
 }
@@ -106,6 +108,15 @@ impl Screen {
     }
 }
 
+/// Whether the store is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pending {
+    None,
+    Reading,
+    /// It is, and must be once more, since what is read is no longer what is shown.
+    Stale,
+}
+
 /// The state of `top`.
 #[derive(Debug)]
 pub struct Model {
@@ -121,10 +132,9 @@ pub struct Model {
     /// What the last action has done, or why it has failed.
     pub notice: Option<(String, Tone)>,
     lines: u16,
-    /// The store is being read.
-    is_reading: bool,
-    /// It must be read once more, since what is read is no longer what is shown.
-    is_stale: bool,
+    pending: Pending,
+    /// The notice says why the store could not be read.
+    is_cut: bool,
     /// What changes nothing in the events, such as a take that waits, is read once more a while after
     /// a change.
     settles: bool,
@@ -144,8 +154,8 @@ impl Model {
             mode: Mode::Normal,
             notice: None,
             lines: 24,
-            is_reading: false,
-            is_stale: false,
+            pending: Pending::None,
+            is_cut: false,
             settles: true,
         };
         let request = model.read();
@@ -198,11 +208,20 @@ impl Model {
             }
             Input::Read(reading) => {
                 self.rates.add(reading.at, &reading.tubes);
+                if std::mem::take(&mut self.is_cut) {
+                    self.notice = None;
+                }
                 self.reading = Some(*reading);
                 self.reselect();
                 self.go_on()
             }
+            Input::Cut(why) => {
+                self.is_cut = true;
+                self.notice = Some((why, Tone::Bad));
+                Vec::new()
+            }
             Input::NotRead(why) => {
+                self.is_cut = true;
                 self.notice = Some((why, Tone::Bad));
                 self.go_on()
             }
@@ -236,18 +255,18 @@ impl Model {
 
     /// Reads what is shown, now or after the reading that is under way.
     pub(super) fn read(&mut self) -> Vec<Request> {
-        if self.is_reading {
-            self.is_stale = true;
+        if self.pending != Pending::None {
+            self.pending = Pending::Stale;
             return Vec::new();
         }
-        self.is_reading = true;
+        self.pending = Pending::Reading;
         vec![Request::Read(self.screen().want.clone())]
     }
 
     /// A reading has ended.
     fn go_on(&mut self) -> Vec<Request> {
-        self.is_reading = false;
-        if std::mem::take(&mut self.is_stale) { self.read() } else { Vec::new() }
+        let is_stale = std::mem::replace(&mut self.pending, Pending::None) == Pending::Stale;
+        if is_stale { self.read() } else { Vec::new() }
     }
 
     /// Finds the selected row among those that there are now. If it is gone, the one in its place is

@@ -82,6 +82,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("truncate", ""),
     ("stats", ""),
     ("top", ""),
+    ("events", "tubewell create news"),
+    ("serve", ""),
     ("verify", ""),
     ("compact", ""),
     ("backup", ""),
@@ -112,9 +114,16 @@ fn examples(help: &str) -> Vec<String> {
             .fold(typed.to_owned(), |typed, program| {
                 typed.replace(&format!("| {program}"), "| cat")
             });
-        // It needs a terminal: its options are parsed.
-        if typed.starts_with("tubewell top") {
+        // One needs a terminal, the other one does not end: their options are parsed.
+        if typed.starts_with("tubewell top")
+            || typed.contains("serve")
+            || typed.contains("--connect")
+        {
             return format!("{typed} --help");
+        }
+        // Nothing happens while it waits.
+        if typed.starts_with("tubewell events") {
+            return typed.replace(" --timeout 10m", "") + " --timeout 1ms || (($? == 3))";
         }
         match typed.split_once(" -- ") {
             Some((work, rest)) if work.contains(" work ") && !work.contains(" --once") => {

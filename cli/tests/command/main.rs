@@ -15,6 +15,7 @@ mod days;
 mod durability;
 mod edits;
 mod errors;
+mod events;
 mod gates;
 mod help;
 mod history;
