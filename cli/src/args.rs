@@ -4,6 +4,7 @@ mod claims;
 mod create;
 mod days;
 mod edits;
+mod events;
 mod history;
 mod keys;
 mod labels;
@@ -13,6 +14,8 @@ mod outcomes;
 mod parents;
 mod put;
 mod schedules;
+mod serve;
+mod top;
 mod work;
 
 use std::ffi::OsString;
@@ -30,6 +33,7 @@ pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use days::{Days, Plot};
 pub use edits::{Delete, Update};
+pub use events::Events;
 pub use history::Log;
 pub use keys::{Find, Requeue};
 pub use labels::{EditTags, Tagged, Tags};
@@ -39,6 +43,8 @@ pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use schedules::{RescheduleArgs, Schedule, Schedules, Unschedule};
+pub use serve::Serve;
+pub use top::Top;
 pub use work::{OnFailure, Order, Work};
 
 /// The heading of the options that every command has.
@@ -48,12 +54,23 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, Parser)]
 #[command(name = "tubewell", version, after_help = help::TOP, propagate_version = true)]
 pub struct Cli {
-    /// The file of the store. One process at a time can open it
+    /// The file of the store. One process at a time can open it; if that serves it, at the socket
+    /// beside the file, the command goes through that process
     #[arg(short, long, global = true, env = "TUBEWELL_STORE", value_name = "FILE")]
     // An empty variable names no store. Some commands need none, so the parser accepts it.
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     #[arg(value_hint = ValueHint::FilePath, help_heading = GLOBAL)]
     pub store: Option<PathBuf>,
+    /// The address of the owner of a store, in place of its file: unix:PATH or tcp://HOST:PORT
+    #[arg(long, global = true, value_name = "URL", help_heading = GLOBAL)]
+    pub connect: Option<String>,
+    /// Open the file, and do not look for an owner at the socket beside it
+    #[arg(long, global = true, conflicts_with = "connect", help_heading = GLOBAL)]
+    pub no_socket: bool,
+    /// The file with the secret of a TCP address, which both sides know
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub secret_file: Option<PathBuf>,
     /// Print one JSON object per line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
@@ -227,9 +244,18 @@ pub enum Command {
     /// Count the tasks of each tube by state
     #[command(after_help = help::STATS)]
     Stats(Stats),
+    /// Print what happens to tasks, as it happens
+    #[command(after_help = help::EVENTS)]
+    Events(Events),
+    /// Show the tubes and what goes on in them, live, and act on tasks by keys
+    #[command(after_help = help::TOP_COMMAND)]
+    Top(Top),
     /// Show how many tasks a tube had on each day, and how long they took
     #[command(after_help = help::DAYS)]
     Days(Days),
+    /// Open the store and serve it to other processes, until a signal
+    #[command(after_help = help::SERVE)]
+    Serve(Serve),
     /// Check every record of the store
     #[command(after_help = help::VERIFY)]
     Verify,

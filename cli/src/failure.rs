@@ -5,6 +5,8 @@ use std::io;
 
 use tubewell::Error;
 
+use crate::connection;
+
 /// How a command ended. The exit codes are documented and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -151,6 +153,10 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let message = error.to_string();
         let failure = |exit| Failure::new(exit, message.clone());
+        if connection::is_owner_only(&error) {
+            return failure(Exit::InUse)
+                .hint("end the process that serves the store, and repeat the command");
+        }
         match error {
             Error::NotTaken { .. }
             | Error::NotFound { .. }

@@ -12,6 +12,7 @@ Examples:
   tubewell claim mail --for 10m            print a token and the next task, and keep it
   tubewell work mail --once -- ./send.sh   run a command for each task
   tubewell stats                           count the tasks
+  tubewell top                             show live what happens
 
 Exit codes:
   0      success
@@ -19,7 +20,7 @@ Exit codes:
   2      wrong usage
   3      no such task, or no task to pop
   4      no such store or tube
-  5      the store is in use by another process
+  5      the store is in use by another process that does not serve it
   6      conflict: it already exists, is full or is busy; the disk is full
   7      done in part, or defects found
   127    the command of work cannot be started
@@ -349,8 +350,10 @@ Exit codes of CMD:
 A command that runs longer than --max-runtime, and the processes that it
 started, get SIGTERM, after 5 seconds SIGKILL. The attempt has failed.
 
-The store is in use while work runs: no other process can open it, CMD neither.
-Without --once, work waits until a delayed task is ready.
+Any number of processes can work if one serves the store (`tubewell serve`, or
+`Store::serve` in an application). Otherwise the store is in use while work runs:
+no other process can open it, CMD neither, and without --once, work waits until
+a delayed task is ready.
 
 Ctrl-C or SIGTERM: no new command starts, running commands finish. A second
 signal: running commands get SIGTERM, after 5 seconds SIGKILL, and their tasks
@@ -572,6 +575,51 @@ last line has the size of the store: the length of its file.
 Examples:
   tubewell stats
   tubewell stats mail --json";
+
+pub const EVENTS: &str = "\
+Without --follow, the next event is printed, and those that came with it. With
+--follow all events are, until a signal, or until none comes within --timeout.
+The exit code is 3 if there was none.
+
+What another process does is seen if it serves the store: an application with
+`Store::serve`, or `tubewell serve`. Otherwise there are only delays, ttls and
+schedules that fall due.
+
+Examples:
+  tubewell events mail --kind bury
+  tubewell events --follow
+  tubewell events mail news --kind ack,bury --follow --json
+  tubewell events --tag 'customer 7' --follow --timeout 10m";
+
+pub const TOP_COMMAND: &str = "\
+The first screen lists the tubes, the running tasks, the failure groups and the
+schedules. Enter opens a tube or a task; `?` lists the keys. PUT/S, TAKE/S, ACK/S
+and FAIL/S are counts a second, of the last 5 seconds. WAITING counts takes that
+wait for a task and puts that wait for space.
+
+The store is read when a task changes, once per --interval at most. A store in
+which nothing changes is not read.
+
+Examples:
+  tubewell top
+  tubewell top mail --interval 5s";
+
+pub const SERVE: &str = "\
+Every other command finds the socket beside the file and goes through this
+process, and so do applications with `tubewell::connect`. Processes of other
+users cannot connect to the socket.
+
+The bytes of a TCP connection are not encrypted, and the secret is never sent. For
+a network that others can read, use a tunnel.
+
+A signal ends it: what was acknowledged is stored, and tasks that are taken are
+ready again.
+
+Examples:
+  tubewell serve jobs.tubewell
+  tubewell serve --socket /run/jobs.sock
+  tubewell serve --tcp 127.0.0.1:7711 --secret-file secret
+  tubewell --connect tcp://127.0.0.1:7711 --secret-file secret stats";
 
 pub const VERIFY: &str = "\
 Prints one line per defect. The exit code is 7 if there is one.

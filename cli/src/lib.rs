@@ -7,9 +7,11 @@
 mod args;
 mod bytes;
 mod commands;
+mod connection;
 mod duration;
 mod export;
 mod failure;
+mod follow;
 mod help_text;
 mod history;
 mod import;
@@ -17,11 +19,13 @@ pub mod input;
 mod lock_owner;
 mod moment;
 mod output;
+mod owner;
 mod progress;
 mod record;
 mod signals;
 mod step;
 mod store;
+mod top;
 mod tube_names;
 mod work;
 

@@ -1,5 +1,6 @@
 //! Opens the store and the tube that a command is about.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -11,7 +12,7 @@ use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::note;
 use crate::progress::Progress;
-use crate::{duration, lock_owner};
+use crate::{connection, duration, owner};
 
 /// How often `--patience` tries to open a store that is in use.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -25,24 +26,79 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How many tubes a hint names.
 const NAMED_TUBES: usize = 5;
 
-/// The path of the store.
-pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
-    match named {
-        Some(path) if !path.as_os_str().is_empty() => Ok(path),
-        _ => {
-            Err(Failure::usage("no store is named")
-                .hint("give --store FILE, or set TUBEWELL_STORE"))
+/// What the command line names.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    File(&'a Path),
+    /// The address of an owner.
+    Owner(&'a str),
+}
+
+impl<'a> Place<'a> {
+    /// The place that the command line names.
+    pub fn of(cli: &'a Cli) -> CommandResult<Place<'a>> {
+        match &cli.connect {
+            Some(url) => Ok(Place::Owner(url)),
+            None => path(cli.store.as_ref()).map(Place::File),
+        }
+    }
+
+    /// The file, for a command that works on it without an owner.
+    pub fn file(self, command: &str) -> CommandResult<&'a Path> {
+        match self {
+            Place::File(path) => Ok(path),
+            Place::Owner(_) => {
+                Err(Failure::usage(format!("{command} needs the file itself, not its owner"))
+                    .hint("give --store FILE, while no process has the store open"))
+            }
         }
     }
 }
 
-/// Opens an existing store.
-pub fn open(path: &Path, cli: &Cli) -> CommandResult<Store> {
-    must_exist(path)?;
-    open_or_create(path, cli)
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File(path) => path.display().fmt(f),
+            Place::Owner(url) => f.write_str(url),
+        }
+    }
 }
 
-pub fn open_or_create(path: &Path, cli: &Cli) -> CommandResult<Store> {
+/// The path of the store.
+pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
+    match named {
+        Some(path) if !path.as_os_str().is_empty() => Ok(path),
+        _ => Err(Failure::usage("no store is named")
+            .hint("give --store FILE, set TUBEWELL_STORE, or give --connect URL")),
+    }
+}
+
+/// Opens an existing store, or connects to its owner.
+pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
+    if let Place::File(path) = place {
+        must_exist(path)?;
+    }
+    open_or_create(place, cli)
+}
+
+/// As `open`; creates the store if it does not exist.
+pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
+    let path = match place {
+        Place::Owner(url) => return owner::connect(url, cli),
+        Place::File(path) => path,
+    };
+    if let Some(store) = owner::of_file(path, cli)? {
+        return Ok(store);
+    }
+    match open_file(path, cli) {
+        // The process that has it may have begun to serve it meanwhile.
+        Err(failure) if failure.exit == Exit::InUse => owner::of_file(path, cli)?.ok_or(failure),
+        opened => opened,
+    }
+}
+
+/// Opens the file, or creates it.
+pub fn open_file(path: &Path, cli: &Cli) -> CommandResult<Store> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Err(no_regular_file(path));
     }
@@ -76,7 +132,11 @@ pub fn catch_up(store: &Store) -> CommandResult {
                 }
             });
         }
-        let caught_up = store.catch_up();
+        let caught_up = match store.catch_up() {
+            // It does so by itself.
+            Err(error) if connection::is_owner_only(&error) => Ok(()),
+            caught_up => caught_up,
+        };
         drop(done);
         caught_up
     })?;
@@ -137,12 +197,7 @@ fn no_regular_file(path: &Path) -> Failure {
 /// Why a store cannot be opened.
 pub fn open_failure(path: &Path, error: Error) -> Failure {
     match error {
-        Error::InUse { .. } => {
-            let name = path.display();
-            let owner = lock_owner::find(path).unwrap_or_else(|| "another process".into());
-            Failure::new(Exit::InUse, format!("{name} is in use by {owner}"))
-                .hint("one process at a time can open a store: end it, or wait with --patience 10s")
-        }
+        Error::InUse { .. } => owner::in_use(path),
         Error::Corrupt { .. } => Failure::from(error)
             .hint("`tubewell export` saves what can be read, or restore a backup"),
         error => error.into(),
@@ -157,7 +212,7 @@ pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
     })
 }
 
-/// Opens a tube to put tasks into. A temporary tube is refused: its tasks would end with the
+/// Opens a tube to put tasks into. A temporary tube is refused if its tasks would end with the
 /// command.
 pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
     let tube = tube(store, name).map_err(|mut failure| {
@@ -165,11 +220,14 @@ pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
         failure.hint = failure.hint.map(|hint| format!("{hint}; {}", create()));
         failure
     })?;
-    if store.tubes().iter().any(|tube| tube.name == name && tube.temporary) {
+    if connection::owner().is_none()
+        && store.tubes().iter().any(|tube| tube.name == name && tube.temporary)
+    {
         let why = format!(
             "tube {name:?} keeps its tasks in memory only: they would end with this command"
         );
-        return Err(Failure::usage(why).hint("the application that has the store open can fill it"));
+        return Err(Failure::usage(why)
+            .hint("the application that has the store open can fill it, or serve it to commands"));
     }
     Ok(tube)
 }
@@ -252,7 +310,13 @@ pub fn check_ttr(store: &Store, name: &str, id: u64) -> CommandResult {
     )))
 }
 
-/// Closes the store. Every change is in the file once this returns.
+/// Closes the store, or the connection to its owner. Every change is in the file once this returns.
 pub fn close(store: &Store) -> CommandResult {
+    if connection::owner().is_some() {
+        return match store.flush() {
+            Ok(_) | Err(Error::Closed) => Ok(store.close()?),
+            Err(error) => Err(Failure::from(error).context("flushing the changes")),
+        };
+    }
     store.close().map_err(|error| Failure::from(error).context("closing the store"))
 }

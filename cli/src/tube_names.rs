@@ -1,24 +1,37 @@
 //! Names of tubes for the completion of a command line.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap_complete::CompletionCandidate;
 use tubewell::StoreOptions;
 
+use crate::{connection, owner};
+
 /// The tubes whose names begin with what is typed.
 ///
-/// None if the store is in use or cannot be read: an error would be printed into the command line
-/// that the user is typing. The file is only read.
+/// None if the store is in use and not served, or cannot be read: an error would be printed into the
+/// command line that the user is typing. The file is only read.
 pub fn complete(typed: &OsStr) -> Vec<CompletionCandidate> {
     let (Some(typed), Some(store)) = (typed.to_str(), store()) else { return Vec::new() };
-    let tubes = StoreOptions::default().read_tubes(store).unwrap_or_default();
-    tubes
+    served(&store)
+        .or_else(|| {
+            let tubes = StoreOptions::default().read_tubes(&store).ok()?;
+            Some(tubes.into_iter().map(|tube| tube.name).collect())
+        })
+        .unwrap_or_default()
         .into_iter()
-        .map(|tube| tube.name)
         .filter(|name| name.starts_with(typed) && is_one_word(name))
         .map(CompletionCandidate::new)
         .collect()
+}
+
+/// The tubes as the owner of the file knows them, if it serves the store.
+fn served(store: &Path) -> Option<Vec<String>> {
+    let socket = owner::socket(store);
+    let url = format!("unix:{}", socket.to_str().filter(|_| owner::accepts(&socket))?);
+    let store = connection::connect(&url, None).ok()?;
+    Some(store.tubes().into_iter().map(|tube| tube.name).collect())
 }
 
 /// Not every shell quotes the words that it is given.

@@ -1,13 +1,17 @@
 //! The connection to a store that another part of the test owns.
 
-use tubewell::Store;
+use tempfile::TempDir;
+use tubewell::{ServeOptions, Store};
 
 /// A store that is used from outside, for as long as this value lives.
 pub struct Connection {
     pub store: Store,
+    _folder: TempDir,
 }
 
-/// Stand-in for a connection: the store itself.
+/// Serves a store on a socket, and connects to it.
 pub fn remote(owner: &Store) -> Connection {
-    Connection { store: owner.clone() }
+    let folder = tempfile::tempdir().unwrap();
+    let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    Connection { store: tubewell::connect(served.url()).unwrap(), _folder: folder }
 }

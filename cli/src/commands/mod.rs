@@ -5,6 +5,7 @@ mod claims;
 mod completions;
 mod days;
 mod edits;
+mod events;
 mod gates;
 mod history;
 mod keys;
@@ -20,60 +21,86 @@ mod peek;
 mod pop;
 mod put;
 mod schedules;
-mod task_text;
+mod serve;
+pub mod task_text;
 mod tasks;
 mod tubes;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use tubewell::Store;
 
 use crate::args::{Cli, Command, Take};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, print_failure};
-use crate::{export, import, store, work};
+use crate::store::Place;
+use crate::{export, import, store, top, work};
 
 pub use completions::complete_words;
 
 /// Runs the command of the command line.
 pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
-    let path = match &cli.command {
+    match &cli.command {
         Command::Completions { shell } => return completions::script(*shell, output),
         Command::Man(args) => return man::run(args, output),
         Command::Take(args) => return renamed(args),
-        Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
-        Command::Bury(args) => tasks::check_bury(args).and_then(|()| store_path(cli))?,
-        Command::Update(args) => edits::check_update(args).and_then(|()| store_path(cli))?,
-        Command::Delete(args) => edits::check_delete(args).and_then(|()| store_path(cli))?,
-        _ => store_path(cli)?,
-    };
+        Command::Kick(args) => tasks::check_kick(args)?,
+        Command::Bury(args) => tasks::check_bury(args)?,
+        Command::Update(args) => edits::check_update(args)?,
+        Command::Delete(args) => edits::check_delete(args)?,
+        Command::Serve(args) => {
+            let path = match &args.file {
+                Some(file) => file,
+                None => Place::of(cli)?.file("serve")?,
+            };
+            return serve::run(path, cli, args, output);
+        }
+        _ => {}
+    }
+    let place = Place::of(cli)?;
     match &cli.command {
-        Command::Create(args) => tubes::create(path, cli, args, output),
-        Command::Compact => maintenance::compact(path, cli, output),
-        Command::Export(args) => export::run(path, cli, &args.file, output),
+        Command::Create(args) => tubes::create(place, cli, args, output),
+        Command::Compact => maintenance::compact(place.file("compact")?, cli, output),
+        Command::Export(args) => export::run(place.file("export")?, cli, &args.file, output),
         // An export may be imported into a new store.
         Command::Import(args) if args.all => {
-            let store = store::open_or_create(path, cli)?;
-            import::run(&store, path, args, output).and(store::close(&store))
+            let store = store::open_or_create(place, cli)?;
+            import::run(&store, &beside(place), args, output).and(store::close(&store))
         }
-        Command::Import(args) => with_store(path, cli, |store| {
+        Command::Import(args) => with_store(place, cli, |store| {
             store::catch_up(store)?;
-            import::run(store, path, args, output)
+            import::run(store, &beside(place), args, output)
         }),
         Command::Stats(args) => {
             // Before the open, which changes the length of the file.
-            let bytes = store::size(path);
-            with_store(path, cli, |store| {
+            let bytes = match place {
+                Place::File(path) => Some(store::size(path)),
+                Place::Owner(_) => None,
+            };
+            with_store(place, cli, |store| {
                 store::catch_up(store)?;
-                tubes::stats(store, args.tube.as_deref(), path, bytes, output)
+                tubes::stats(store, args.tube.as_deref(), place, bytes, output)
             })
         }
-        command => with_store(path, cli, |store| {
-            if !matches!(command, Command::Verify | Command::Backup(_)) {
+        Command::Top(args) => with_store(place, cli, |store| {
+            store::catch_up(store)?;
+            top::run(store, &place.to_string(), args)
+        }),
+        command => with_store(place, cli, |store| {
+            // `events` shows the changes of the catch-up, too.
+            if !matches!(command, Command::Verify | Command::Backup(_) | Command::Events(_)) {
                 store::catch_up(store)?;
             }
             on_store(store, command, output)
         }),
+    }
+}
+
+/// Where an import may keep lines: beside the file.
+fn beside(place: Place<'_>) -> PathBuf {
+    match place {
+        Place::File(path) => path.to_owned(),
+        Place::Owner(_) => std::env::temp_dir().join("tubewell"),
     }
 }
 
@@ -128,6 +155,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Forget(args) => tasks::forget(store, args, output),
         Command::Kick(args) => tasks::kick(store, args, output),
         Command::ReleaseAll(args) => tasks::release_all(store, &args.tube, output),
+        Command::Events(args) => events::run(store, args, output),
         Command::Verify => maintenance::verify(store, output),
         Command::Backup(args) => backup::run(store, &args.file, output),
         // `run` has handled these.
@@ -135,20 +163,22 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         | Command::Compact
         | Command::Export(_)
         | Command::Import(_)
+        | Command::Serve(_)
         | Command::Stats(_)
+        | Command::Top(_)
         | Command::Completions { .. }
         | Command::Man(_)
         | Command::Take(_) => Ok(()),
     }
 }
 
-fn store_path(cli: &Cli) -> CommandResult<&Path> {
-    store::path(cli.store.as_ref())
-}
-
 /// Runs `body` on the open store, then closes it. Returns the first failure.
-fn with_store(path: &Path, cli: &Cli, body: impl FnOnce(&Store) -> CommandResult) -> CommandResult {
-    let store = store::open(path, cli)?;
+fn with_store(
+    place: Place<'_>,
+    cli: &Cli,
+    body: impl FnOnce(&Store) -> CommandResult,
+) -> CommandResult {
+    let store = store::open(place, cli)?;
     let done = body(&store);
     done.and(store::close(&store))
 }

@@ -48,7 +48,14 @@ pub fn row(task: &Task) -> Vec<Cell> {
 
 /// Prints a task with its whole body, one field per line.
 pub fn print(task: &Task, output: &mut Output) -> CommandResult {
-    let info = &task.info;
+    print_fields(&fields(&task.info), output)?;
+    output.line("")?;
+    output.bytes(&task.data)?;
+    if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
+}
+
+/// The fields of a task, with their names.
+pub fn fields(info: &TaskInfo) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("task", info.id.to_string()),
         ("state", info.state.as_str().to_owned()),
@@ -77,10 +84,7 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
-    print_fields(&lines, output)?;
-    output.line("")?;
-    output.bytes(&task.data)?;
-    if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
+    lines
 }
 
 /// Prints fields, one per line.
@@ -104,7 +108,7 @@ pub fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
     std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }
 
-fn colour(state: State) -> Style {
+pub fn colour(state: State) -> Style {
     match state {
         State::Ready => Style::Green,
         State::Delayed | State::Blocked => Style::Yellow,
@@ -113,7 +117,8 @@ fn colour(state: State) -> Style {
     }
 }
 
-fn times(info: &TaskInfo) -> String {
+/// When a task is ready, and when it expires.
+pub fn times(info: &TaskInfo) -> String {
     let due = info.due_in.map(|time| format!("ready {}", due(time)));
     let ttl = if info.state == State::Done { "kept" } else { "ttl" };
     let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
@@ -127,7 +132,7 @@ fn due(time: Duration) -> String {
 }
 
 /// `2 of 5`, or `2` without a limit.
-fn attempts(info: &TaskInfo) -> String {
+pub fn attempts(info: &TaskInfo) -> String {
     let attempts = info.attempts;
     match info.attempts_left {
         None => attempts.to_string(),
@@ -141,7 +146,7 @@ fn parents(info: &TaskInfo) -> String {
 }
 
 /// The group of a failure and the first line of its message, cut to the width.
-fn summary(failure: &LastFailure) -> String {
+pub fn summary(failure: &LastFailure) -> String {
     let first = failure.message.lines().find(|line| !line.trim().is_empty());
     preview(
         first.map_or(failure.group.clone(), |line| format!("{}: {line}", failure.group)).as_bytes(),

@@ -1,7 +1,5 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
-use std::path::Path;
-
 use serde_json::json;
 use tubewell::{Backoff, Counting, Error, Statistics, Store, Tube, TubeInfo};
 
@@ -9,16 +7,20 @@ use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, Style, count, store_size};
 use crate::record::{CountsRecord, TubeRecord};
+use crate::store::Place;
 use crate::{duration, store};
 
 /// Creates a tube, and the store if there is none.
-pub fn create(path: &Path, cli: &Cli, args: &Create, output: &mut Output) -> CommandResult {
-    let is_new = !path.exists() || store::is_empty(path);
+pub fn create(place: Place<'_>, cli: &Cli, args: &Create, output: &mut Output) -> CommandResult {
+    let is_new = match place {
+        Place::File(path) => !path.exists() || store::is_empty(path),
+        Place::Owner(_) => false,
+    };
     if is_new {
         // If the tube cannot be created, no file is left behind.
         create_tube(&Store::in_memory()?, args)?;
     }
-    let store = store::open_or_create(path, cli)?;
+    let store = store::open_or_create(place, cli)?;
     let existed = store.tube(&args.tube).is_ok();
     // Printed before the close: the tube is created even if the close fails.
     let created = create_tube(&store, args).and_then(|()| {
@@ -35,7 +37,7 @@ pub fn create(path: &Path, cli: &Cli, args: &Create, output: &mut Output) -> Com
             return output.line(format!("tube {} ({}) already exists", args.tube, args.driver));
         }
         if is_new {
-            output.line(format!("created store {}", path.display()))?;
+            output.line(format!("created store {place}"))?;
         }
         output.line(format!("created tube {} ({})", args.tube, args.driver))
     });
@@ -87,12 +89,12 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
     output.table(&["TUBE", "DRIVER", "TASKS", "KEPT", "OPTIONS"], &rows)
 }
 
-/// Counts the tasks by state. `bytes` is the size of the store.
+/// Counts the tasks by state. `bytes` is the size of the store, if its file is named.
 pub fn stats(
     store: &Store,
     only: Option<&str>,
-    path: &Path,
-    bytes: u64,
+    place: Place<'_>,
+    bytes: Option<u64>,
     output: &mut Output,
 ) -> CommandResult {
     if let Some(name) = only {
@@ -132,7 +134,10 @@ pub fn stats(
         &rows,
     )?;
     if only.is_none() {
-        let size = format!("{}, {}", path.display(), store_size(bytes));
+        let size = match bytes {
+            Some(bytes) => format!("{place}, {}", store_size(bytes)),
+            None => place.to_string(),
+        };
         let line = output.paint(Style::Dim, &size);
         output.line(line)?;
     }

@@ -16,7 +16,7 @@ use super::running::Running;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::count;
 use crate::signals::StopSignal;
-use crate::store;
+use crate::{connection, store};
 
 thread_local! {
     /// The last job of this thread, until the worker reports its end.
@@ -189,6 +189,7 @@ impl Attendant {
         };
         shared.notes_idle = false;
         shared.report.note(&match delayed {
+            _ if connection::owner().is_some() => "waiting for tasks; Ctrl-C stops".into(),
             0 => "no task to wait for: no other process can put while work has the store open; \
                   Ctrl-C stops"
                 .into(),

@@ -1,0 +1,23 @@
+//! The options of `serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::ValueHint;
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The file of the store. Default: that of --store
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// The socket at which the store is served. Default: the name of the file, with .sock behind it,
+    /// where other commands look for it
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Serve at this TCP address, too, such as 127.0.0.1:7711. Needs --secret-file
+    #[arg(long, value_name = "ADDRESS")]
+    pub tcp: Option<String>,
+    /// Allow a TCP address that other machines can reach. The bytes are not encrypted
+    #[arg(long, requires = "tcp")]
+    pub any_interface: bool,
+}

@@ -1,0 +1,165 @@
+//! `events`: what happens in a store, as it happens.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tubewell::{Event, Progress, Store};
+
+use crate::args::Events;
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::follow::{Followed, Follower};
+use crate::output::{Output, Style, count, escape_controls, note};
+use crate::{connection, duration, moment, signals, store};
+
+/// How many events may wait for the output.
+const EVENTS: usize = 10_000;
+
+/// An event.
+#[derive(Debug, Serialize)]
+struct EventRecord<'a> {
+    at: String,
+    tube: &'a str,
+    id: u64,
+    what: &'static str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<ProgressRecord<'a>>,
+    /// How many events before this one were missed. Left out if none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u64>,
+    seq: u64,
+}
+
+/// How far the work on a task is.
+#[derive(Debug, Serialize)]
+struct ProgressRecord<'a> {
+    done: u64,
+    total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+impl ProgressRecord<'_> {
+    fn new(progress: &Progress) -> ProgressRecord<'_> {
+        let Progress { done, total, .. } = *progress;
+        ProgressRecord { done, total, text: progress.text.as_deref() }
+    }
+}
+
+impl EventRecord<'_> {
+    fn new(event: &Event) -> EventRecord<'_> {
+        EventRecord {
+            at: moment::show(moment::now()),
+            tube: &event.tube,
+            id: event.id,
+            what: event.kind.as_str(),
+            state: event.state.as_str(),
+            key: event.key.as_deref(),
+            owner: event.owner.as_deref(),
+            cause: event.cause.as_deref(),
+            progress: event.progress.as_ref().map(ProgressRecord::new),
+            missed: Some(event.missed).filter(|missed| *missed > 0),
+            seq: event.seq,
+        }
+    }
+}
+
+/// Prints the next event, or all that come.
+pub fn run(store: &Store, args: &Events, output: &mut Output) -> CommandResult {
+    for tube in &args.tubes {
+        store::tube(store, tube)?;
+    }
+    let mut follower = Follower::new(store, args.filter(), EVENTS);
+    let closing = store.clone();
+    // The close ends the wait for an event.
+    let signal = signals::forward(move |_| {
+        let _ = closing.close();
+        true
+    })?;
+    match store::catch_up(store) {
+        Err(_) if signal.number().is_some() => {}
+        caught_up => caught_up?,
+    }
+    if connection::owner().is_none() && !output.json {
+        note(
+            "no other process can change the store while this command has it open; an application \
+             that serves it, or `tubewell serve`, lets others in",
+        );
+    }
+    let printed = print_all(&mut follower, args, output)?;
+    match signal.number() {
+        Some(number) if !args.follow => Err(Failure::silent(Exit::Signal(number))),
+        Some(_) => Ok(()),
+        None if printed > 0 => Ok(()),
+        None => {
+            let time = args.timeout.unwrap_or_default();
+            let why = format!("no event came within {}", duration::show(time));
+            Err(Failure::new(Exit::NoTask, why))
+        }
+    }
+}
+
+/// Prints events until there are enough. Returns how many were printed.
+fn print_all(follower: &mut Follower, args: &Events, output: &mut Output) -> CommandResult<u64> {
+    let mut printed = 0;
+    loop {
+        match follower.next(args.timeout.filter(|time| *time != Duration::MAX)) {
+            Followed::Event(event) => {
+                let mut next = Some(event);
+                while let Some(event) = next {
+                    print(&event, printed == 0, output)?;
+                    printed += 1;
+                    next = follower.try_next();
+                }
+                output.flush()?;
+                if !args.follow {
+                    return Ok(printed);
+                }
+            }
+            Followed::Broken(why) if args.follow => note(&format!("{why}; waiting for the owner")),
+            Followed::Resumed => note("connected again; events may have been missed"),
+            Followed::Broken(why) => return Err(Failure::new(Exit::Failed, why)),
+            // A signal closes the store too.
+            Followed::TimedOut | Followed::Closed => return Ok(printed),
+        }
+    }
+}
+
+fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
+    if output.json {
+        return output.object(&EventRecord::new(event));
+    }
+    if event.missed > 0 {
+        note(&format!(
+            "missed {}: they came faster than they were printed",
+            count(event.missed, "event")
+        ));
+    }
+    if is_first {
+        let head = line(["TIME", "TUBE", "ID", "WHAT", "STATE", "OWNER", "TEXT"]);
+        let head = output.paint(Style::Bold, &head);
+        output.line(head)?;
+    }
+    let progress = event.progress.as_ref().map(ToString::to_string);
+    let text = event.cause.as_deref().or(progress.as_deref()).unwrap_or("-");
+    output.line(line([
+        &moment::show(moment::now()),
+        &escape_controls(&event.tube),
+        &event.id.to_string(),
+        event.kind.as_str(),
+        event.state.as_str(),
+        &escape_controls(event.owner.as_deref().unwrap_or("-")),
+        &escape_controls(text),
+    ]))
+}
+
+/// A line of columns. The widths of those that are to come are not known.
+fn line([at, tube, id, what, state, owner, text]: [&str; 7]) -> String {
+    format!("{at:<27}  {tube:<12}  {id:>8}  {what:<10}  {state:<9}  {owner:<12}  {text}")
+}

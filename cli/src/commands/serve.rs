@@ -1,0 +1,84 @@
+//! `serve`: opens a store, and lets other processes in until a signal.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use serde_json::json;
+use tubewell::{Error, Store};
+
+use crate::args::{Cli, Serve};
+use crate::connection::{self, Serving};
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::Output;
+use crate::{owner, signals, store};
+
+pub fn run(path: &Path, cli: &Cli, args: &Serve, output: &mut Output) -> CommandResult {
+    let tcp = args.tcp.as_deref().map(|address| tcp(address, cli)).transpose()?;
+    store::must_exist(path)?;
+    let store = store::open_file(path, cli)?;
+    let served = serve(&store, path, args, tcp, output);
+    served.and(store::close(&store))
+}
+
+/// The TCP address and the secret.
+fn tcp(address: &str, cli: &Cli) -> CommandResult<(SocketAddr, Vec<u8>)> {
+    let Some(file) = &cli.secret_file else {
+        return Err(Failure::usage("--tcp needs a secret that both sides know")
+            .hint("give --secret-file FILE; `openssl rand -hex 32` prints a secret"));
+    };
+    let resolved = address.to_socket_addrs().map(|mut addresses| addresses.next());
+    match resolved {
+        Ok(Some(address)) => Ok((address, owner::secret(file)?)),
+        Ok(None) => Err(Failure::usage(format!("--tcp: {address} has no address"))),
+        Err(error) => Err(Failure::usage(format!("--tcp {address}: {error}"))
+            .hint("write an address and a port, such as 127.0.0.1:7711")),
+    }
+}
+
+/// Serves the store until a signal.
+fn serve(
+    store: &Store,
+    path: &Path,
+    args: &Serve,
+    tcp: Option<(SocketAddr, Vec<u8>)>,
+    output: &mut Output,
+) -> CommandResult {
+    let (stop, stopped) = channel();
+    // Before the address is printed: who reads it may send a signal.
+    signals::forward(move |_| stop.send(()).is_ok())?;
+    let mut serving: Vec<Serving> = Vec::new();
+    if cfg!(unix) || args.socket.is_some() {
+        let socket = args.socket.clone().unwrap_or_else(|| owner::socket(path));
+        let served = connection::serve_unix(store, &socket);
+        serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
+    } else if tcp.is_none() {
+        return Err(Failure::usage("this system has no unix sockets").hint("give --tcp ADDRESS"));
+    }
+    if let Some((address, secret)) = tcp {
+        let served = connection::serve_tcp(store, address, secret, args.any_interface);
+        serving.push(served.map_err(|error| address_in_use(error, &address))?);
+    }
+    for served in &serving {
+        let url = served.url();
+        if output.json {
+            output.object(&json!({ "file": path.display().to_string(), "address": url }))?;
+        } else {
+            output.line(format!("serving {} at {url}", path.display()))?;
+        }
+    }
+    output.flush()?;
+    // The thread of the signals has the other end as long as there may be one.
+    let _ = stopped.recv();
+    Ok(())
+}
+
+fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
+    match error {
+        Error::InUse { .. } => {
+            Failure::new(Exit::InUse, format!("another process serves a store at {at}"))
+                .hint("name another place with --socket or --tcp")
+        }
+        error => error.into(),
+    }
+}

@@ -1,0 +1,89 @@
+//! The events of a store, also after its owner was away.
+
+use std::time::Duration;
+
+use tubewell::{Error, Event, Filter, Store, Subscription};
+
+use crate::progress::Progress;
+
+/// How long to wait before the owner is asked again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What comes of waiting for an event.
+#[derive(Debug)]
+pub enum Followed {
+    Event(Event),
+    /// No event came within the time.
+    TimedOut,
+    /// The connection to the owner has broken. The next wait is for its return.
+    Broken(String),
+    /// The owner is back. Events may have been missed.
+    Resumed,
+    /// The store was closed.
+    Closed,
+}
+
+/// A subscription that begins anew when the connection to the owner was broken.
+pub struct Follower {
+    store: Store,
+    filter: Filter,
+    capacity: usize,
+    /// `None` while there is no connection.
+    events: Option<Subscription>,
+}
+
+impl Follower {
+    /// Subscribes to the events that pass a filter, from now on.
+    pub fn new(store: &Store, filter: Filter, capacity: usize) -> Follower {
+        let events = Some(store.events(filter.clone(), capacity));
+        Follower { store: store.clone(), filter, capacity, events }
+    }
+
+    /// Waits for the next event, for this long at most.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Followed {
+        let Some(events) = &self.events else { return self.resume() };
+        let waited = Progress::hidden();
+        let event = match timeout {
+            None => events.recv(),
+            Some(timeout) => events.recv_timeout(timeout),
+        };
+        match event {
+            Some(event) => return Followed::Event(event),
+            None if timeout.is_some_and(|timeout| waited.elapsed() >= timeout) => {
+                return Followed::TimedOut;
+            }
+            None => self.events = None,
+        }
+        match self.ask() {
+            Err(Error::Closed) => Followed::Closed,
+            Err(error) => Followed::Broken(error.to_string()),
+            Ok(()) => self.subscribe(),
+        }
+    }
+
+    /// The next event that has come already.
+    pub fn try_next(&self) -> Option<Event> {
+        self.events.as_ref()?.try_recv()
+    }
+
+    /// Waits for the owner.
+    fn resume(&mut self) -> Followed {
+        loop {
+            match self.ask() {
+                Ok(()) => return self.subscribe(),
+                Err(Error::Closed) => return Followed::Closed,
+                Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
+            }
+        }
+    }
+
+    fn subscribe(&mut self) -> Followed {
+        self.events = Some(self.store.events(self.filter.clone(), self.capacity));
+        Followed::Resumed
+    }
+
+    /// Asks the owner for a task that no store has, to learn whether it answers.
+    fn ask(&self) -> tubewell::Result<()> {
+        self.store.find(u64::MAX).map(drop)
+    }
+}

@@ -1,0 +1,184 @@
+//! What is read of a store for a screen.
+
+use std::time::Duration;
+
+use tubewell::{
+    Cursor, Error, FailureGroup, HistoryEntry, Owner, Page, ScheduleInfo, State, Statistics, Store,
+    Task, TaskInfo, TubeInfo,
+};
+
+/// The largest number of rows that a list of the overview has.
+const MOST: usize = 100;
+/// How many tasks are read with one call.
+const PAGE: usize = 500;
+
+/// What a screen shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// All tubes, and what goes on in them.
+    Overview,
+    /// The first tasks of a tube.
+    Tasks { tube: String, which: Which, limit: usize },
+    /// One task.
+    Task { tube: String, id: u64 },
+}
+
+/// Which tasks of a tube.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    State(State),
+    /// The buried ones of a failure group.
+    Group(String),
+}
+
+/// The store as it was when it was read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// What it was read for.
+    pub want: Want,
+    /// When, since the command began.
+    pub at: Duration,
+    pub tubes: Vec<(TubeInfo, Statistics)>,
+    pub detail: Detail,
+}
+
+/// What only the screen that asked for it shows.
+#[derive(Clone, Debug)]
+pub enum Detail {
+    Overview(Overview),
+    /// `has_more`: there are further tasks behind these.
+    Tasks {
+        tasks: Vec<TaskInfo>,
+        has_more: bool,
+    },
+    Task(Box<TaskDetail>),
+    /// There is no such tube or task any more. The text says so.
+    Gone(String),
+}
+
+/// What goes on in the tubes. Each entry begins with the name of its tube.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    pub running: Vec<(String, TaskInfo, Option<Owner>)>,
+    pub groups: Vec<(String, FailureGroup)>,
+    pub schedules: Vec<(String, ScheduleInfo)>,
+}
+
+/// A task with all that is known of it.
+#[derive(Clone, Debug)]
+pub struct TaskDetail {
+    pub task: Task,
+    pub owner: Option<Owner>,
+    pub history: Vec<HistoryEntry>,
+}
+
+/// Reads what a screen shows.
+pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading> {
+    let mut counts = store.statistics();
+    let with_counts = |tube: TubeInfo| {
+        let counts = counts.remove(&tube.name).unwrap_or_default();
+        (tube, counts)
+    };
+    let tubes: Vec<_> = store.tubes().into_iter().map(with_counts).collect();
+    let detail = match &want {
+        Want::Overview => Ok(Detail::Overview(overview(store, &tubes)?)),
+        Want::Tasks { tube, which, limit } => tasks(store, tube, which, *limit),
+        Want::Task { tube, id } => task(store, tube, *id),
+    };
+    let detail = match detail {
+        Err(error @ (Error::TubeNotFound { .. } | Error::TubeDropped { .. })) => {
+            Detail::Gone(error.to_string())
+        }
+        Err(Error::NotFound { id }) => Detail::Gone(format!("task {id} is no longer there")),
+        detail => detail?,
+    };
+    Ok(Reading { want, at, tubes, detail })
+}
+
+fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result<Overview> {
+    let mut overview = Overview::default();
+    for (tube, counts) in tubes {
+        let tasks = counts.tasks;
+        if tasks.taken == 0 && tasks.buried == 0 && tasks.recurring == 0 {
+            continue;
+        }
+        match add(store, &tube.name, counts, &mut overview) {
+            // It was dropped after the tubes were read.
+            Err(Error::TubeNotFound { .. } | Error::TubeDropped { .. }) => {}
+            added => added?,
+        }
+    }
+    Ok(overview)
+}
+
+/// Adds what goes on in one tube.
+fn add(
+    store: &Store,
+    name: &str,
+    counts: &Statistics,
+    overview: &mut Overview,
+) -> tubewell::Result<()> {
+    let tube = store.tube(name)?;
+    let left = MOST.saturating_sub(overview.running.len());
+    if counts.tasks.taken > 0 && left > 0 {
+        for info in tube.list(State::Taken, None, left)?.tasks {
+            let owner = match tube.owner_of(info.id) {
+                // It ended after the list was read.
+                Err(Error::NotFound { .. }) => continue,
+                owner => owner?,
+            };
+            overview.running.push((name.to_owned(), info, owner));
+        }
+    }
+    if counts.tasks.buried > 0 {
+        let left = MOST.saturating_sub(overview.groups.len());
+        let groups = tube.groups()?.into_iter().take(left);
+        overview.groups.extend(groups.map(|group| (name.to_owned(), group)));
+    }
+    let left = MOST.saturating_sub(overview.schedules.len());
+    if counts.tasks.recurring > 0 && left > 0 {
+        let schedules = tube.schedules(None, left)?.schedules.into_iter();
+        overview.schedules.extend(schedules.map(|schedule| (name.to_owned(), schedule)));
+    }
+    Ok(())
+}
+
+fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Result<Detail> {
+    let tube = store.tube(name)?;
+    let page = |after: Option<Cursor>, most: usize| -> tubewell::Result<Page> {
+        match which {
+            Which::State(state) => tube.list(*state, after, most),
+            Which::Group(group) => tube.list_group(group, after, most),
+        }
+    };
+    let (mut tasks, mut after) = (Vec::new(), None);
+    loop {
+        let next = page(after, PAGE.min(limit.saturating_sub(tasks.len())))?;
+        tasks.extend(next.tasks);
+        after = next.next;
+        if after.is_none() || tasks.len() >= limit {
+            return Ok(Detail::Tasks { tasks, has_more: after.is_some() });
+        }
+    }
+}
+
+fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
+    let tube = store.tube(name)?;
+    let (task, history) = (tube.peek(id)?, tube.history(id)?);
+    let owner = if task.info.state == State::Taken { tube.owner_of(id)? } else { None };
+    Ok(Detail::Task(Box::new(TaskDetail { task, owner, history })))
+}
+
+/// A task as it is some time after it was read, if nothing changes it.
+pub fn aged(info: &TaskInfo, by: Duration) -> TaskInfo {
+    let mut info = info.clone();
+    let less = |time: Duration| {
+        if time == Duration::MAX { time } else { time.saturating_sub(by) }
+    };
+    info.due_in = info.due_in.map(less);
+    info.ttl_left = info.ttl_left.map(less);
+    if let Some(failure) = &mut info.failure {
+        failure.ago = failure.ago.saturating_add(by);
+    }
+    info
+}

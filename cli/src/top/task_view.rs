@@ -1,0 +1,68 @@
+//! A task as lines of text: its fields, its history and its body.
+
+use std::time::Duration;
+
+use tubewell::{HistoryEntry, Owner};
+
+use super::reading::{TaskDetail, aged};
+use super::view::Tone;
+use crate::commands::task_text;
+use crate::output::{escape_controls, size};
+use crate::{duration, moment};
+
+/// How many bytes of a body are shown.
+const BODY: usize = 64 * 1024;
+
+/// The lines of a task that was read some time ago.
+pub fn lines(detail: &TaskDetail, ago: Duration) -> Vec<(String, Tone)> {
+    let mut fields = task_text::fields(&aged(&detail.task.info, ago));
+    if let Some(owner) = &detail.owner {
+        let held = duration::show(owner.held.saturating_add(ago));
+        fields.push(("owner", format!("{}, for {held}", escape_controls(&owner_name(owner)))));
+    }
+    if let Some(progress) = &detail.task.info.progress {
+        fields.push(("progress", escape_controls(&progress.to_string())));
+    }
+    let field = |(name, value): (&str, String)| (format!("{name:<10}{value}"), Tone::Plain);
+    let mut lines: Vec<_> = fields.into_iter().map(field).collect();
+    if !detail.history.is_empty() {
+        lines.push((String::new(), Tone::Plain));
+        lines.push(("history".into(), Tone::Bold));
+        lines.extend(detail.history.iter().map(|entry| (entry_line(entry), Tone::Plain)));
+    }
+    lines.push((String::new(), Tone::Plain));
+    lines.push(("body".into(), Tone::Bold));
+    lines.extend(body(&detail.task.data));
+    lines
+}
+
+/// The label of the session, or the beginning of its id.
+pub fn owner_name(owner: &Owner) -> String {
+    let session = owner.session.to_string();
+    let name = match &owner.label {
+        Some(label) => label.to_string(),
+        None => session.chars().take(8).collect(),
+    };
+    if owner.is_parked { format!("{name} (parked)") } else { name }
+}
+
+fn entry_line(entry: &HistoryEntry) -> String {
+    let (at, what) = (moment::show(entry.at), entry.what.as_str());
+    let mut line = format!("{at}  {what:<10}  {:<9}", entry.state.as_str());
+    for text in [&entry.owner, &entry.text].into_iter().flatten() {
+        line.push_str("  ");
+        line.push_str(&escape_controls(text));
+    }
+    line.trim_end().to_owned()
+}
+
+fn body(data: &[u8]) -> Vec<(String, Tone)> {
+    let shown = data.get(..BODY).unwrap_or(data);
+    let text = String::from_utf8_lossy(shown);
+    let mut lines: Vec<_> = text.lines().map(|line| (escape_controls(line), Tone::Plain)).collect();
+    let left_out = u64::try_from(data.len() - shown.len()).unwrap_or(u64::MAX);
+    if left_out > 0 {
+        lines.push((format!("… and {} more", size(left_out)), Tone::Dim));
+    }
+    lines
+}
