@@ -70,9 +70,10 @@ impl Outbox {
         self.queued.len() + self.writing.unwrap_or(written_in_part)
     }
 
-    /// All bytes that the socket has taken since the connection began.
-    pub(crate) fn written(&self) -> u64 {
-        self.written
+    /// All bytes that the socket may have taken since the connection began. What a thread writes now is
+    /// counted.
+    pub(crate) fn may_be_written(&self) -> u64 {
+        self.written + self.writing.unwrap_or_default() as u64
     }
 
     /// Whether the socket must say that it is writable before more is written.

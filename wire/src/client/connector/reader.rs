@@ -1,6 +1,7 @@
 //! The thread of a client: reads answers, and connects again when the connection breaks.
 
 use std::io;
+use std::time::Duration;
 
 use mio::Events;
 
@@ -8,6 +9,7 @@ use super::{
     Arc, CallError, Caller, Connected, Connector, Delivery, Found, Frame, Input, Instant, Kind,
     Link, NO_CALL, Poll, Socket, State, Token, catch_panic, clock, fail, frame, link,
 };
+use crate::client::calls::Lost;
 use crate::client::greeting::refusal_text;
 use crate::socket::is_drained;
 
@@ -28,6 +30,8 @@ pub(super) struct Reader {
     poll: Poll,
     current: Attached,
     scratch: Vec<u8>,
+    /// Empty; kept for its memory.
+    deliveries: Vec<Delivery>,
 }
 
 struct Attached {
@@ -40,7 +44,7 @@ struct Attached {
 impl Reader {
     pub(super) fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
         let current = connector.attach(link)?;
-        Ok(Reader { connector, poll, current, scratch: vec![0; READ] })
+        Ok(Reader { connector, poll, current, scratch: vec![0; READ], deliveries: Vec::new() })
     }
 
     pub(super) fn run(mut self) {
@@ -92,9 +96,8 @@ impl Reader {
 
     /// Reads what is there, and completes calls.
     fn read(&mut self) -> Result<(), Stop> {
-        let mut deliveries = Vec::new();
         loop {
-            self.connector.take_frames(&mut self.current.input, &mut deliveries)?;
+            self.connector.take_frames(&mut self.current.input, &mut self.deliveries)?;
             match self.current.socket.read(&mut self.scratch) {
                 Ok(0) => {
                     return Err(Stop::Broken("the server has closed the connection".to_owned()));
@@ -104,7 +107,7 @@ impl Reader {
                     if is_drained(bytes, self.scratch.len()) {
                         return self
                             .connector
-                            .take_frames(&mut self.current.input, &mut deliveries);
+                            .take_frames(&mut self.current.input, &mut self.deliveries);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -114,7 +117,7 @@ impl Reader {
     }
 
     /// Connects again. `None`: the client has ended.
-    fn reconnect(&mut self, mut why: String, pause: &mut std::time::Duration) -> Option<Attached> {
+    fn reconnect(&mut self, mut why: String, pause: &mut Duration) -> Option<Attached> {
         loop {
             let until = clock::in_time(shortened(*pause));
             *pause = pause.saturating_mul(2).min(*self.connector.options.backoff.end());
@@ -167,7 +170,7 @@ impl Reader {
 }
 
 /// Shortens a pause at random, by up to a half: many clients of one server do not connect all at once.
-fn shortened(pause: std::time::Duration) -> std::time::Duration {
+fn shortened(pause: Duration) -> Duration {
     let mut random = [0];
     // Without random numbers the pause is as long as it can be.
     let part = if crate::random::fill(&mut random).is_ok() { u32::from(random[0]) } else { 0 };
@@ -202,16 +205,22 @@ impl Connector {
     /// The connection has broken.
     fn broke(&self, why: &str) {
         let mut state = self.state.lock();
-        let written = state.outbox.written();
+        let written = state.outbox.may_be_written();
         state.outbox.reset();
         state.connected = None;
         let deadline = clock::in_time(self.options.connect_timeout);
-        let failed = state.calls.broke(written, deadline);
+        let lost = state.calls.broke(written, deadline);
         drop(state);
         // A panic there must not end the thread.
         let _ = catch_panic(|| self.handler.broken());
-        for caller in failed {
-            fail(caller, &CallError::Broken { why: why.to_owned() });
+        let why = || why.to_owned();
+        for Lost { caller, was_sent } in lost {
+            let error = if was_sent {
+                CallError::Broken { why: why() }
+            } else {
+                CallError::NotConnected { why: why() }
+            };
+            fail(caller, &error);
         }
     }
 
@@ -289,6 +298,7 @@ impl Connector {
                 }
             }
             Delivery::Orphan(body) => self.orphan(&body),
+            Delivery::Items(buffer) => buffer.wake(),
             Delivery::End(buffer, error) => buffer.end(error),
         }
     }
@@ -311,16 +321,23 @@ fn take_frame(
                 Caller::Call(slot) => deliveries.push(Delivery::Answer(slot, Ok(body.to_vec()))),
                 Caller::Gone => deliveries.push(Delivery::Orphan(body.to_vec())),
                 Caller::Items(buffer) => {
-                    if !buffer.push(body.to_vec()) {
+                    let fits = buffer.push(body.to_vec());
+                    deliveries.push(Delivery::End(buffer, None));
+                    if !fits {
                         return Err("the server sent more items than it may".to_owned());
                     }
-                    deliveries.push(Delivery::End(buffer, None));
                 }
             }
             Ok(())
         }
         Kind::Item => match state.calls.caller(number) {
-            Some(Caller::Items(buffer)) if buffer.push(body.to_vec()) => Ok(()),
+            Some(Caller::Items(buffer)) if buffer.push(body.to_vec()) => {
+                let last = deliveries.last();
+                if !matches!(last, Some(Delivery::Items(last)) if Arc::ptr_eq(last, buffer)) {
+                    deliveries.push(Delivery::Items(buffer.clone()));
+                }
+                Ok(())
+            }
             Some(Caller::Items(_)) => Err("the server sent more items than it may".to_owned()),
             // Sent before the server knew that they are not wanted.
             Some(Caller::Gone) => Ok(()),
