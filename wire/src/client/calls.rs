@@ -1,5 +1,8 @@
 //! The table of calls: in flight, and waiting to be sent. No I/O.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 

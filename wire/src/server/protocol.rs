@@ -1,5 +1,8 @@
 //! The server's side of one connection: bytes in, events and bytes out. No I/O.
 
+#[cfg(test)]
+mod tests;
+
 use crate::auth::{HELLO_HEAD, Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
 use crate::frame::{self, Frame, Input, Kind, Malformed, NO_CALL};
 use crate::limits::{HELLO_BODY, Limits};
@@ -82,6 +85,12 @@ impl Protocol {
     /// Gives memory of frames that were taken back.
     pub(crate) fn discard_taken(&mut self) {
         self.input.discard_taken();
+    }
+
+    /// Bytes of memory held.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.input.capacity() + self.hello.capacity()
     }
 
     /// Takes the next frame if it is there as a whole, and appends what the hello demands to `out`. After a

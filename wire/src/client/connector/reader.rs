@@ -1,6 +1,7 @@
 //! The thread of a client: reads answers, and connects again when the connection breaks.
 
 use std::io;
+use std::net::Shutdown;
 use std::time::Duration;
 
 use mio::Events;
@@ -68,9 +69,9 @@ impl Reader {
     fn serve(&mut self) -> Stop {
         let mut events = Events::with_capacity(16);
         // Something may have arrived with the welcome.
-        let mut readable = true;
+        let (mut readable, mut at_end) = (true, false);
         loop {
-            if readable && let Err(stop) = self.read() {
+            if readable && let Err(stop) = self.read(at_end) {
                 return stop;
             }
             readable = false;
@@ -81,7 +82,8 @@ impl Reader {
             }
             for event in &events {
                 if event.token() == self.current.token {
-                    readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    at_end |= event.is_read_closed() || event.is_error();
+                    readable |= event.is_readable() || at_end;
                     if event.is_writable() {
                         self.connector.writable(&self.current.socket, self.current.token);
                     }
@@ -94,8 +96,9 @@ impl Reader {
         }
     }
 
-    /// Reads what is there, and completes calls.
-    fn read(&mut self) -> Result<(), Stop> {
+    /// Reads what is there, and completes calls. `at_end`: the end of the connection was reported, and is not
+    /// reported again.
+    fn read(&mut self, at_end: bool) -> Result<(), Stop> {
         loop {
             self.connector.take_frames(&mut self.current.input, &mut self.deliveries)?;
             match self.current.socket.read(&mut self.scratch) {
@@ -104,7 +107,7 @@ impl Reader {
                 }
                 Ok(bytes) => {
                     self.current.input.add(self.scratch.get(..bytes).unwrap_or_default());
-                    if is_drained(bytes, self.scratch.len()) {
+                    if !at_end && is_drained(bytes, self.scratch.len()) {
                         return self
                             .connector
                             .take_frames(&mut self.current.input, &mut self.deliveries);
@@ -207,7 +210,10 @@ impl Connector {
         let mut state = self.state.lock();
         let written = state.outbox.may_be_written();
         state.outbox.reset();
-        state.connected = None;
+        if let Some(connected) = state.connected.take() {
+            // The server must not wait for what this client does next.
+            connected.socket.shutdown(Shutdown::Both);
+        }
         let deadline = clock::in_time(self.options.connect_timeout);
         let lost = state.calls.broke(written, deadline);
         drop(state);
