@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tubewell::{LastFailure, State, Task, TaskInfo};
+use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
+use crate::step::count_steps;
 use crate::{duration, moment};
 
 /// How many characters of a body, and of a failure, fit into a table.
@@ -46,8 +47,8 @@ pub fn row(task: &Task) -> Vec<Cell> {
     ]
 }
 
-/// Prints a task with its whole body, one field per line.
-pub fn print(task: &Task, output: &mut Output) -> CommandResult {
+/// Prints a task of this tube with its whole body, one field per line.
+pub fn print(tube: &Tube, task: &Task, output: &mut Output) -> CommandResult {
     let info = &task.info;
     let mut lines = vec![
         ("task", info.id.to_string()),
@@ -63,9 +64,7 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     }
     lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
     lines.extend(info.failure.iter().flat_map(failure_lines));
-    if info.steps > 0 {
-        lines.push(("steps", format!("{} done", info.steps)));
-    }
+    lines.extend(count_steps(tube, info)?.map(|steps| ("steps", format!("{steps} done"))));
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));
