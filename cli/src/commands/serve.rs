@@ -16,7 +16,7 @@ use crate::{owner, signals, store};
 pub fn run(path: &Path, cli: &Cli, args: &Serve, output: &mut Output) -> CommandResult {
     let tcp = args.tcp.as_deref().map(|address| tcp(address, args, cli)).transpose()?;
     store::must_exist(path)?;
-    let store = store::open_file(path, cli)?;
+    let store = store::open_file(path, cli, || false)?;
     let served = serve(&store, path, args, tcp, output);
     served.and(store::close(&store))
 }
