@@ -444,6 +444,10 @@ struct Cookbook;
 struct ComingFrom;
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/other-processes.md")]
+struct OtherProcesses;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/reliability.md")]
 struct Reliability;
 

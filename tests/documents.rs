@@ -14,6 +14,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/command.md",
     "docs/cookbook.md",
     "docs/format.md",
+    "docs/other-processes.md",
     "docs/performance.md",
     "docs/reliability.md",
     "docs/semantics.md",
