@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// Longer time-outs are not understood by each system.
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The monotonic time.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub(crate) fn now() -> Instant {

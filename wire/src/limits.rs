@@ -9,7 +9,8 @@ pub(crate) const WINDOW: u64 = 1024;
 /// application must fit into it.
 pub(crate) const HELLO_BODY: usize = 64 * 1024;
 
-/// Limits of a server or a client on what the peer may cost.
+/// Limits of a server or a client on what the peer may cost. A client keeps to `frame` and `calls`; the
+/// others are those of a server.
 ///
 /// ```
 /// use tubewell_wire::Limits;

@@ -174,9 +174,14 @@ impl Connector {
         state.ended = Some(error.clone());
         let callers = state.calls.take_all();
         let connected = state.connected.take();
+        let chunk = state.outbox.take();
         state.outbox.reset();
         drop(state);
         if let Some(connected) = connected {
+            // Confirmations of answers may be in it. What the socket does not take is lost.
+            if let Some(mut chunk) = chunk {
+                let _ = connected.socket.write(&mut chunk);
+            }
             connected.socket.shutdown(Shutdown::Both);
         }
         self.wake();

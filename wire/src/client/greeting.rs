@@ -120,3 +120,74 @@ fn refused(address: &Address, body: &[u8]) -> WireError {
 pub(crate) fn refusal_text(body: &[u8]) -> String {
     Refusal::get(body).map_or_else(|| "the server refused".to_owned(), |refusal| refusal.text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Address {
+        Address::Tcp(([127, 0, 0, 1], 1).into())
+    }
+
+    /// Feeds `bytes` to the hello of a client over TCP that knows the secret.
+    fn feed(bytes: &[u8], pieces: usize) -> Result<Option<Accepted>, WireError> {
+        let address = address();
+        let mut out = Vec::new();
+        let mut greeting = Greeting::new(&address, Some(b"secret"), [1; 32], 100, b"", &mut out);
+        for piece in bytes.chunks(pieces) {
+            greeting.input.add(piece);
+            if let Some(accepted) = greeting.next(&mut out)? {
+                return Ok(Some(accepted));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a server that knows the secret sends.
+    fn server() -> Vec<u8> {
+        let mut body = vec![2; 32];
+        body.extend(proof(b"secret", Side::Server, &[1; 32], &[2; 32]));
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, Kind::Proof, NO_CALL, &body);
+        Welcome { version: 1, calls: 7, frame: 8, application: b"app" }.put(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_server_that_knows_the_secret_is_accepted() {
+        let accepted = Accepted { calls: 7, frame: 8, application: b"app".to_vec() };
+        for pieces in [1, 7, 1000] {
+            assert_eq!(feed(&server(), pieces).unwrap().as_ref(), Some(&accepted));
+        }
+    }
+
+    #[test]
+    fn no_changed_proof_is_accepted() {
+        let bytes = server();
+        // The head of the frame, the nonce and the proof.
+        for at in 0..14 + 64 {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                let number = (6..14).contains(&at);
+                let accepted = feed(&changed, 1000);
+                assert_eq!(matches!(accepted, Ok(Some(_))), number, "byte {at}, bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_welcome_without_a_proof_is_refused() {
+        let mut bytes = Vec::new();
+        Welcome { version: 1, calls: 7, frame: 8, application: b"" }.put(&mut bytes);
+        assert!(matches!(feed(&bytes, 1000), Err(WireError::Protocol { .. })));
+    }
+
+    #[test]
+    fn a_second_proof_is_refused() {
+        let mut bytes = server();
+        bytes.truncate(14 + 64);
+        let twice = [bytes.clone(), bytes].concat();
+        assert!(matches!(feed(&twice, 1000), Err(WireError::Protocol { .. })));
+    }
+}

@@ -18,6 +18,8 @@ use crate::user_code::{catch_panic, drop_caught};
 
 /// How many frames of one connection are taken before others have their turn.
 const FRAMES_AT_ONCE: usize = 64;
+/// How often one connection is read before others have their turn: a frame may be long.
+const READS_AT_ONCE: usize = 4;
 /// How long a client may take to read why it is refused.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -79,9 +81,9 @@ impl<S: Service> Entry<S> {
         executor: &Arc<Executor>,
         scratch: &mut [u8],
     ) -> bool {
-        let mut taken = 0;
+        let (mut taken, mut reads) = (0, 0);
         while self.stage == Stage::Open {
-            if taken >= FRAMES_AT_ONCE {
+            if taken >= FRAMES_AT_ONCE || reads >= READS_AT_ONCE {
                 return true;
             }
             if !self.connection.may_read(self.protocol.next_is_call()) {
@@ -120,7 +122,10 @@ impl<S: Service> Entry<S> {
                     }
                 }
                 Ok(None) if self.arrived == Arrived::Nothing => break,
-                Ok(None) => self.fill(scratch),
+                Ok(None) => {
+                    reads += 1;
+                    self.fill(scratch);
+                }
                 Err(refusal) => self.refuse(&refusal),
             }
         }

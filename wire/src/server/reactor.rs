@@ -125,7 +125,9 @@ impl<S: Service> Reactor<S> {
     /// Waits for events, until the first deadline.
     fn poll(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = if self.turns.is_empty() {
-            self.deadlines.first().map(|&(deadline, _)| clock::left(deadline))
+            self.deadlines
+                .first()
+                .map(|&(deadline, _)| clock::left(deadline).min(clock::LONGEST_SLEEP))
         } else {
             Some(Duration::ZERO)
         };

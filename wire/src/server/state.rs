@@ -172,3 +172,71 @@ impl State {
         self.starved.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracked() -> Reply {
+        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})) }
+    }
+
+    fn write_all(state: &mut State) {
+        while let Some(mut chunk) = state.outbox.take() {
+            chunk.advance(usize::MAX);
+            state.outbox.give_back(chunk, false);
+        }
+    }
+
+    #[test]
+    fn confirmations_count_tracked_answers_alone() {
+        let mut state = State::default();
+        for number in 1..=3 {
+            assert!(state.answer(number, tracked(), 100).is_none());
+            assert!(state.answer(number, Reply::new(Vec::new()), 100).is_none());
+        }
+        assert_eq!(state.seen(2).map(|seen| seen.len()), Ok(2));
+        assert_eq!(state.seen(1).map(|seen| seen.len()), Ok(0), "out of date");
+        assert!(state.seen(4).is_err());
+        assert_eq!(state.take_lost().len(), 1);
+    }
+
+    #[test]
+    fn an_answer_after_the_end_is_lost_and_not_written() {
+        let mut state = State::default();
+        state.close();
+        assert!(state.answer(1, tracked(), 100).is_none());
+        assert_eq!((state.outbox.unsent(), state.take_lost().len()), (0, 1));
+    }
+
+    #[test]
+    fn an_answer_above_the_limit_ends_its_call() {
+        let mut state = State::default();
+        assert!(state.answer(1, tracked(), 9).is_some());
+        assert!(state.outbox.unsent() > 14);
+        assert_eq!(state.take_lost().len(), 0);
+    }
+
+    #[test]
+    fn reading_pauses_until_the_client_has_read() {
+        let mut state = State::default();
+        assert!(state.may_read(true, 1, 20));
+        assert!(state.answer(1, tracked(), 100).is_none());
+        assert!(!state.may_read(false, 1, 20));
+        assert!(!state.relieved(20).1, "nothing was written");
+        write_all(&mut state);
+        assert!(state.relieved(20).1);
+        assert!(!state.relieved(20).1, "the thread was told");
+        assert!(state.may_read(false, 1, 20));
+    }
+
+    #[test]
+    fn calls_that_are_broken_off_get_no_end() {
+        let mut state = State { stage: Stage::Draining, ..State::default() };
+        state.end(1, "");
+        assert_eq!(state.outbox.unsent(), 0);
+        assert!(state.item(1, b"item", 100).is_err());
+        assert!(state.answer(1, tracked(), 100).is_none());
+        assert!(state.outbox.unsent() > 0, "what was decided is written");
+    }
+}

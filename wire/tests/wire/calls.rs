@@ -183,3 +183,13 @@ fn hello_and_welcome_reach_the_other_side() {
         assert_eq!(ears.log.lines(), ["welcome glad"]);
     }
 }
+
+#[test]
+fn servers_clients_and_calls_may_go_to_other_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<tubewell_wire::Server>();
+    shared::<Client>();
+    shared::<tubewell_wire::Pending>();
+    shared::<tubewell_wire::Items>();
+    shared::<tubewell_wire::WireError>();
+}

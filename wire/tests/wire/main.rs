@@ -9,6 +9,7 @@ mod lost;
 mod panics;
 mod raw;
 mod reconnect;
+mod restarts;
 mod stop;
 mod streams;
 mod support;

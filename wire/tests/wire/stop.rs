@@ -94,7 +94,11 @@ fn stopping_waits_for_a_future_that_is_polled() {
         lines[lines.len() - 4..],
         ["future dropped", "lost ready", "disconnect", "service dropped"]
     );
-    assert!(matches!(pending.wait(), Err(CallError::Broken { .. })));
+    // It may have been written before the connection was closed; no confirmation was awaited.
+    match pending.wait() {
+        Ok(body) => assert_eq!(body, b"ready"),
+        Err(error) => assert!(matches!(error, CallError::Broken { .. }), "{error}"),
+    }
     drop(other);
 }
 

@@ -15,6 +15,8 @@ use crate::client::greeting::refusal_text;
 use crate::socket::is_drained;
 
 pub(super) const WAKER: Token = Token(0);
+/// Attempts to connect without any pause would keep a processor busy.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// How much is read at once.
 const READ: usize = 64 * 1024;
 
@@ -68,18 +70,19 @@ impl Reader {
     /// Reads answers until the connection breaks or the client ends.
     fn serve(&mut self) -> Stop {
         let mut events = Events::with_capacity(16);
-        // Something may have arrived with the welcome.
-        let (mut readable, mut at_end) = (true, false);
+        let mut at_end = false;
+        // Something may have arrived with the welcome, or since.
+        let mut done = self.take_frames().and_then(|()| self.read(at_end));
         loop {
-            if readable && let Err(stop) = self.read(at_end) {
+            if let Err(stop) = done {
                 return stop;
             }
-            readable = false;
             if let Err(error) = self.poll.poll(&mut events, None)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 return Stop::Broken(error.to_string());
             }
+            let (mut readable, mut woken) = (false, false);
             for event in &events {
                 if event.token() == self.current.token {
                     at_end |= event.is_read_closed() || event.is_error();
@@ -87,11 +90,16 @@ impl Reader {
                     if event.is_writable() {
                         self.connector.writable(&self.current.socket, self.current.token);
                     }
-                } else if event.token() == WAKER
-                    && let Err(stop) = self.connector.check()
-                {
-                    return stop;
                 }
+                woken |= event.token() == WAKER;
+            }
+            done = if readable { self.read(at_end) } else { Ok(()) };
+            if woken && done.is_ok() {
+                done = match self.connector.check() {
+                    // The server may have answered before it closed the connection.
+                    Err(Stop::Broken(why)) => self.read(true).and(Err(Stop::Broken(why))),
+                    checked => checked,
+                };
             }
         }
     }
@@ -100,17 +108,15 @@ impl Reader {
     /// reported again.
     fn read(&mut self, at_end: bool) -> Result<(), Stop> {
         loop {
-            self.connector.take_frames(&mut self.current.input, &mut self.deliveries)?;
             match self.current.socket.read(&mut self.scratch) {
                 Ok(0) => {
                     return Err(Stop::Broken("the server has closed the connection".to_owned()));
                 }
                 Ok(bytes) => {
                     self.current.input.add(self.scratch.get(..bytes).unwrap_or_default());
+                    self.take_frames()?;
                     if !at_end && is_drained(bytes, self.scratch.len()) {
-                        return self
-                            .connector
-                            .take_frames(&mut self.current.input, &mut self.deliveries);
+                        return Ok(());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -119,11 +125,18 @@ impl Reader {
         }
     }
 
+    fn take_frames(&mut self) -> Result<(), Stop> {
+        self.connector.take_frames(&mut self.current.input, &mut self.deliveries)
+    }
+
     /// Connects again. `None`: the client has ended.
     fn reconnect(&mut self, mut why: String, pause: &mut Duration) -> Option<Attached> {
         loop {
             let until = clock::in_time(shortened(*pause));
-            *pause = pause.saturating_mul(2).min(*self.connector.options.backoff.end());
+            *pause = pause
+                .saturating_mul(2)
+                .max(SHORTEST_PAUSE)
+                .min(*self.connector.options.backoff.end());
             self.sleep(until, &why)?;
             let deadline = clock::in_time(self.connector.options.connect_timeout);
             let first = self.connector.state.lock().calls.first_deadline();
@@ -164,7 +177,7 @@ impl Reader {
                 return Some(());
             }
             // An error here would repeat at once; the attempt to connect shows what is wrong.
-            match self.poll.poll(&mut events, Some(clock::left(next))) {
+            match self.poll.poll(&mut events, Some(clock::left(next).min(clock::LONGEST_SLEEP))) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Some(()),
                 _ => {}
             }
@@ -208,6 +221,10 @@ impl Connector {
     /// The connection has broken.
     fn broke(&self, why: &str) {
         let mut state = self.state.lock();
+        if state.ended.is_some() {
+            // It was closed on purpose.
+            return;
+        }
         let written = state.outbox.may_be_written();
         state.outbox.reset();
         if let Some(connected) = state.connected.take() {
@@ -273,8 +290,9 @@ impl Connector {
             }
         };
         input.discard_taken();
-        let State { calls, outbox, connected: Some(connected), received, confirmed, .. } =
-            &mut *state
+        let State {
+            calls, outbox, connected: Some(connected), broken, received, confirmed, ..
+        } = &mut *state
         else {
             return Err(Stop::Ended);
         };
@@ -283,7 +301,9 @@ impl Connector {
             outbox.append_with(|out| frame::put_count(out, NO_CALL, *received));
         }
         let (limit, frame) = (connected.calls, connected.frame);
-        let too_large = calls.send(outbox, limit, frame);
+        let too_large =
+            if broken.is_none() { calls.send(outbox, limit, frame) } else { Vec::new() };
+        let unsent = outbox.unsent() > 0;
         drop(state);
         for delivery in deliveries.drain(..) {
             self.deliver(delivery);
@@ -291,8 +311,10 @@ impl Connector {
         for (caller, size) in too_large {
             fail(caller, &CallError::TooLarge { size, limit: frame });
         }
-        // A caller that has its answer may have written this with its next call.
-        self.flush(self.state.lock());
+        if unsent {
+            // A caller that has its answer may have written it with its next call.
+            self.flush(self.state.lock());
+        }
         taken
     }
 
