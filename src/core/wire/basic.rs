@@ -86,14 +86,15 @@ impl Wire for u32 {
     }
 }
 
-/// As `u64`, so that both sides may have other sizes.
+/// As `u64`, so that both sides may have other sizes. It is a limit: one that does not fit is the
+/// highest.
 impl Wire for usize {
     fn put(&self, out: &mut Vec<u8>) {
         put_number(*self as u64, out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<usize, Malformed> {
-        usize::try_from(input.number()?).map_err(|_| TOO_LARGE)
+        Ok(usize::try_from(input.number()?).unwrap_or(usize::MAX))
     }
 }
 

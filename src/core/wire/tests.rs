@@ -43,7 +43,7 @@ pub(super) fn any_variant<T: Numbered>(random: &mut Random) -> T {
 pub(super) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64) -> Random {
+    pub(super) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,23 +1,25 @@
 //! A call of another process is refused as a handle refuses it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
-use super::check_call;
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
+use super::{check_call, check_distinct_tags};
+use crate::core::answer::{Answer, FromAnswer};
+use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb};
 use crate::core::state::{
-    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, TagEdit, UpdateRequest,
-    check_tags,
+    FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
+    UpdateRequest, check_tags,
 };
-use crate::core::wire::tests::{JOBS, key};
+use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
-    Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
-    TubeOptions, Update,
+    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, ManualClock, Missed, OnKey,
+    Put, Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
+    TubeOptions, UTUBE, Update,
 };
 
 const MAX_BODY: usize = 100;
@@ -421,4 +423,99 @@ fn take_many_and_release_all_stop_after_a_step() {
     let take = tube.verb(Verb::TakeMany { session, count: usize::MAX });
     let grants: crate::core::Grants = store.handle.ask(take).unwrap();
     assert_eq!(grants.tasks.len(), 256);
+}
+
+/// Makes a call of another process, if it passes the checks.
+fn make_call(store: &Store, call: Call<'_>) -> bool {
+    if check_call(&call, MAX_BODY * 100).is_err() {
+        return false;
+    }
+    let error = store.handle.call::<Any>(FILE, call).err();
+    let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
+    assert!(!is_damage, "{error:?}: {call:?}");
+    true
+}
+
+/// Makes calls with any values in them. Returns how many passed the checks.
+fn make_calls<T: Numbered>(
+    store: &Store,
+    seeds: &Range<u64>,
+    wrap: impl Fn(T) -> Call<'static>,
+) -> usize {
+    let samples = T::VARIANTS.iter().flat_map(|(number, _)| {
+        let seeds = seeds.clone().map(|seed| Random::new(seed << 16 | u64::from(*number) << 8 | 1));
+        seeds.map(|mut random| T::sample_of(*number, &mut random))
+    });
+    samples.map(wrap).filter(|call| make_call(store, *call)).count()
+}
+
+/// A put of any values: as it is, it would often be one that only a restore makes.
+fn more_likely(verb: Verb<'static>) -> Verb<'static> {
+    let Verb::Put(request) = verb else { return verb };
+    let PutRequest { mut tags, after, .. } = request.clone();
+    if check_distinct_tags(&tags).is_err() {
+        tags = Arc::default();
+    }
+    let plain =
+        PutRequest { id: None, takes: 0, restored_as: None, history: None, ..request.clone() };
+    let after = after.filter(|after| !after.keys.iter().any(String::is_empty));
+    Verb::Put(Box::leak(Box::new(PutRequest { tags, after, ..plain })))
+}
+
+/// The answer to any call.
+struct Any;
+
+impl FromAnswer for Any {
+    fn from_answer(_: Answer) -> Option<Any> {
+        Some(Any)
+    }
+}
+
+#[test]
+fn checked_calls_with_any_values_leave_the_store_intact() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).max_body(MAX_BODY * 100);
+    let store = store.open_in_memory().unwrap();
+    let options = TubeOptions::new().keep_done(crate::Keep::new()).history(5).metrics(30);
+    let timed = store.create_tube("timed", FIFOTTL, options.clone()).unwrap();
+    let hosts = store.create_tube("hosts", UTUBE, options).unwrap();
+    let tubes = [&timed, &hosts].map(|tube| tube.head().number);
+    let any_tube = |seed: usize| TubeRef { number: tubes[seed % 2], name: "tube" };
+    for session in 0..4 {
+        let id = SessionId::from_bytes([session; 16]);
+        store.handle.ask::<()>(Call::BeginSession(id, None)).unwrap();
+    }
+    let at = std::cell::Cell::new(0);
+    let next_tube = || any_tube(at.replace(at.get() + 1));
+    let mut made = 0;
+    for round in 0..20 {
+        timed.put_many(vec!["work"; 20]).unwrap();
+        let _ = hosts.put_many(vec![Put::new("work").sub_queue("a"); 5]);
+        let session = SessionId::from_bytes([round % 4; 16]);
+        let take = Verb::TakeMany { session, count: 3 };
+        // Its session may have been ended.
+        let _ = store.handle.ask::<Any>(Call::Tube(next_tube(), take));
+        let first = u64::from(round) * 4;
+        let (one, some) = (first..first + 1, first..first + 4);
+        made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
+        made += make_calls(&store, &some, |call| match call {
+            Call::EndSession(_) | Call::DropSessionHandle(_) if round < 15 => Call::Check,
+            call => call,
+        });
+        for seed in 0..40 {
+            let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
+            let call = Call::Tube(next_tube(), more_likely(Verb::Put(request)));
+            made += usize::from(make_call(&store, call));
+        }
+        for id in 0..100 {
+            let by = Holder { session, epoch: None };
+            let held = |verb| Call::Tube(next_tube(), Verb::Held(by, id, verb));
+            made += make_calls(&store, &one, held);
+        }
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "round {round}");
+    }
+    assert!(made > 5000, "{made}");
+    let puts = [&timed, &hosts].map(|tube| tube.statistics().unwrap().calls.put);
+    assert!(puts.iter().sum::<u64>() > 520, "{puts:?}");
 }
