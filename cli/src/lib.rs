@@ -25,6 +25,7 @@ mod record;
 mod signals;
 mod step;
 mod store;
+mod task_text;
 mod top;
 mod tube_names;
 mod work;

@@ -1,6 +1,6 @@
 //! Finds the owner of a store: the process that has its file open and serves it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tubewell::{Error, Store};
 
@@ -8,22 +8,17 @@ use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
-/// The socket at which an owner of this file serves it.
-pub fn socket(store: &Path) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(".sock");
-    name.into()
-}
-
 /// Connects to the owner of this file. `None` if no process serves it, or the command line says not to
 /// look for one.
 pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
     if cli.no_socket {
         return Ok(None);
     }
-    let socket = socket(path);
+    let socket = connection::socket(path);
     // An address is text.
-    let Some(name) = socket.to_str().filter(|_| accepts(&socket)) else { return Ok(None) };
+    let Some(name) = socket.to_str().filter(|_| connection::accepts(&socket)) else {
+        return Ok(None);
+    };
     let store = connection::connect(&format!("unix:{name}"), None).map_err(|error| {
         Failure::new(Exit::InUse, format!("{}: {error}", path.display()))
             .hint("end the process that serves at the socket; --no-socket opens the file")
@@ -47,7 +42,7 @@ pub fn in_use(path: &Path) -> Failure {
     let name = path.display();
     let owner = lock_owner::find(path).unwrap_or_else(|| "another process".into());
     let failure = Failure::new(Exit::InUse, format!("{name} is in use by {owner}"));
-    if accepts(&socket(path)) {
+    if connection::accepts(&connection::socket(path)) {
         return failure.hint(
             "it serves the store to other commands, but this one needs the file itself: end it, or \
              wait with --patience 10s",
@@ -74,15 +69,4 @@ pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
             .hint("`openssl rand -hex 32` prints one"));
     }
     Ok(secret)
-}
-
-/// Whether a process accepts connections at a socket.
-#[cfg(unix)]
-pub fn accepts(socket: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(socket).is_ok()
-}
-
-#[cfg(not(unix))]
-pub fn accepts(_socket: &Path) -> bool {
-    false
 }

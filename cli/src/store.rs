@@ -91,8 +91,8 @@ pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
-    let socket = owner::socket(path);
-    match open_file(path, cli, || !cli.no_socket && owner::accepts(&socket)) {
+    let socket = connection::socket(path);
+    match open_file(path, cli, || !cli.no_socket && connection::accepts(&socket)) {
         Err(failure) if failure.exit == Exit::InUse => owner::of_file(path, cli)?.ok_or(failure),
         opened => opened,
     }

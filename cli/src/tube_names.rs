@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::CompletionCandidate;
 use tubewell::StoreOptions;
 
-use crate::{connection, owner};
+use crate::connection;
 
 /// The tubes whose names begin with what is typed.
 ///
@@ -28,8 +28,8 @@ pub fn complete(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The tubes as the owner of the file knows them, if it serves the store.
 fn served(store: &Path) -> Option<Vec<String>> {
-    let socket = owner::socket(store);
-    let url = format!("unix:{}", socket.to_str().filter(|_| owner::accepts(&socket))?);
+    let socket = connection::socket(store);
+    let url = format!("unix:{}", socket.to_str().filter(|_| connection::accepts(&socket))?);
     let store = connection::connect(&url, None).ok()?;
     Some(store.tubes().into_iter().map(|tube| tube.name).collect())
 }

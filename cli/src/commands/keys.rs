@@ -3,12 +3,12 @@
 use serde_json::json;
 use tubewell::{Error, Put, Store};
 
-use super::{put, task_text};
+use super::put;
 use crate::args::{Find, Requeue};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, escape_controls};
 use crate::record::TaskRecord;
-use crate::store;
+use crate::{store, task_text};
 
 /// Shows the task that has a key, or an id.
 pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {

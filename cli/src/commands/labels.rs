@@ -3,12 +3,12 @@
 use serde_json::json;
 use tubewell::{Error, Receipt, Store};
 
-use super::task_text;
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, count, escape_controls, note};
 use crate::record::TaskRecord;
 use crate::store;
+use crate::task_text;
 
 /// How many tasks are read at a time.
 const PAGE: usize = 500;

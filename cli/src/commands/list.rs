@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tubewell::{Cursor, Error, Page, State, Store, Task, Tube, Where};
 
-use super::task_text;
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, count, note};
 use crate::record::TaskRecord;
+use crate::task_text;
 use crate::{args, store};
 
 /// How many tasks are read at a time.

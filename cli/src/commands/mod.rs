@@ -22,7 +22,6 @@ mod pop;
 mod put;
 mod schedules;
 mod serve;
-pub mod task_text;
 mod tasks;
 mod tubes;
 

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::json;
 use tubewell::{Ending, Error, LastFailure, State, Store};
 
-use super::task_text;
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Cell, Output, size};
 use crate::record::{FailureRecord, ResultBytes};
+use crate::task_text;
 use crate::{bytes, store};
 
 /// How a task has ended.

@@ -2,10 +2,10 @@
 
 use tubewell::{State, Store, Tube, UTUBE, UTUBETTL};
 
-use super::task_text;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
 use crate::record::TaskRecord;
+use crate::task_text;
 use crate::{args, store};
 
 /// How many tasks are read at a time.

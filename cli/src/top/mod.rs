@@ -1,16 +1,18 @@
 //! `top`: a live view of a store.
 //!
-//! A model decides everything: `model` and `keys` take inputs in, `view` says what is shown, `draw`
+//! A model decides everything: `model` and `keys` take inputs in, `rows` and `show` say what is shown, `draw`
 //! draws it. Here are the threads that bring the inputs: the terminal, the events of the store, and
 //! the calls, which may take time while the keys must not.
 
 mod draw;
+mod key;
 mod keys;
 mod model;
 mod rates;
 mod reading;
 mod rows;
 mod screen;
+mod show;
 mod task_view;
 #[cfg(test)]
 mod tests;

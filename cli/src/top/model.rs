@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use super::key::Key;
 use super::rates::Rates;
 use super::reading::{Detail, Reading, Want, Which};
 use super::view::{Item, Tone};
-use crate::top::keys::Key;
 use tubewell::State;
 
 /// How many tasks of a tube are read at first, and how many more at the end of the list.

@@ -8,9 +8,9 @@ use super::model::{List, Model};
 use super::reading::{Detail, Want, aged};
 use super::task_view;
 use super::view::{Cell, Item, Row, Tone};
-use crate::commands::task_text;
 use crate::duration;
 use crate::output::{escape_controls, size};
+use crate::task_text;
 
 pub const TUBES: &[&str] = &[
     "TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "PAUSED", "PUT/S", "TAKE/S", "ACK/S",

@@ -12,7 +12,7 @@ use ratatui::crossterm::terminal::{
 };
 
 use super::draw::draw;
-use super::keys::Key;
+use super::key::Key;
 use super::view::View;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::colours_on;

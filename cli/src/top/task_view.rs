@@ -6,8 +6,8 @@ use tubewell::{HistoryEntry, Owner};
 
 use super::reading::{TaskDetail, aged};
 use super::view::Tone;
-use crate::commands::task_text;
 use crate::output::{escape_controls, size};
+use crate::task_text;
 use crate::{duration, moment};
 
 /// How many bytes of a body are shown.

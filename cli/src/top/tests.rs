@@ -11,7 +11,7 @@ use ratatui::style::Modifier;
 use tubewell::{FIFOTTL, Failure, ManualClock, Put, Schedule, Session, Store, TubeOptions};
 
 use super::draw::draw;
-use super::keys::Key;
+use super::key::Key;
 use super::model::{Input, Model, Request, TASKS};
 use super::reading::read;
 use super::view::Tone;

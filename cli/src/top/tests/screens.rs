@@ -1,7 +1,7 @@
 //! The screens of `top` as text.
 
 use super::{Desk, busy, store};
-use crate::top::keys::Key;
+use crate::top::key::Key;
 
 /// Fails with both texts if they differ.
 #[track_caller]
