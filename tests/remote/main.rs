@@ -155,6 +155,8 @@ mod jobs {
     mod tags_in_files;
     mod tags_listed;
     mod take;
+    mod tokens;
+    mod tokens_in_files;
     mod update;
     mod wait;
     mod wait_drained;
