@@ -4,7 +4,7 @@ use tubewell_drivers::{STEP_NAME_MAX, STEPS_MAX};
 
 use crate::{Error, Result};
 
-/// What a step has stored.
+/// The kind of a step: what it has stored.
 ///
 /// Its text is the name of the kind: `value`, `spawned`, `sleep` or `join`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

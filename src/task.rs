@@ -512,9 +512,10 @@ pub struct TaskInfo {
     /// Of a run of a schedule: the schedule, and which run it is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub spawned_by: Option<SpawnedBy>,
-    /// How many [steps](crate::Claim::step) of the work are stored.
+    /// Whether [steps](crate::Claim::step) of the work are stored; [`Tube::steps`](crate::Tube::steps)
+    /// returns them.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub steps: u32,
+    pub has_steps: bool,
 }
 
 /// How far the work on a taken task is, as its holder reported; from

@@ -233,7 +233,8 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would
-    /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
+    /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put
+    /// has a [token](Put::token), which the application can store in its own rows.
     pub fn put(&self, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         self.check_store(tube.handle())?;
         let request = PutRequest::new(task.into(), self.store.open_store().max_body)?;

@@ -261,10 +261,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         }
         let found = salvage(&path, &clock).unwrap();
         let (_, salvaged) = &found.tasks[&0];
-        assert_eq!(
-            (&salvaged.data, salvaged.info.steps),
-            (&task.data, if damages { 4 } else { 5 })
-        );
+        assert_eq!((&salvaged.data, salvaged.info.has_steps), (&task.data, true));
         assert_eq!((&found.steps[&0], found.lost.len()), (&expected, usize::from(damages)));
         let named = |what: &String| what.contains("task 0: 1 of its steps cannot be read");
         assert!(found.lost.iter().all(named), "{:?}", found.lost);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use tubewell::{Error, Result, Store};
+use tubewell::{ConnectOptions, Error, Result, ServeOptions, Served, Store};
 
 /// The owner that this process is connected to. A command opens one store.
 static OWNER: OnceLock<String> = OnceLock::new();
@@ -16,26 +16,26 @@ pub fn owner() -> Option<&'static str> {
 
 /// Connects to the owner at an address.
 pub fn connect(url: &str, secret: Option<Vec<u8>>) -> Result<Store> {
-    let options = stand_in::ConnectOptions::new().label("tubewell");
-    let store = secret.into_iter().fold(options, stand_in::ConnectOptions::secret).connect(url)?;
+    let options = ConnectOptions::new().label("tubewell");
+    let store = secret.into_iter().fold(options, ConnectOptions::secret).connect(url)?;
     // It is set once.
     let _ = OWNER.set(url.to_owned());
     Ok(store)
 }
 
-/// Where a store is served. It is until the process ends.
-pub struct Serving(stand_in::Served);
+/// A store that is served, until it is closed.
+pub struct Serving(Served);
 
 impl Serving {
     /// The address to connect to.
     pub fn url(&self) -> &str {
-        self.0.address()
+        self.0.url()
     }
 }
 
 /// Serves the store at a unix socket.
 pub fn serve_unix(store: &Store, socket: &Path) -> Result<Serving> {
-    stand_in::serve(store, stand_in::ServeOptions::unix(socket)).map(Serving)
+    store.serve(ServeOptions::unix(socket)).map(Serving)
 }
 
 /// Serves the store at a TCP port.
@@ -45,73 +45,11 @@ pub fn serve_tcp(
     secret: Vec<u8>,
     any_interface: bool,
 ) -> Result<Serving> {
-    let options = stand_in::ServeOptions::tcp(address).secret(secret).any_interface(any_interface);
-    stand_in::serve(store, options).map(Serving)
+    let options = ServeOptions::tcp(address).secret(secret).any_interface(any_interface);
+    store.serve(options).map(Serving)
 }
 
 /// Whether only the process that owns the store can make the call that has failed so.
-pub fn is_owner_only(_error: &Error) -> bool {
-    false
-}
-
-/// The interface of the library.
-mod stand_in {
-    use super::{Error, Path, Result, SocketAddr, Store};
-
-    fn not_there<T>() -> Result<T> {
-        Err(Error::Invalid { what: "this build neither serves stores nor connects to them".into() })
-    }
-
-    pub struct Served(String);
-
-    impl Served {
-        pub fn address(&self) -> &str {
-            &self.0
-        }
-    }
-
-    pub struct ServeOptions;
-
-    impl ServeOptions {
-        pub fn unix(_: &Path) -> ServeOptions {
-            ServeOptions
-        }
-
-        pub fn tcp(_: SocketAddr) -> ServeOptions {
-            ServeOptions
-        }
-
-        pub fn secret(self, _: Vec<u8>) -> ServeOptions {
-            self
-        }
-
-        pub fn any_interface(self, _: bool) -> ServeOptions {
-            self
-        }
-    }
-
-    pub struct ConnectOptions;
-
-    impl ConnectOptions {
-        pub fn new() -> ConnectOptions {
-            ConnectOptions
-        }
-
-        pub fn label(self, _: &str) -> ConnectOptions {
-            self
-        }
-
-        pub fn secret(self, _: Vec<u8>) -> ConnectOptions {
-            self
-        }
-
-        pub fn connect(self, _: &str) -> Result<Store> {
-            let ConnectOptions = self;
-            not_there()
-        }
-    }
-
-    pub fn serve(_: &Store, _: ServeOptions) -> Result<Served> {
-        not_there().map(Served)
-    }
+pub fn is_owner_only(error: &Error) -> bool {
+    matches!(error, Error::OwnerOnly { .. })
 }

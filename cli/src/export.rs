@@ -163,7 +163,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     };
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
     let salvage = || options().salvage(path, |found| export.write_found(&found));
-    let read = store::retry_in_use(cli, salvage);
+    let read = store::retry_in_use(cli, || false, salvage);
     // The user may remove the store after this, so the file must survive a power cut.
     let flushed = export.to.flush().and_then(|()| file.as_ref().map_or(Ok(()), File::sync_all));
     let flushed = flushed.map_err(|error| Failure::output(&error));

@@ -24,7 +24,11 @@ pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
     let socket = socket(path);
     // An address is text.
     let Some(name) = socket.to_str().filter(|_| accepts(&socket)) else { return Ok(None) };
-    connect(&format!("unix:{name}"), cli).map(Some)
+    let store = connection::connect(&format!("unix:{name}"), None).map_err(|error| {
+        Failure::new(Exit::InUse, format!("{}: {error}", path.display()))
+            .hint("end the process that serves at the socket; --no-socket opens the file")
+    })?;
+    Ok(Some(store))
 }
 
 /// Connects to the owner at an address.

@@ -6,11 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Day, LastFailure, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, TaskCounts,
-    TaskInfo, TubeInfo,
+    Day, LastFailure, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, Task, TaskCounts,
+    Tube, TubeInfo,
 };
 
 use crate::moment;
+use crate::step::count_steps;
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -37,16 +38,18 @@ pub struct TaskRecord<'a> {
     pub spawned_by: Option<SpawnedByRecord>,
     /// How many steps are stored. Left out of a task without steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<u32>,
+    pub steps: Option<usize>,
     #[serde(flatten)]
     pub body: Body<'a>,
 }
 
 impl<'a> TaskRecord<'a> {
-    pub fn new(tube: &'a str, info: &'a TaskInfo, body: &'a [u8]) -> TaskRecord<'a> {
-        TaskRecord {
+    /// The task of this tube.
+    pub fn new(tube: &'a Tube, task: &'a Task) -> tubewell::Result<TaskRecord<'a>> {
+        let info = &task.info;
+        Ok(TaskRecord {
             id: info.id,
-            tube,
+            tube: tube.name(),
             state: info.state.as_str(),
             pri: info.pri,
             sub_queue: info.sub_queue.as_deref(),
@@ -64,9 +67,9 @@ impl<'a> TaskRecord<'a> {
             due_in: seconds(info.due_in),
             not_before: info.not_before.map(moment::show),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
-            steps: Some(info.steps).filter(|steps| *steps > 0),
-            body: Body::new(body),
-        }
+            steps: count_steps(tube, info)?,
+            body: Body::new(&task.data),
+        })
     }
 }
 
@@ -207,10 +210,7 @@ pub enum Body<'a> {
 
 impl Body<'_> {
     pub fn new(bytes: &[u8]) -> Body<'_> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Body::Text(text),
-            Err(_) => Body::Bytes(STANDARD.encode(bytes)),
-        }
+        text_or_base64(bytes).map_or_else(Body::Bytes, Body::Text)
     }
 }
 
@@ -225,30 +225,14 @@ pub enum ResultBytes<'a> {
 
 impl ResultBytes<'_> {
     pub fn new(bytes: Option<&[u8]>) -> ResultBytes<'_> {
-        match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
-            None => ResultBytes::Text(None),
-            Some(Ok(text)) => ResultBytes::Text(Some(text)),
-            Some(Err(bytes)) => ResultBytes::Bytes(STANDARD.encode(bytes)),
-        }
+        let text = bytes.map(text_or_base64).transpose();
+        text.map_or_else(ResultBytes::Bytes, ResultBytes::Text)
     }
 }
 
-/// The value of a step, in the field `value` or `value_base64`.
-#[derive(Debug, Serialize)]
-pub enum ValueBytes<'a> {
-    #[serde(rename = "value")]
-    Text(&'a str),
-    #[serde(rename = "value_base64")]
-    Bytes(String),
-}
-
-impl ValueBytes<'_> {
-    pub fn new(bytes: &[u8]) -> ValueBytes<'_> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => ValueBytes::Text(text),
-            Err(_) => ValueBytes::Bytes(STANDARD.encode(bytes)),
-        }
-    }
+/// Bytes as text if they are UTF-8, otherwise in base64.
+pub fn text_or_base64(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| STANDARD.encode(bytes))
 }
 
 /// A tube and its options.

@@ -1,9 +1,9 @@
 //! The steps of a task as JSON, in both directions.
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Step, StepKind};
+use tubewell::{Step, StepKind, TaskInfo, Tube};
 
-use crate::record::ValueBytes;
+use crate::record::text_or_base64;
 
 /// A step.
 #[derive(Debug, Serialize)]
@@ -12,6 +12,21 @@ pub struct StepRecord<'a> {
     kind: &'static str,
     #[serde(flatten)]
     value: ValueBytes<'a>,
+}
+
+/// The value of a step, in the field `value` or `value_base64`.
+#[derive(Debug, Serialize)]
+enum ValueBytes<'a> {
+    #[serde(rename = "value")]
+    Text(&'a str),
+    #[serde(rename = "value_base64")]
+    Bytes(String),
+}
+
+impl ValueBytes<'_> {
+    fn new(bytes: &[u8]) -> ValueBytes<'_> {
+        text_or_base64(bytes).map_or_else(ValueBytes::Bytes, ValueBytes::Text)
+    }
 }
 
 /// A step of an exported task.
@@ -40,4 +55,10 @@ impl StepLine {
         let value = value.ok_or_else(|| "a step has neither value nor value_base64".to_owned())?;
         Ok(Step::new(self.name, kind, value))
     }
+}
+
+/// How many steps of a task are stored; `None` of a task without steps.
+pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
+    let steps = if task.has_steps { tube.steps(task.id)? } else { Vec::new() };
+    Ok(Some(steps.len()).filter(|count| *count > 0))
 }

@@ -90,20 +90,21 @@ pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     if let Some(store) = owner::of_file(path, cli)? {
         return Ok(store);
     }
-    match open_file(path, cli) {
-        // The process that has it may have begun to serve it meanwhile.
+    // The owner may begin to serve the store while this waits.
+    let socket = owner::socket(path);
+    match open_file(path, cli, || !cli.no_socket && owner::accepts(&socket)) {
         Err(failure) if failure.exit == Exit::InUse => owner::of_file(path, cli)?.ok_or(failure),
         opened => opened,
     }
 }
 
-/// Opens the file, or creates it.
-pub fn open_file(path: &Path, cli: &Cli) -> CommandResult<Store> {
+/// Opens the file, or creates it. `is_enough`: see `retry_in_use`.
+pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> CommandResult<Store> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Err(no_regular_file(path));
     }
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
-    let store = retry_in_use(cli, || options().open(path));
+    let store = retry_in_use(cli, is_enough, || options().open(path));
     let store = store.map_err(|error| open_failure(path, error))?;
     let clocks = store.clock_report();
     if let Some(wall) = clocks.untrusted {
@@ -143,16 +144,18 @@ pub fn catch_up(store: &Store) -> CommandResult {
     Ok(())
 }
 
-/// Calls `open` again while another process has the store, for as long as `--patience` says.
+/// Calls `open` again while another process has the store, for as long as `--patience` says, or until
+/// `is_enough`.
 pub fn retry_in_use<T>(
     cli: &Cli,
+    is_enough: impl Fn() -> bool,
     mut open: impl FnMut() -> tubewell::Result<T>,
 ) -> tubewell::Result<T> {
     let waited = Progress::hidden();
     loop {
         match open() {
             // An operating system does not report that a lock is free: it has to be tried.
-            Err(Error::InUse { .. }) if waited.elapsed() < cli.patience => {
+            Err(Error::InUse { .. }) if waited.elapsed() < cli.patience && !is_enough() => {
                 let left = cli.patience.saturating_sub(waited.elapsed());
                 std::thread::park_timeout(RETRY_INTERVAL.min(left));
             }

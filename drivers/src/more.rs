@@ -11,7 +11,7 @@ use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
-use crate::limits::{STEPS_MAX, TAG_MAX, TAGS_MAX};
+use crate::limits::{TAG_MAX, TAGS_MAX};
 use crate::recur::{Recur, RecurRule};
 use crate::stored_entries::StoredEntries;
 
@@ -100,9 +100,9 @@ pub struct More {
     pub spawned_by: Option<(u64, u64, u64)>,
     /// The schedule of a recurring task. No other task has one.
     pub recur: Option<Arc<Recur>>,
-    /// How many steps of the task are stored. At most [`STEPS_MAX`](crate::STEPS_MAX): a record with
-    /// more does not decode.
-    pub steps: u32,
+    /// Whether steps of the task are stored. Their number is that of their rows, so that a further
+    /// step does not write the record.
+    pub has_steps: bool,
 }
 
 /// A kind of note.
@@ -185,7 +185,7 @@ impl More {
             | bit(SINCE, self.since.is_some())
             | bit(SPAWNED_BY, self.spawned_by.is_some())
             | bit(RECUR, self.recur.is_some())
-            | bit(STEPS, self.steps != 0)
+            | bit(STEPS, self.has_steps)
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -210,11 +210,9 @@ impl More {
             since: reader.field(SINCE)?,
             spawned_by: reader.field(SPAWNED_BY)?,
             recur: reader.field(RECUR)?,
-            steps: reader.field(STEPS)?.unwrap_or_default(),
+            // The bit says all.
+            has_steps: reader.present & STEPS != 0,
         };
-        if more.steps > STEPS_MAX {
-            return Err(MoreError::Damaged);
-        }
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
         }
@@ -285,9 +283,6 @@ impl Encode for More {
         }
         if let Some(recur) = &self.recur {
             recur.encode(encoder)?;
-        }
-        if present & STEPS != 0 {
-            self.steps.encode(encoder)?;
         }
         Ok(())
     }

@@ -56,8 +56,8 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Stores a task that another ledger has removed, with its contents. The header names the notes
-    /// and the steps that it had there, and some of the entries of its history. Returns the row that ends with its
-    /// body.
+    /// and the steps that it had there, and some of the entries of its history. Returns the row
+    /// that ends with its body.
     ///
     /// # Errors
     /// A row could not be read.

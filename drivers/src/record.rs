@@ -168,11 +168,11 @@ impl Header {
         self.more.as_ref()?.history
     }
 
-    /// Returns how many steps of the task are stored.
+    /// Returns whether steps of the task are stored.
     #[must_use]
     #[inline]
-    pub fn steps(&self) -> u32 {
-        self.more.as_ref().map_or(0, |more| more.steps)
+    pub fn has_steps(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.has_steps)
     }
 
     /// Returns what a recurring task says of its runs; `None` for any other task.

@@ -1,8 +1,12 @@
 //! The steps of a task: what its work has finished, each in a row of `notes` with its name.
 //!
-//! A row has a checksum, seeded with the id and the name, then the kind of the step and its value.
-//! Invariant: a task has as many steps as its header says in
-//! [`More::steps`](crate::More::steps), so a task without steps reads no row.
+//! A row has a checksum, seeded with the id and the name, then the kind of the step, its number, and
+//! its value. The steps of a task are numbered from 0 in the order in which they were stored, so a row
+//! that is missing shows, unless it is the last one. Invariant: a task has steps if and only if its
+//! header says so in [`More::has_steps`](crate::More::has_steps), so a task without steps reads no row
+//! and a further step writes no record.
+
+use std::collections::BTreeSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,13 +23,24 @@ const KINDS: u8 = 4;
 /// The rows of steps, each with its name.
 pub type StepRows = Vec<(String, Value)>;
 
-/// Encodes the row of a step: its kind, and its value.
-#[must_use]
-pub fn encode_step(id: u64, name: &str, kind: u8, value: &[u8]) -> Value {
-    frame(seed(id, name), [&[kind], value])
+/// A step without its name, as its row has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepRow<'r> {
+    /// How many steps of the task were stored before it.
+    pub number: u16,
+    /// Its kind, 0 to 3.
+    pub kind: u8,
+    /// Its value.
+    pub value: &'r [u8],
 }
 
-/// Checks the row of a step. Returns its kind, 0 to 3, and its value.
+/// Encodes the row of a step.
+#[must_use]
+pub fn encode_step(id: u64, name: &str, StepRow { number, kind, value }: StepRow<'_>) -> Value {
+    frame(seed(id, name), [&[kind], &number.to_be_bytes(), value])
+}
+
+/// Checks the row of a step.
 ///
 /// # Errors
 /// The row is missing or damaged, or a newer release wrote it.
@@ -33,11 +48,13 @@ pub fn check_step<'r>(
     id: u64,
     name: &str,
     row: Option<&'r Value>,
-) -> Result<(u8, &'r [u8]), RecordError> {
+) -> Result<StepRow<'r>, RecordError> {
     let error = |how: &str| RecordError::new(id, format!("its step {name:?} ({how})"));
     let Some(row) = row else { return Err(error("missing")) };
     match unframe(seed(id, name), row) {
-        Some([kind, value @ ..]) if *kind < KINDS => Ok((*kind, value)),
+        Some([kind, high, low, value @ ..]) if *kind < KINDS => {
+            Ok(StepRow { number: u16::from_be_bytes([*high, *low]), kind: *kind, value })
+        }
         Some(_) => Err(error("of a kind that this release does not know")),
         None => Err(error("wrong checksum")),
     }
@@ -54,7 +71,7 @@ impl<R: Rows> Ledger<'_, R> {
         header: &Header,
         name: &str,
     ) -> Result<Option<Value>, R::Error> {
-        if header.steps() == 0 {
+        if !header.has_steps() {
             return Ok(None);
         }
         let row = self.rows.get(Table::Notes, &keys::step(self.space, id, name))?;
@@ -70,24 +87,51 @@ impl<R: Rows> Ledger<'_, R> {
     /// A row could not be read, is missing or is damaged.
     pub fn stored_steps(&mut self, id: u64, header: &Header) -> Result<StepRows, R::Error> {
         let mut steps = Vec::new();
-        if header.steps() == 0 {
+        if !header.has_steps() {
             return Ok(steps);
         }
-        let mut damage = None;
-        each_step(self.rows, self.space, id, |(key, row)| match keys::split_note(&key) {
-            Ok((_, _, keys::NoteRow::Step(name))) => {
+        let (mut numbers, mut damage) = (StepNumbers::default(), None);
+        each_step(self.rows, self.space, id, |(key, row)| {
+            numbers.add(number_of(id, &key, &row));
+            if let Some(name) = name_of(&key) {
                 damage = damage.take().or(check_step(id, name, Some(&row)).err());
                 steps.push((name.to_owned(), row));
+            } else {
+                damage = Some(RecordError::new(id, "the name of a step"));
             }
-            _ => damage = Some(RecordError::new(id, "the name of a step")),
         })?;
-        if damage.is_none() && steps.len() != header.steps() as usize {
-            damage = Some(RecordError::new(id, "its steps (another number)"));
+        if damage.is_none() && !numbers.are_complete() {
+            damage = Some(RecordError::new(id, "its steps (one is missing)"));
         }
         damage.map_or(Ok(steps), |damage| Err(damage.into()))
     }
 
-    /// Writes the row of a further step. The same call stores a header that counts it.
+    /// Visits the names of the steps of a task. Returns the number of its next step. A damaged row
+    /// counts as one.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn visit_step_names(
+        &mut self,
+        id: u64,
+        header: &Header,
+        mut visit: impl FnMut(&str),
+    ) -> Result<u32, R::Error> {
+        if !header.has_steps() {
+            return Ok(0);
+        }
+        let mut numbers = StepNumbers::default();
+        each_step(self.rows, self.space, id, |(key, row)| {
+            numbers.add(number_of(id, &key, &row));
+            if let Some(name) = name_of(&key) {
+                visit(name);
+            }
+        })?;
+        Ok(u32::try_from(numbers.expected()).unwrap_or(u32::MAX))
+    }
+
+    /// Writes the row of a further step. The same call, or an earlier one, stores a header that says
+    /// that the task has steps.
     pub fn write_step(&mut self, id: u64, name: &str, row: Value) {
         self.rows.insert(Table::Notes, keys::step(self.space, id, name), row);
     }
@@ -102,7 +146,7 @@ impl<R: Rows> Ledger<'_, R> {
         after: Option<&Header>,
     ) -> Result<Vec<Vec<u8>>, R::Error> {
         let mut keys = Vec::new();
-        if before.steps() > 0 && after.map_or(0, Header::steps) == 0 {
+        if before.has_steps() && !after.is_some_and(Header::has_steps) {
             each_step(self.rows, self.space, id, |(key, _)| keys.push(key))?;
         }
         Ok(keys)
@@ -112,6 +156,36 @@ impl<R: Rows> Ledger<'_, R> {
         for key in keys {
             self.rows.remove(Table::Notes, key);
         }
+    }
+}
+
+/// The numbers of the rows of the steps of a task.
+#[derive(Clone, Debug, Default)]
+pub struct StepNumbers {
+    numbers: BTreeSet<u16>,
+    rows: usize,
+    damaged: usize,
+}
+
+impl StepNumbers {
+    /// A further row has this number; `None` if it cannot be read.
+    pub fn add(&mut self, number: Option<u16>) {
+        self.rows += 1;
+        self.damaged += usize::from(number.is_none());
+        self.numbers.extend(number);
+    }
+
+    /// Returns how many rows the task must have, as far as its rows say, and at least one.
+    #[must_use]
+    pub fn expected(&self) -> usize {
+        let after_last = self.numbers.last().map_or(0, |last| usize::from(*last) + 1);
+        after_last.max(self.rows).max(1)
+    }
+
+    /// Returns whether no row is missing, and no number is there twice.
+    #[must_use]
+    pub fn are_complete(&self) -> bool {
+        self.expected() == self.rows && self.numbers.len() + self.damaged == self.rows
     }
 }
 
@@ -135,6 +209,19 @@ pub(crate) fn each_step<R: Reads>(
         if is_last {
             return Ok(());
         }
+    }
+}
+
+/// The number in the row of a step; `None` if it cannot be read.
+pub(crate) fn number_of(id: u64, key: &[u8], row: &Value) -> Option<u16> {
+    Some(check_step(id, name_of(key)?, Some(row)).ok()?.number)
+}
+
+/// The name in the key of a step.
+fn name_of(key: &[u8]) -> Option<&str> {
+    match keys::split_note(key) {
+        Ok((_, _, keys::NoteRow::Step(name))) => Some(name),
+        _ => None,
     }
 }
 

@@ -43,8 +43,8 @@ impl<R: Reads> RowVerifier<'_, R> {
                 NoteRow::Entry(number) => {
                     r.header.history().is_some_and(|stored| stored.contains(number))
                 }
-                // Their number is compared where the task is.
-                NoteRow::Step(_) => r.header.steps() > 0,
+                // Their numbers are compared where the task is.
+                NoteRow::Step(_) => r.header.has_steps(),
             }),
         };
         if let NoteRow::Step(name) = note

@@ -1,30 +1,27 @@
-//! Verification of the steps: a task has as many as its header says.
+//! Verification of the steps: a task has some if its header says so, and none of them is missing.
 
 use crate::record::Header;
-use crate::steps::each_step;
+use crate::steps::{StepNumbers, each_step, number_of};
 use crate::tables::Reads;
 use crate::verify_rows::{RowVerifier, TubeTotals};
 
 impl<R: Reads> RowVerifier<'_, R> {
-    /// As many steps are stored as the header says. [`note`](RowVerifier::note) checks each of them.
+    /// A task whose header says that it has steps has some, and no number is left out.
+    /// [`note`](RowVerifier::note) checks each of them.
     pub(crate) fn expect_steps(
         &mut self,
         tube: &TubeTotals,
         id: u64,
         header: &Header,
     ) -> Result<(), R::Error> {
-        if header.steps() == 0 {
+        if !header.has_steps() {
             // A row of a task without steps is found in its table.
             return Ok(());
         }
-        let mut found = 0;
-        each_step(self.rows, tube.space, id, |_| found += 1)?;
-        let expected = header.steps();
-        if found != expected {
-            self.report(
-                tube.space,
-                format_args!("task {id} has {found} steps, its record says {expected}"),
-            );
+        let mut numbers = StepNumbers::default();
+        each_step(self.rows, tube.space, id, |(key, row)| numbers.add(number_of(id, &key, &row)))?;
+        if !numbers.are_complete() {
+            self.report(tube.space, format_args!("a step of task {id} is missing"));
         }
         Ok(())
     }

@@ -11,8 +11,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, More, NEVER, Note, Rows, Shelf, Table,
-    TubeTotals, encode_step, keys, verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, More, NEVER, Note, Rows, Shelf, StepRow,
+    Table, TubeTotals, encode_step, keys, verify_rows,
 };
 
 /// The spaces of two tubes.
@@ -52,31 +52,33 @@ fn task() -> impl Strategy<Value = Task> {
         select(vec!["", "a", "b"]),
         option::of(1..9_u64),
         select(vec![0, 9, INLINE_MAX, INLINE_MAX + 1]),
-        (option::of(vec(any::<u8>(), 0..9)), any::<bool>(), 0..7_u32),
+        (option::of(vec(any::<u8>(), 0..9)), any::<[bool; 2]>()),
     )
-        .prop_map(|(shelf, order, sub, expires_at, size, (failure, is_in_group, steps))| {
-            let body = vec![7; size];
-            let mut header = Header {
-                order,
-                expires_at: expires_at.unwrap_or(NEVER),
-                ready_at: if shelf == Shelf::Delayed { 5 } else { 0 },
-                takes: 1,
-                size: body.len() as u64,
-                body_checksum: Header::checksum_of(&body),
-                sub: sub.into(),
-                ..plain_header()
-            };
-            if failure.is_some() {
-                header.edit_more(|more| {
-                    more.notes = More::FAILURE_NOTE;
-                    if is_in_group && shelf == Shelf::Buried {
-                        (more.group, more.ended) = (Some("crash".into()), Some(3));
-                    }
-                });
-            }
-            header.edit_more(|more| more.steps = steps);
-            (shelf, header, body, failure)
-        })
+        .prop_map(
+            |(shelf, order, sub, expires_at, size, (failure, [is_in_group, has_steps]))| {
+                let body = vec![7; size];
+                let mut header = Header {
+                    order,
+                    expires_at: expires_at.unwrap_or(NEVER),
+                    ready_at: if shelf == Shelf::Delayed { 5 } else { 0 },
+                    takes: 1,
+                    size: body.len() as u64,
+                    body_checksum: Header::checksum_of(&body),
+                    sub: sub.into(),
+                    ..plain_header()
+                };
+                if failure.is_some() {
+                    header.edit_more(|more| {
+                        more.notes = More::FAILURE_NOTE;
+                        if is_in_group && shelf == Shelf::Buried {
+                            (more.group, more.ended) = (Some("crash".into()), Some(3));
+                        }
+                    });
+                }
+                header.edit_more(|more| more.has_steps = has_steps);
+                (shelf, header, body, failure)
+            },
+        )
 }
 
 fn put(ledger: &mut Ledger<'_, Memory>, id: u64, (shelf, header, body, failure): &Task) {
@@ -84,9 +86,10 @@ fn put(ledger: &mut Ledger<'_, Memory>, id: u64, (shelf, header, body, failure):
     if let Some(failure) = failure {
         ledger.set_note(id, false, Note::Failure, failure);
     }
-    for n in 0..header.steps() {
-        let name = format!("step {n}");
-        ledger.write_step(id, &name, encode_step(id, &name, 0, &vec![7; n as usize]));
+    for number in (0..7).filter(|_| header.has_steps()) {
+        let name = format!("step {number}");
+        let row = StepRow { number, kind: 0, value: &vec![7; number.into()] };
+        ledger.write_step(id, &name, encode_step(id, &name, row));
     }
 }
 

@@ -15,7 +15,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
     Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, Recur, RecurRule,
-    STEPS_MAX, SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
+    SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -187,7 +187,7 @@ fn header_with_more_is_encoded_as_version_2() {
             More { recur: Some(cron().into()), ..More::default() },
             "fb0080010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c",
         ),
-        (More { steps: 300, ..More::default() }, "fc00000100fb2c01"),
+        (More { has_steps: true, ..More::default() }, "fc00000100"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -215,13 +215,6 @@ fn tags_beyond_their_limits_and_repeated_ones_are_refused() {
         let header = with_more(plain(b""), More { tags: tags(bad), ..More::default() });
         assert_eq!(refusal(encode(9, &header, b"").to_vec()), fields, "{bad:?}");
     }
-}
-
-#[test]
-fn more_steps_than_a_task_can_have_are_refused() {
-    let header = with_more(plain(b""), More { steps: STEPS_MAX + 1, ..More::default() });
-    let refused = refusal(encode(9, &header, b"").to_vec());
-    assert_eq!(refused, "task 9: the header of its record cannot be read");
 }
 
 /// No release writes such a record, but its content is clear.
@@ -315,7 +308,7 @@ fn largest_header_decodes() {
             },
             ..cron()
         })),
-        steps: STEPS_MAX,
+        has_steps: true,
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {

@@ -165,7 +165,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         since: (number & 16 != 0).then_some(u64::from(number)),
         spawned_by: (number & 16 != 0).then_some((number.into(), 1, u64::from(number) << 20)),
         recur: (number & 32 != 0).then(|| Arc::new(recur(number))),
-        steps: number % 251 % 9,
+        has_steps: number % 251 % 9 > 4,
     })
 }
 

@@ -398,7 +398,12 @@ pub(super) fn grants_in(bytes: &[u8]) -> Vec<Grant> {
 fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
     let answer: Result<Result<T>, Malformed> = match bytes.split_first() {
         Some((first, rest)) if *first == tag => from_bytes(rest),
-        _ => Err(Malformed { what: "the answer to another request" }),
+        // A refusal is the same for all requests.
+        Some((_, rest)) => match from_bytes::<Result<()>>(rest) {
+            Ok(Err(refusal)) => Ok(Err(refusal)),
+            _ => Err(Malformed { what: "the answer to another request" }),
+        },
+        None => Err(Malformed { what: "an answer without bytes" }),
     };
     match answer? {
         // The owner will be back, or another one.

@@ -83,8 +83,9 @@ impl Core {
         header: &mut Header,
         entry: Option<Entry<'_>>,
     ) -> NewEntries {
-        let has_none = |header: &Header| header.history().is_none();
-        if self.history_limit(number) == 0 && has_none(header) && before.is_none_or(has_none) {
+        if !self.keeps_history(number, header)
+            && before.is_none_or(|before| before.history().is_none())
+        {
             return NewEntries::new();
         }
         let took = before.is_some_and(|before| header.takes > before.takes);
@@ -217,6 +218,12 @@ impl Core {
         }
         let (now, wall) = (self.now.timeline, self.wall.at(self.now.timeline));
         rows.iter().map(|(number, row)| decode_entry(id, *number, row, now, wall)).collect()
+    }
+
+    /// Whether a change of a task with this header adds an entry, or removes some.
+    #[inline]
+    pub(in crate::core) fn keeps_history(&self, number: u32, header: &Header) -> bool {
+        self.history_limit(number) > 0 || header.history().is_some()
     }
 
     /// How many entries a task of a tube has at most.

@@ -1,7 +1,9 @@
 //! The tasks of a tube, with what belongs to them.
 
 use tubewell_drivers::keys::{self, NoteRow};
-use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note};
+use tubewell_drivers::{
+    Header, Note, Record, StepNumbers, Table, check_body, check_note, check_step,
+};
 
 use super::{Salvage, Salvaged};
 use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
@@ -60,12 +62,11 @@ impl Salvage<'_> {
             let what = format!("task {id}: {damaged} entries of its history cannot be read");
             lost.push(Error::corrupt(what));
         }
-        let steps = self.steps(space, id, header);
-        let damaged = header.steps() as usize - steps.len().min(header.steps() as usize);
+        let (steps, damaged) = self.steps(space, id, header);
         if damaged > 0 {
             lost.push(Error::corrupt(format!("task {id}: {damaged} of its steps cannot be read")));
             // As the task is reported.
-            task.info.steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+            task.info.has_steps = !steps.is_empty();
         }
         let parents = self.parents(&mut task.info, header);
         match u64::from(task.info.open_parents).saturating_sub(parents.len() as u64) {
@@ -136,22 +137,25 @@ impl Salvage<'_> {
         (entries, damaged)
     }
 
-    /// The steps of a task that can be read.
-    fn steps(&mut self, space: u32, id: u64, header: &Header) -> Vec<Step> {
-        if header.steps() == 0 {
-            return Vec::new();
+    /// The steps of a task that can be read, and how many cannot, as far as the others say.
+    fn steps(&mut self, space: u32, id: u64, header: &Header) -> (Vec<Step>, usize) {
+        if !header.has_steps() {
+            return (Vec::new(), 0);
         }
         let Clocks { now, wall } = self.clocks();
         let wall = wall.at(now);
         let found = self.reader.keys_of_task(Table::Notes, &keys::steps(space, id));
         let mut steps = Vec::with_capacity(found.len());
+        let mut numbers = StepNumbers::default();
         for key in found {
             let Ok((_, _, NoteRow::Step(name))) = keys::split_note(&key) else { continue };
             let row = self.reader.get(Table::Notes, &key);
+            numbers.add(check_step(id, name, row.as_ref()).ok().map(|step| step.number));
             let step = row.and_then(|row| decode_step(id, name.to_owned(), &row, now, wall).ok());
             steps.extend(step);
         }
-        steps
+        let damaged = numbers.expected().saturating_sub(steps.len());
+        (steps, damaged)
     }
 
     /// A note of a task, if it has one of this kind.

@@ -36,6 +36,7 @@ mod schedules;
 mod seed_runner;
 mod state;
 mod steps;
+mod tokens;
 #[cfg(feature = "redb")]
 mod transact;
 

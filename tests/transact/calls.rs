@@ -67,6 +67,24 @@ fn temporary_tubes_are_refused() {
     claim.ack().unwrap();
 }
 
+/// The transaction can store it in a table of its own, and a token is no part of what is taken back.
+#[test]
+fn token_of_a_put_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let put = || Put::new("a").token("t");
+    let refused = store.transact(|tx| tx.put(&work, put()).map(drop));
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let id = work.put(put()).unwrap().id;
+    store
+        .transact(|tx| -> Result<()> {
+            assert!(matches!(tx.put(&work, put()), Err(Error::Invalid { .. })));
+            serve(tx, "ann")
+        })
+        .unwrap();
+    assert_eq!(work.put(put()).unwrap().id, id);
+}
+
 #[test]
 fn view_of_a_table_that_does_not_exist_is_none() {
     let store = Store::in_memory().unwrap();

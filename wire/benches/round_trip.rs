@@ -1,2 +1,170 @@
-//! Round trips.
-fn main() {}
+//! The time of empty calls: one caller, many callers, and many calls in flight of one caller.
+//!
+//! `cargo bench -p tubewell-wire` prints one line for each.
+#![expect(clippy::disallowed_methods, reason = "measures time")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may end with an error")]
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tubewell_wire::{
+    Address, Answering, CallKind, Client, ClientOptions, Handler, Reply, Server, ServerOptions,
+    Service,
+};
+
+/// How long each line measures.
+const TIME: Duration = Duration::from_secs(1);
+const KIND: CallKind = CallKind { resend: false, cancel: true };
+
+/// Answers at once, or, if the call says so, from the thread of futures.
+struct Echo;
+
+impl Service for Echo {
+    type Peer = ();
+
+    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), String> {
+        Ok(((), Vec::new()))
+    }
+
+    fn call(&self, _: &Arc<()>, body: &[u8]) -> Answering {
+        if body.is_empty() {
+            Answering::Now(Reply::new(Vec::new()))
+        } else {
+            Answering::Later(Box::pin(Twice(false)))
+        }
+    }
+
+    fn disconnect(&self, _: Arc<()>) {}
+}
+
+/// Pending once, and woken at once.
+struct Twice(bool);
+
+impl Future for Twice {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(Reply::new(Vec::new()));
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+struct Quiet;
+
+impl Handler for Quiet {
+    fn hello(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn welcome(&self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn orphan(&self, _: &[u8]) {}
+
+    fn broken(&self) {}
+}
+
+fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut addresses = vec!["tcp://127.0.0.1:0".parse().unwrap()];
+    if cfg!(unix) {
+        addresses.insert(0, Address::Unix(folder.path().join("bench.sock")));
+    }
+    for address in addresses {
+        let secret = Some(vec![7; 32]);
+        let options = ServerOptions { secret: secret.clone(), ..ServerOptions::default() };
+        let server = Server::start(&address, options, Echo).unwrap();
+        let options = ClientOptions { secret, ..ClientOptions::default() };
+        let connect =
+            || Client::connect(server.address(), options.clone(), Arc::new(Quiet)).unwrap();
+        let kind = if matches!(address, Address::Unix(_)) { "unix" } else { "tcp" };
+        one_caller(kind, "at once", &connect(), b"");
+        one_caller(kind, "later", &connect(), b"later");
+        for callers in [16, 64] {
+            many_callers(kind, callers, &connect());
+        }
+        many_clients(kind, 64, &connect);
+        in_flight(kind, 256, &connect(), "at once", b"");
+        in_flight(kind, 256, &connect(), "later", b"later");
+    }
+}
+
+fn one_caller(address: &str, answered: &str, client: &Client, body: &[u8]) {
+    for _ in 0..1000 {
+        client.call(body.to_vec(), KIND).wait().unwrap();
+    }
+    let mut times = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < TIME {
+        let call = Instant::now();
+        client.call(body.to_vec(), KIND).wait().unwrap();
+        times.push(call.elapsed());
+    }
+    times.sort_unstable();
+    let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    println!("{address}: 1 caller, answered {answered}: p50 {p50:.1?}, p99 {p99:.1?}");
+}
+
+fn many_callers(address: &str, callers: usize, client: &Client) {
+    let begun = Instant::now();
+    let calls = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..callers).map(|_| scope.spawn(|| calls_until(begun, client))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    print_rate(address, &format!("{callers} callers"), calls, begun);
+}
+
+fn many_clients(address: &str, clients: usize, connect: &(dyn Fn() -> Client + Sync)) {
+    let connected: Vec<Client> = (0..clients).map(|_| connect()).collect();
+    let begun = Instant::now();
+    let calls = std::thread::scope(|scope| {
+        let threads: Vec<_> = connected
+            .iter()
+            .map(|client| scope.spawn(move || calls_until(begun, client)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    print_rate(address, &format!("{clients} clients of 1 caller"), calls, begun);
+}
+
+fn calls_until(begun: Instant, client: &Client) -> u64 {
+    let mut calls = 0;
+    while begun.elapsed() < TIME {
+        client.call(Vec::new(), KIND).wait().unwrap();
+        calls += 1;
+    }
+    calls
+}
+
+fn in_flight(address: &str, most: usize, client: &Client, answered: &str, body: &[u8]) {
+    let mut pending = VecDeque::new();
+    let mut calls = 0;
+    let begun = Instant::now();
+    while begun.elapsed() < TIME {
+        while pending.len() < most {
+            pending.push_back(client.call(body.to_vec(), KIND));
+        }
+        pending.pop_front().unwrap().wait().unwrap();
+        calls += 1;
+    }
+    print_rate(
+        address,
+        &format!("1 caller, {most} calls in flight, answered {answered}"),
+        calls,
+        begun,
+    );
+}
+
+fn print_rate(address: &str, what: &str, calls: u64, begun: Instant) {
+    #[expect(clippy::cast_precision_loss, reason = "a rate is printed")]
+    let rate = calls as f64 / begun.elapsed().as_secs_f64();
+    println!("{address}: {what}: {rate:.0} calls/s");
+}

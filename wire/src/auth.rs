@@ -1,12 +1,16 @@
 //! The hello: versions, proofs that both sides know the secret, and refusals.
 
 use crate::frame::{self, Kind, NO_CALL, OLDEST, VERSION};
+use crate::limits::HELLO_BODY;
 
 /// A number used once.
 pub(crate) type Nonce = [u8; 32];
 
 /// A keyed hash.
 pub(crate) type Mac = [u8; 32];
+
+/// The bytes of a hello or a welcome that are not the application's, at most.
+pub(crate) const HELLO_HEAD: usize = 64;
 
 /// Which side proves that it knows the secret.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +24,8 @@ pub(crate) enum Side {
 pub(crate) struct Hello<'a> {
     pub(crate) lowest: u8,
     pub(crate) highest: u8,
+    /// The longest answer that the client takes.
+    pub(crate) frame: u32,
     pub(crate) nonce: Nonce,
     /// What the application says of itself.
     pub(crate) application: &'a [u8],
@@ -57,8 +63,9 @@ pub(crate) fn equal(one: &Mac, other: &[u8]) -> bool {
 
 impl<'a> Hello<'a> {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let mut body = Vec::with_capacity(34 + self.application.len());
+        let mut body = Vec::with_capacity(HELLO_HEAD + self.application.len());
         body.extend_from_slice(&[self.lowest, self.highest]);
+        body.extend_from_slice(&self.frame.to_le_bytes());
         body.extend_from_slice(&self.nonce);
         body.extend_from_slice(self.application);
         frame::put(out, Kind::Hello, NO_CALL, &body);
@@ -66,8 +73,10 @@ impl<'a> Hello<'a> {
 
     pub(crate) fn get(body: &'a [u8]) -> Option<Hello<'a>> {
         let (&[lowest, highest], rest) = body.split_first_chunk::<2>()?;
+        let (frame, rest) = rest.split_first_chunk::<4>()?;
         let (nonce, application) = rest.split_first_chunk::<32>()?;
-        Some(Hello { lowest, highest, nonce: *nonce, application })
+        let frame = u32::from_le_bytes(*frame);
+        Some(Hello { lowest, highest, frame, nonce: *nonce, application })
     }
 
     /// The version that both sides speak.
@@ -141,16 +150,12 @@ impl Refusal {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let mut text = self.text.as_str();
-        while text.len() > crate::limits::HELLO_BODY - 3 {
-            text = text
-                .get(..text.len() - 1)
-                .or_else(|| text.get(..text.len() - 2))
-                .unwrap_or_default();
-        }
+        // A character that is cut is one that cannot be read at the other side.
+        let text = self.text.as_bytes();
+        let text = text.get(..HELLO_BODY).unwrap_or(text);
         let mut body = Vec::with_capacity(3 + text.len());
         body.extend_from_slice(&[self.reason as u8, self.lowest, self.highest]);
-        body.extend_from_slice(text.as_bytes());
+        body.extend_from_slice(text);
         frame::put(out, Kind::Refused, NO_CALL, &body);
     }
 

@@ -52,3 +52,15 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// The limits with which anything works at all.
+    pub(crate) fn at_least_one(self) -> Limits {
+        Limits {
+            frame: self.frame.min(crate::frame::LONGEST_BODY),
+            calls: self.calls.max(1),
+            connections: self.connections.max(1),
+            ..self
+        }
+    }
+}

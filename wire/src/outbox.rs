@@ -70,9 +70,10 @@ impl Outbox {
         self.queued.len() + self.writing.unwrap_or(written_in_part)
     }
 
-    /// All bytes that the socket has taken since the connection began.
-    pub(crate) fn written(&self) -> u64 {
-        self.written
+    /// All bytes that the socket may have taken since the connection began. What a thread writes now is
+    /// counted.
+    pub(crate) fn may_be_written(&self) -> u64 {
+        self.written + self.writing.unwrap_or_default() as u64
     }
 
     /// Whether the socket must say that it is writable before more is written.
@@ -130,5 +131,77 @@ impl Outbox {
     pub(crate) fn reset(&mut self) {
         let generation = self.generation + 1;
         *self = Outbox { generation, ..Outbox::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(frames: u64) -> Outbox {
+        let mut outbox = Outbox::default();
+        for number in 0..frames {
+            assert_eq!(outbox.append(Kind::Cancel, number, b""), number * 14);
+        }
+        outbox
+    }
+
+    #[test]
+    fn frames_appended_while_a_thread_writes_share_its_next_chunk() {
+        let mut outbox = filled(2);
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.rest().len(), 28);
+        outbox.append(Kind::Cancel, 2, b"");
+        outbox.append(Kind::Cancel, 3, b"");
+        assert!(outbox.take().is_none(), "one thread writes");
+        assert_eq!(outbox.unsent(), 56);
+        chunk.advance(28);
+        outbox.give_back(chunk, false);
+        assert_eq!(outbox.take().unwrap().rest().len(), 28);
+    }
+
+    #[test]
+    fn a_chunk_that_was_written_in_part_goes_on_where_it_ended() {
+        let mut outbox = filled(2);
+        let mut chunk = outbox.take().unwrap();
+        let expected = chunk.rest()[5..].to_vec();
+        chunk.advance(5);
+        assert_eq!(outbox.may_be_written(), 28, "while a thread writes");
+        outbox.give_back(chunk, true);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (23, 5));
+        outbox.append(Kind::Cancel, 2, b"");
+        assert!(outbox.take().is_none(), "the socket is full");
+        outbox.unblock();
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.rest(), expected);
+        chunk.advance(23);
+        outbox.give_back(chunk, false);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (14, 28));
+    }
+
+    #[test]
+    fn a_chunk_of_an_earlier_connection_is_forgotten() {
+        let mut outbox = filled(1);
+        let chunk = outbox.take().unwrap();
+        outbox.reset();
+        outbox.append(Kind::Cancel, 9, b"");
+        let next = outbox.take().unwrap();
+        outbox.give_back(chunk, true);
+        assert!(!outbox.is_blocked());
+        assert!(outbox.take().is_none(), "one thread writes");
+        outbox.give_back(next, false);
+        assert_eq!(outbox.unsent(), 14);
+    }
+
+    #[test]
+    fn memory_of_long_frames_is_given_back() {
+        let mut outbox = Outbox::default();
+        for _ in 0..3 {
+            outbox.append(Kind::Call, 1, &vec![0; 1 << 20]);
+            let mut chunk = outbox.take().unwrap();
+            chunk.advance(usize::MAX);
+            outbox.give_back(chunk, false);
+        }
+        assert!(outbox.chunk.capacity() + outbox.queued.capacity() <= 2 * KEPT);
     }
 }

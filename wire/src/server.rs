@@ -1,20 +1,21 @@
 //! The server: accepts connections, and gives the calls of their clients to a [`Service`].
 
 mod connection;
+mod entry;
 mod executor;
 mod listener;
 mod protocol;
 mod reactor;
+mod state;
 mod task;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_core::Stream;
 
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, thread};
 use crate::{Address, Limits, WireError};
 use connection::Attention;
 use executor::Executor;
@@ -154,7 +155,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// After an error nothing listens, and the file at the address is unchanged.
+    /// After an error nothing listens.
     ///
     /// * [`WireError::AddressInUse`]: a server listens there, or a file is there that is not a socket.
     /// * [`WireError::SecretNeeded`]: TCP without a secret.
@@ -173,7 +174,13 @@ impl Server {
         let (listener, bound) = Listener::bind(address, options.any_interface)?;
         let start = WireError::io("listen at", address);
         let executor = Arc::new(Executor::default());
-        let reactor = Reactor::new(listener, secret, options.limits, service, executor.clone());
+        let reactor = Reactor::new(
+            listener,
+            secret,
+            options.limits.at_least_one(),
+            service,
+            executor.clone(),
+        );
         let reactor = reactor.map_err(start)?;
         let shared = reactor.shared();
         let serve = thread::Builder::new().name("tubewell-serve".to_owned());

@@ -2,6 +2,7 @@
 //! replace them.
 
 pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use std::thread;
 
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};

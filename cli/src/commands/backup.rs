@@ -27,15 +27,12 @@ pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
             .hint("check the free disk space and the permissions of the directory"),
         error => error.into(),
     })?;
-    let bytes = size(to);
+    // The owner of the store may be on another machine.
+    let bytes = to.exists().then(|| size(to));
     if output.json {
         return output
             .object(&json!({ "file": to.display().to_string(), "tasks": tasks, "bytes": bytes }));
     }
-    output.line(format!(
-        "copied {} to {} ({})",
-        count(tasks, "task"),
-        to.display(),
-        store_size(bytes)
-    ))
+    let size = bytes.map(|bytes| format!(" ({})", store_size(bytes))).unwrap_or_default();
+    output.line(format!("copied {} to {}{size}", count(tasks, "task"), to.display()))
 }

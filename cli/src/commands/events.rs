@@ -86,11 +86,13 @@ pub fn run(store: &Store, args: &Events, output: &mut Output) -> CommandResult {
         Err(_) if signal.number().is_some() => {}
         caught_up => caught_up?,
     }
-    if connection::owner().is_none() && !output.json {
-        note(
+    match connection::owner() {
+        Some(owner) if args.follow => note(&format!("following {owner}; Ctrl-C stops")),
+        None if !output.json => note(
             "no other process can change the store while this command has it open; an application \
              that serves it, or `tubewell serve`, lets others in",
-        );
+        ),
+        _ => {}
     }
     let printed = print_all(&mut follower, args, output)?;
     match signal.number() {

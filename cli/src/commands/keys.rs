@@ -17,15 +17,16 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
         (None, key) => (store.by_key(key)?, format!("the key {key:?}")),
     };
     let found = found.ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has {name}")))?;
-    let task = store::tube(store, &found.tube)?.peek(found.info.id)?;
+    let tube = store::tube(store, &found.tube)?;
+    let task = tube.peek(found.info.id)?;
     if args.body {
         return output.body(&task.data);
     }
     if output.json {
-        return output.object(&TaskRecord::new(&found.tube, &task.info, &task.data));
+        return output.object(&TaskRecord::new(&tube, &task)?);
     }
     task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
-    task_text::print(&task, output)
+    task_text::print(&tube, &task, output)
 }
 
 /// Puts the task anew that has a key.

@@ -62,7 +62,8 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 ));
                 return check_damaged(damaged);
             }
-            let task = match store::tube(store, &found.tube)?.peek(found.info.id) {
+            let tube = store::tube(store, &found.tube)?;
+            let task = match tube.peek(found.info.id) {
                 Ok(task) => task,
                 // Its ttl elapsed after the page was read.
                 Err(Error::NotFound { .. }) => continue,
@@ -70,13 +71,13 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
             };
             shown += 1;
             if output.json {
-                output.object(&TaskRecord::new(&found.tube, &task.info, &task.data))?;
+                output.object(&TaskRecord::new(&tube, &task)?)?;
             } else if args.shown.bodies {
                 if shown > 1 {
                     output.line("")?;
                 }
                 task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
-                task_text::print(&task, output)?;
+                task_text::print(&tube, &task, output)?;
             } else {
                 let mut row = task_text::row(&task);
                 row.insert(1, Cell::text(&found.tube));

@@ -218,14 +218,13 @@ impl<'a> Printer<'a> {
 
     fn print(&mut self, task: &Task) -> CommandResult {
         if self.output.json {
-            let record = TaskRecord::new(&self.args.tube, &task.info, &task.data);
-            return self.output.object(&record);
+            return self.output.object(&TaskRecord::new(self.tube, task)?);
         }
         if self.args.shown.bodies {
             if std::mem::replace(&mut self.printed, true) {
                 self.output.line("")?;
             }
-            return task_text::print(task, self.output);
+            return task_text::print(self.tube, task, self.output);
         }
         self.rows.push(task_text::row(task));
         if self.rows.len() >= PAGE { self.print_rows() } else { Ok(()) }

@@ -47,10 +47,14 @@ pub fn compact(path: &Path, cli: &Cli, output: &mut Output) -> CommandResult {
     store::must_exist(path)?;
     // The length of the file is an upper limit of what has to be moved.
     let progress = Arc::new(Progress::bytes("compacting", store::size(path)));
-    let compacted = store::retry_in_use(cli, || {
-        let bar = progress.clone();
-        StoreOptions::default().compact_with(path, move |moved, _| bar.set(moved))
-    });
+    let compacted = store::retry_in_use(
+        cli,
+        || false,
+        || {
+            let bar = progress.clone();
+            StoreOptions::default().compact_with(path, move |moved, _| bar.set(moved))
+        },
+    );
     let (before, after) = compacted.map_err(|error| store::open_failure(path, error))?;
     progress.end();
     if output.json {

@@ -22,9 +22,9 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
         return output.body(&task.data);
     }
     if output.json {
-        return output.object(&TaskRecord::new(&args.tube, &task.info, &task.data));
+        return output.object(&TaskRecord::new(&tube, &task)?);
     }
-    task_text::print(&task, output)
+    task_text::print(&tube, &task, output)
 }
 
 /// The task that `pop` would print. No task is taken, so every sub-queue is free.

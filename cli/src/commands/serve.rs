@@ -14,21 +14,26 @@ use crate::output::Output;
 use crate::{owner, signals, store};
 
 pub fn run(path: &Path, cli: &Cli, args: &Serve, output: &mut Output) -> CommandResult {
-    let tcp = args.tcp.as_deref().map(|address| tcp(address, cli)).transpose()?;
+    let tcp = args.tcp.as_deref().map(|address| tcp(address, args, cli)).transpose()?;
     store::must_exist(path)?;
-    let store = store::open_file(path, cli)?;
+    let store = store::open_file(path, cli, || false)?;
     let served = serve(&store, path, args, tcp, output);
     served.and(store::close(&store))
 }
 
 /// The TCP address and the secret.
-fn tcp(address: &str, cli: &Cli) -> CommandResult<(SocketAddr, Vec<u8>)> {
+fn tcp(address: &str, args: &Serve, cli: &Cli) -> CommandResult<(SocketAddr, Vec<u8>)> {
     let Some(file) = &cli.secret_file else {
         return Err(Failure::usage("--tcp needs a secret that both sides know")
             .hint("give --secret-file FILE; `openssl rand -hex 32` prints a secret"));
     };
+    let is_near = |address: &SocketAddr| address.ip().is_loopback();
     let resolved = address.to_socket_addrs().map(|mut addresses| addresses.next());
     match resolved {
+        Ok(Some(near)) if !is_near(&near) && !args.any_interface => {
+            Err(Failure::usage(format!("--tcp {address} can be reached from other machines"))
+                .hint("give --any-interface if that is meant; the bytes are not encrypted"))
+        }
         Ok(Some(address)) => Ok((address, owner::secret(file)?)),
         Ok(None) => Err(Failure::usage(format!("--tcp: {address} has no address"))),
         Err(error) => Err(Failure::usage(format!("--tcp {address}: {error}"))

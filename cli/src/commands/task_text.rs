@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tubewell::{LastFailure, State, Task, TaskInfo};
+use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
+use crate::step::count_steps;
 use crate::{duration, moment};
 
 /// How many characters of a body, and of a failure, fit into a table.
@@ -46,16 +47,16 @@ pub fn row(task: &Task) -> Vec<Cell> {
     ]
 }
 
-/// Prints a task with its whole body, one field per line.
-pub fn print(task: &Task, output: &mut Output) -> CommandResult {
-    print_fields(&fields(&task.info), output)?;
+/// Prints a task of this tube with its whole body, one field per line.
+pub fn print(tube: &Tube, task: &Task, output: &mut Output) -> CommandResult {
+    print_fields(&fields(&task.info, count_steps(tube, &task.info)?), output)?;
     output.line("")?;
     output.bytes(&task.data)?;
     if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
 }
 
-/// The fields of a task, with their names.
-pub fn fields(info: &TaskInfo) -> Vec<(&'static str, String)> {
+/// The fields of a task that has finished so many steps, with their names.
+pub fn fields(info: &TaskInfo, steps: Option<usize>) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("task", info.id.to_string()),
         ("state", info.state.as_str().to_owned()),
@@ -70,9 +71,7 @@ pub fn fields(info: &TaskInfo) -> Vec<(&'static str, String)> {
     }
     lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
     lines.extend(info.failure.iter().flat_map(failure_lines));
-    if info.steps > 0 {
-        lines.push(("steps", format!("{} done", info.steps)));
-    }
+    lines.extend(steps.map(|steps| ("steps", format!("{steps} done"))));
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));

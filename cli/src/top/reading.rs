@@ -70,6 +70,8 @@ pub struct TaskDetail {
     pub task: Task,
     pub owner: Option<Owner>,
     pub history: Vec<HistoryEntry>,
+    /// How many steps are done.
+    pub steps: Option<usize>,
 }
 
 /// Reads what a screen shows.
@@ -166,7 +168,8 @@ fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.tube(name)?;
     let (task, history) = (tube.peek(id)?, tube.history(id)?);
     let owner = if task.info.state == State::Taken { tube.owner_of(id)? } else { None };
-    Ok(Detail::Task(Box::new(TaskDetail { task, owner, history })))
+    let steps = crate::step::count_steps(&tube, &task.info)?;
+    Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
 }
 
 /// A task as it is some time after it was read, if nothing changes it.

@@ -15,7 +15,7 @@ const BODY: usize = 64 * 1024;
 
 /// The lines of a task that was read some time ago.
 pub fn lines(detail: &TaskDetail, ago: Duration) -> Vec<(String, Tone)> {
-    let mut fields = task_text::fields(&aged(&detail.task.info, ago));
+    let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps);
     if let Some(owner) = &detail.owner {
         let held = duration::show(owner.held.saturating_add(ago));
         fields.push(("owner", format!("{}, for {held}", escape_controls(&owner_name(owner)))));

@@ -35,7 +35,7 @@ pub struct Attendant {
     shared: Mutex<Shared>,
 }
 
-/// What the threads of the worker share.
+/// The state that the threads of the worker share.
 struct Shared {
     report: Report,
     /// The jobs that have begun, and whose ends are not reported.

@@ -11,7 +11,7 @@ mod running;
 use std::sync::Arc;
 
 use tubewell::worker::Worker;
-use tubewell::{Backoff, Store, Tube};
+use tubewell::{Store, Tube};
 
 use crate::args::{Order, Work};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -34,7 +34,8 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
             tubes.push(session.tube(name)?);
         }
     }
-    check(args, &tubes)?;
+    let policy = Policy::of(args, store);
+    check(&policy, &tubes)?;
     let mut worker = Worker::new(store).session(&session).concurrency(args.jobs.into());
     worker = worker.order(match args.order {
         Order::Listed => tubewell::worker::Order::Listed,
@@ -46,7 +47,6 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
     let signalled = running.clone();
     let last_signal = signals::forward(move |signal| signalled.signal(signal))?;
     let report = Report::new(output.json, progress, args.once);
-    let policy = Policy::of(args, store);
     let attendant =
         Attendant::new(store, session, tubes.clone(), policy, report, running.clone(), last_signal);
     let attendant = Arc::new(attendant);
@@ -84,18 +84,16 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
 }
 
 /// Checks the options and the command at the start, and not at the first failure.
-fn check(args: &Work, tubes: &[Tube]) -> CommandResult {
+fn check(policy: &Policy, tubes: &[Tube]) -> CommandResult {
+    let args = &policy.args;
     for tube in tubes {
-        let info = tube.info()?;
         if args.delay.is_some_and(|delay| !delay.is_zero()) {
             store::check_has_delays("--delay", tube)?;
         }
-        if args.backoff.is_some_and(|backoff| backoff != Backoff::none())
-            && info.backoff == Backoff::none()
-        {
+        if policy.backoff_for(tube.name()).is_some() {
             store::check_has_delays("--backoff", tube)?;
         }
-        if args.keep_output && info.keep_done.is_none() {
+        if args.keep_output && tube.info()?.keep_done.is_none() {
             let name = tube.name();
             let why = format!("--keep-output: tube {name:?} does not keep tasks that are done");
             let hint = format!("`tubewell alter {name} --keep-done age=1d` keeps them for a day");

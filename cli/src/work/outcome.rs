@@ -1,4 +1,4 @@
-//! What becomes of a task after its command has ended.
+//! The end of a task after its command has ended.
 
 use std::collections::HashSet;
 use std::process::ExitStatus;
@@ -15,14 +15,14 @@ use crate::args::{OnFailure, Work};
 const BURY: i32 = 65;
 const SNOOZE: i32 = 75;
 
-/// What the options and the tubes say about failed tasks.
+/// The rules for failed tasks, from the options and the tubes.
 pub struct Policy {
     pub args: Work,
     /// The tubes with a backoff.
     backing_off: HashSet<String>,
 }
 
-/// What becomes of a task.
+/// The end of a task whose command has ended.
 pub struct Decision {
     pub outcome: Outcome,
     /// How its claim ends. `Detached` is a burial without a failure.
@@ -31,7 +31,7 @@ pub struct Decision {
     pub keep: bool,
 }
 
-/// What became of a task, as it is reported.
+/// The end of a task, as it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -80,6 +80,11 @@ impl Policy {
         let backing_off = backing_off.map(|tube| tube.name).collect();
         let backoff = args.backoff.filter(|backoff| *backoff != Backoff::none());
         Policy { args: Work { backoff, ..args.clone() }, backing_off }
+    }
+
+    /// The backoff of the options, for a tube that has none.
+    pub fn backoff_for(&self, tube: &str) -> Option<Backoff> {
+        self.args.backoff.filter(|_| !self.backing_off.contains(tube))
     }
 
     /// Whether all attempts of a task were used already: by workers that were killed.
@@ -144,7 +149,7 @@ impl Policy {
 
     /// The delay of a failed task; `None` leaves it to its tube.
     fn delay_of(&self, job: &Job) -> Option<Duration> {
-        let backoff = self.args.backoff.filter(|_| !self.backing_off.contains(job.tube()));
+        let backoff = self.backoff_for(job.tube());
         self.args.delay.or_else(|| Some(backoff?.delay(job.id(), job.attempt())))
     }
 }
@@ -168,15 +173,14 @@ impl Outcome {
 
 impl CommandEnd {
     pub fn of(ended: &Ended) -> CommandEnd {
-        let is_too_long = |output: &Vec<u8>| output.len() > MAX_BODY;
-        let cause = match &ended.output {
-            _ if ended.ran_too_long => Cause::MaxRuntime,
-            Some(output) if is_too_long(output) => Cause::Output,
-            _ => Cause::Status,
-        };
         let status = ended.status.as_ref().ok();
         let exit = status.and_then(ExitStatus::code);
-        let cause = if cause == Cause::Output && exit != Some(0) { Cause::Status } else { cause };
+        let is_too_long = ended.output.as_ref().is_some_and(|output| output.len() > MAX_BODY);
+        let cause = match exit {
+            _ if ended.ran_too_long => Cause::MaxRuntime,
+            Some(0) if is_too_long => Cause::Output,
+            _ => Cause::Status,
+        };
         #[cfg(unix)]
         let signal = status.and_then(std::os::unix::process::ExitStatusExt::signal);
         #[cfg(not(unix))]

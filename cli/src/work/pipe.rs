@@ -15,7 +15,7 @@ const KEPT_LINES: usize = 20;
 /// The reading end of a pipe of a running command.
 pub struct Pipe(Arc<Shared>);
 
-/// What a pipe is for.
+/// The purpose of a pipe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Passed on to standard error.

@@ -1,4 +1,4 @@
-//! What `work` prints: each failure as it happens (with --json, each task), and a summary.
+//! The output of `work`: each failure as it happens (with --json, each task), and a summary.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -31,6 +31,7 @@ mod outcomes;
 mod parents;
 mod policies;
 mod schedules;
+mod served;
 mod support;
 mod terminal;
 mod top;

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
+use crate::served::serve;
 use crate::support::{Ended, Sandbox, finish};
 
 /// Only a process that hangs takes this long.
@@ -189,4 +190,31 @@ fn top_without_a_terminal_is_refused() {
     let why = sandbox.fails("top", 2);
     assert!(why.contains("top needs a terminal") && why.contains("tubewell stats"), "{why}");
     assert!(sandbox.fails("top --interval 10ms", 2).contains("1s or more"));
+}
+
+#[test]
+fn top_goes_through_the_owner_and_waits_for_it() {
+    let sandbox = Sandbox::with(&[]);
+    let (mut owner, url) = serve(&sandbox, "");
+    let mut top = Top::start(&sandbox, &["--connect", &url]);
+    top.shows(&format!("{url}  1 tube: 0 ready, 0 taken, 0 buried"));
+    sandbox.ok("put mail a");
+    top.shows("1 tube: 1 ready, 0 taken, 0 buried");
+    let _gate = sandbox.gate();
+    let worker = sandbox.work("mail", "echo working; read x < gate");
+    worker.prints("working");
+    top.shows("running tasks");
+    top.shows("mail   0  work");
+    drop(worker);
+    top.shows("1 ready, 0 taken");
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
+    // The last line says so until the owner is back.
+    top.shows("connect");
+    let (_owner, _) = serve(&sandbox, "");
+    top.shows("q quit");
+    sandbox.ok("put mail b");
+    top.shows("2 ready, 0 taken");
+    top.types("q");
+    assert_eq!(top.ends().status.code(), Some(0));
 }

@@ -236,7 +236,8 @@ impl Rules<'_> {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
             (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
-            (more.not_before, more.ttl_from, more.since, more.steps) = (None, None, None, 0);
+            (more.not_before, more.ttl_from, more.since) = (None, None, None);
+            more.has_steps = false;
             if has_result {
                 more.notes |= Note::Result.bit();
             }

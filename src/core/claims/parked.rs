@@ -179,7 +179,7 @@ impl Core {
             parked: Some(Box::new(Parked { until: None, label: row.label })),
             progress: None,
             end_signal: None,
-            own_steps: None,
+            steps: None,
             header,
         };
         self.claims.insert(id, claim);

@@ -1,7 +1,7 @@
 //! Joins: tasks whose holders wait for others give their claims up, and are blocked until these are
 //! done.
 
-use tubewell_drivers::{NEVER, encode_step};
+use tubewell_drivers::{NEVER, StepRow, encode_step};
 
 use super::edges::count_of;
 use crate::core::claims::End;
@@ -34,16 +34,19 @@ impl Core {
             return Ok(self.add_step(key, name, StepKind::Join, &[])?.map(|_| true));
         }
         self.check_no_cycle(number, id, &open)?;
+        let next = self.next_step_number(key)?;
         let found = self.find(number, id)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let (header, owner) = (claim.header.clone(), self.label_of(claim));
         let end = End::Join { parents: count_of(&open) };
         let mut fate = self.rules(number)?.fate(id, header, end);
-        Core::count_step(&mut fate.header)?;
+        fate.header.edit_more(|more| more.has_steps = true);
+        let row = StepRow { number: next, kind: StepKind::Join.byte(), value: &[] };
+        let row = encode_step(id, name, row);
         self.atomically(number, |core| {
             core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)?;
             core.edit(number, |ledger| {
-                ledger.write_step(id, name, encode_step(id, name, StepKind::Join.byte(), &[]));
+                ledger.write_step(id, name, row);
                 ledger.add_edges(id, &open);
                 Ok(())
             })

@@ -38,11 +38,19 @@ pub(crate) struct ClaimState {
     pub(in crate::core) progress: Option<Box<ReportedProgress>>,
     /// Raised when the claim has ended. Made when its holder first waits for that.
     pub(in crate::core) end_signal: Option<Arc<Signal>>,
-    /// The hashes of the names of all stored steps, if this claim has stored all of them: so a new
-    /// step is not looked up.
-    pub(in crate::core) own_steps: Option<BTreeSet<u64>>,
+    /// The steps of the task. `None` until its holder stores one.
+    pub(in crate::core) steps: Option<KnownSteps>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
+}
+
+/// What memory knows of the steps of a task: enough to store a further one without a read.
+#[derive(Clone, Debug, Default)]
+pub(in crate::core) struct KnownSteps {
+    /// The hashes of their names.
+    pub(in crate::core) names: BTreeSet<u64>,
+    /// The number of the next one.
+    pub(in crate::core) next: u32,
 }
 
 /// What memory has of a claim that was parked.

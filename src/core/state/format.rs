@@ -28,7 +28,7 @@ pub(super) fn format_of(header: &Header) -> u32 {
         || more.spawned_by.is_some()
         || more.recur.is_some();
     match more {
-        _ if more.steps > 0 => FORMAT,
+        _ if more.has_steps => FORMAT,
         _ if is_new => FORMAT_WITH_LABELS,
         More { key: None, open_parents: 0, not_before: None, .. } => FORMAT_WITH_OUTCOMES,
         _ => FORMAT_WITH_GATES,

@@ -34,6 +34,7 @@ pub(super) mod window;
 
 pub(crate) use buffers::{FILE, MEMORY};
 pub(crate) use claims::About;
+pub(in crate::core) use claims::KnownSteps;
 pub(super) use claims::Parked;
 pub(super) use claims::SessionState;
 pub(crate) use claims::{ClaimKey, ClaimState, Grant, Holder};

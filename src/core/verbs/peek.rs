@@ -279,6 +279,6 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
         not_before: header.not_before().map(system_time),
         progress: None,
         spawned_by: header.more.as_ref().and_then(|more| more.spawned_by).map(SpawnedBy::of),
-        steps: header.steps(),
+        has_steps: header.has_steps(),
     }
 }

@@ -8,7 +8,7 @@ use super::steps::encode_restored;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::micros::micros_ceil;
-use crate::{Error, Result, SpawnedBy};
+use crate::{Error, Result, SpawnedBy, Step};
 
 impl Core {
     /// Completes the header of a task that is restored: its attempts, its last failure, and how it
@@ -23,7 +23,7 @@ impl Core {
         if let Some(History { forgiven, failure, spawned_by, steps, .. }) = history {
             header.edit_more(|more| {
                 more.forgiven = *forgiven;
-                more.steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+                more.has_steps = !steps.is_empty();
                 more.spawned_by = spawned_by.map(SpawnedBy::as_numbers);
                 if failure.is_some() {
                     more.notes |= Note::Failure.bit();
@@ -65,8 +65,11 @@ impl Core {
         }
         let now = self.now.timeline;
         let wall = self.wall.at(now);
-        let steps = request.steps().iter();
-        steps.map(|step| (step.name.clone(), encode_restored(id, step, now, wall))).collect()
+        let steps = (0..).zip(request.steps());
+        let row = |(number, step): (u16, &Step)| {
+            (step.name.clone(), encode_restored(id, number, step, now, wall))
+        };
+        steps.map(row).collect()
     }
 
     /// The header of a task that is restored as done. Refuses it if its tube keeps nothing.

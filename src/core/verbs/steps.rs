@@ -1,21 +1,21 @@
 //! Durable steps: what the work on a task has finished, stored through the claim.
 //!
 //! Each call checks the claim first, so a worker whose claim has ended stores nothing and begins
-//! nothing. A step is stored once, with the record that counts it. What a step causes besides, a put
-//! or the wait for tasks, is in the same commit.
+//! nothing. A step is stored once. The first one writes the record, too, which says that the task
+//! has steps. What a step causes besides, a put or the wait for tasks, is in the same commit.
 
-use std::collections::BTreeSet;
 use std::slice;
 
-use tubewell_drivers::{Found, Header, NEVER, STEPS_MAX, Value, check_step, encode_step};
+use tubewell_drivers::{NEVER, STEPS_MAX, StepRow, Value, check_step, encode_step};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
 use super::tokens::LookUp;
+use crate::commit::Change;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, PutInto, Wait};
-use crate::step::{check_step_name, named_twice, number, too_many_steps};
+use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait};
+use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
 impl Core {
@@ -47,8 +47,8 @@ impl Core {
         self.add_step(key, name, StepKind::Value, value)
     }
 
-    /// Puts a task, unless an earlier attempt has put it. Returns its id. The put and the step are one
-    /// commit.
+    /// Puts a task, unless an earlier attempt has put it. Returns its id. The put and the step are
+    /// one commit.
     pub(in crate::core) fn spawn(
         &mut self,
         key: ClaimKey,
@@ -73,21 +73,20 @@ impl Core {
             return Err(self.key_in_use(own, keyed));
         }
         self.check_disk_space(number, request.bytes(), 2)?;
-        let found = self.find(number, id)?;
+        self.next_step_number(key)?;
         let mut numbers = vec![number, *to];
         numbers.extend(replaced_tubes(slice::from_ref(request).iter(), &look_ups));
         numbers.sort_unstable();
         numbers.dedup();
         let next_id = self.ids.next.saturating_add(1);
         let visibility = self.visibility_with_ids(self.common_visibility(&numbers), next_id);
-        let (put, header) = self.atomically_in(&numbers, |core| {
+        let (put, change) = self.atomically_in(&numbers, |core| {
             let put = core.put_besides(*to, request, look_ups.pop().flatten())?;
             let child = put.id().to_be_bytes();
-            let header = core.store_step(key, &found, name, StepKind::Spawned, &child)?;
-            Ok((put, header))
+            let change = core.store_step(key, name, StepKind::Spawned, &child)?;
+            Ok((put, change))
         })?;
         let child = put.id();
-        let change = self.updated((number, id), EventKind::Step, &found, found.shelf, header);
         self.make_visible(change, visibility);
         let puts = self.finish_steps(*to, slice::from_ref(request), vec![put], visibility);
         let own = self.decided(number, visibility, |_| child);
@@ -118,8 +117,8 @@ impl Core {
         self.steps(key.tube, key.id)
     }
 
-    /// The steps of a task, by name. If its last change is not yet visible, the answer waits for the
-    /// flush.
+    /// The steps of a task, by name. If its last change is not yet visible, the answer waits for
+    /// the flush.
     pub(in crate::core) fn steps(&mut self, number: u32, id: u64) -> Result<Decided<Vec<Step>>> {
         let found = self.find(number, id)?;
         let rows = self.edit(number, |ledger| ledger.stored_steps(id, &found.record.header))?;
@@ -130,7 +129,7 @@ impl Core {
         Ok(Decided { answer: steps, wait: self.wait_of_last_change(number, id) })
     }
 
-    /// What a step has stored; `None` if it is not stored. Refuses one of another kind.
+    /// The value of a stored step; `None` if it is not stored. Refuses one of another kind.
     pub(in crate::core) fn stored_step(
         &mut self,
         ClaimKey { tube: number, id, .. }: ClaimKey,
@@ -139,18 +138,18 @@ impl Core {
     ) -> Result<Option<Vec<u8>>> {
         check_step_name(name)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        let is_other = |steps: &BTreeSet<u64>| !steps.contains(&xxh3_64(name.as_bytes()));
-        if claim.header.steps() == 0 || claim.own_steps.as_ref().is_some_and(is_other) {
+        let is_new = |steps: &KnownSteps| !steps.names.contains(&xxh3_64(name.as_bytes()));
+        if !claim.header.has_steps() || claim.steps.as_ref().is_some_and(is_new) {
             return Ok(None);
         }
         let header = claim.header.clone();
         let row = self.edit(number, |ledger| ledger.step(id, &header, name))?;
         let Some(row) = row else { return Ok(None) };
-        let (stored, value) = check_step(id, name, Some(&row))?;
-        if stored == kind.byte() {
-            return Ok(Some(value.to_vec()));
+        let stored = check_step(id, name, Some(&row))?;
+        if stored.kind == kind.byte() {
+            return Ok(Some(stored.value.to_vec()));
         }
-        let stored = StepKind::from_byte(stored).map_or("?", StepKind::as_str);
+        let stored = StepKind::from_byte(stored.kind).map_or("?", StepKind::as_str);
         Err(Error::invalid(format!(
             "the step {name:?} is stored as one of kind {stored}, and cannot be one of kind {}; name \
              a new step if the work has changed",
@@ -175,64 +174,87 @@ impl Core {
         kind: StepKind,
         value: &[u8],
     ) -> Result<Decided<Receipt>> {
+        let change = self.store_step(key, name, kind, value)?;
+        Ok(self.apply_change(key.tube, change))
+    }
+
+    /// The number of the next step of a task. Refuses more than a task can have. Reads the names of
+    /// the steps that earlier attempts have stored, once for each claim.
+    pub(in crate::core) fn next_step_number(&mut self, key: ClaimKey) -> Result<u16> {
         let ClaimKey { tube: number, id, .. } = key;
-        let found = self.find(number, id)?;
-        let header = self.store_step(key, &found, name, kind, value)?;
-        let change = self.updated((number, id), EventKind::Step, &found, found.shelf, header);
-        Ok(self.apply_change(number, change))
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let next = if let Some(steps) = &claim.steps {
+            steps.next
+        } else {
+            let mut steps = KnownSteps::default();
+            let header = claim.header.clone();
+            steps.next = self.edit(number, |ledger| {
+                ledger.visit_step_names(id, &header, |name| {
+                    steps.names.insert(xxh3_64(name.as_bytes()));
+                })
+            })?;
+            let next = steps.next;
+            if let Some(claim) = self.claims.get_mut(&id) {
+                claim.steps = Some(steps);
+            }
+            next
+        };
+        let number = u16::try_from(next).ok().filter(|_| next < STEPS_MAX);
+        number.ok_or_else(too_many_steps)
     }
 
-    /// Counts a further step. Refuses more than a task can have.
-    pub(in crate::core) fn count_step(header: &mut Header) -> Result<()> {
-        if header.steps() >= STEPS_MAX {
-            return Err(too_many_steps());
-        }
-        header.edit_more(|more| more.steps += 1);
-        Ok(())
-    }
-
-    /// Writes the rows of a further step. Returns the header that counts it, for the claim.
+    /// Writes the rows of a further step. Returns the change of its task. It changes the claim, so
+    /// an edit that may fail comes before it.
     fn store_step(
         &mut self,
-        ClaimKey { tube: number, id, .. }: ClaimKey,
-        found: &Found,
+        key: ClaimKey,
         name: &str,
         kind: StepKind,
         value: &[u8],
-    ) -> Result<Header> {
+    ) -> Result<Change> {
+        let ClaimKey { tube: number, id, .. } = key;
+        let next = self.next_step_number(key)?;
+        let row = encode_step(id, name, StepRow { number: next, kind: kind.byte(), value });
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        let mut header = claim.header.clone();
-        Core::count_step(&mut header)?;
-        self.need_format_of_header(&header);
-        let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
-        let before = Some(&found.record.header);
-        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
-        self.edit(number, |ledger| {
-            ledger.rewrite(id, found, &header);
-            ledger.write_step(id, name, encode_step(id, name, kind.byte(), value));
-            ledger.write_entries(id, &header, &entries);
-            Ok(())
-        })?;
-        self.note_own_step(id, &header, name);
-        Ok(header)
-    }
-
-    /// Notes that this claim has stored this step.
-    fn note_own_step(&mut self, id: u64, header: &Header, name: &str) {
-        let Some(claim) = self.claims.get_mut(&id) else { return };
-        if header.steps() == 1 {
-            claim.own_steps = Some(BTreeSet::new());
+        let header = if claim.header.has_steps() && !self.keeps_history(number, &claim.header) {
+            self.edit(number, |ledger| {
+                ledger.write_step(id, name, row);
+                Ok(())
+            })?;
+            None
+        } else {
+            let mut header = claim.header.clone();
+            let found = self.find(number, id)?;
+            header.edit_more(|more| more.has_steps = true);
+            self.need_format_of_header(&header);
+            let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
+            let before = Some(&found.record.header);
+            let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
+            self.edit(number, |ledger| {
+                ledger.rewrite(id, &found, &header);
+                ledger.write_step(id, name, row);
+                ledger.write_entries(id, &header, &entries);
+                Ok(())
+            })?;
+            Some(header)
+        };
+        if let Some(claim) = self.claims.get_mut(&id) {
+            if let Some(header) = header {
+                claim.header = header;
+            }
+            let steps = claim.steps.get_or_insert_default();
+            steps.names.insert(xxh3_64(name.as_bytes()));
+            steps.next += 1;
         }
-        if let Some(steps) = &mut claim.own_steps {
-            steps.insert(xxh3_64(name.as_bytes()));
-        }
+        let taken = State::Taken;
+        Ok(self.change(number, id, EventKind::Step, Some(taken), taken, None))
     }
 }
 
-/// Decodes a row of the steps of a task. `now` and `wall` are this moment, on the timeline and on the
-/// wall clock.
+/// Decodes a row of the steps of a task. `now` and `wall` are this moment, on the timeline and on
+/// the wall clock.
 pub(crate) fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u64) -> Result<Step> {
-    let (kind, value) = check_step(id, &name, Some(row))?;
+    let StepRow { kind, value, .. } = check_step(id, &name, Some(row))?;
     let kind = StepKind::from_byte(kind).ok_or_else(|| unreadable(id, &name))?;
     let value = match kind {
         StepKind::Sleep => match read_number(id, &name, value)? {
@@ -248,8 +270,8 @@ pub(crate) fn decode_step(id: u64, name: String, row: &Value, now: u64, wall: u6
 }
 
 /// The row of a step of a task that is restored. `now` and `wall` as in `decode_step`.
-pub(super) fn encode_restored(id: u64, step: &Step, now: u64, wall: u64) -> Value {
-    let until = number(&step.value).filter(|_| step.kind == StepKind::Sleep);
+pub(super) fn encode_restored(id: u64, number: u16, step: &Step, now: u64, wall: u64) -> Value {
+    let until = step_number(&step.value).filter(|_| step.kind == StepKind::Sleep);
     let until = until.map(|until| match until {
         NEVER => NEVER,
         until if until < wall => now.saturating_sub(wall - until),
@@ -257,11 +279,11 @@ pub(super) fn encode_restored(id: u64, step: &Step, now: u64, wall: u64) -> Valu
     });
     let until = until.map(u64::to_be_bytes);
     let value = until.as_ref().map_or(step.value.as_slice(), |until| until);
-    encode_step(id, &step.name, step.kind.byte(), value)
+    encode_step(id, &step.name, StepRow { number, kind: step.kind.byte(), value })
 }
 
 fn read_number(id: u64, name: &str, value: &[u8]) -> Result<u64> {
-    number(value).ok_or_else(|| unreadable(id, name))
+    step_number(value).ok_or_else(|| unreadable(id, name))
 }
 
 fn unreadable(id: u64, name: &str) -> Error {

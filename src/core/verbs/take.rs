@@ -285,7 +285,7 @@ impl Core {
             parked: None,
             progress: None,
             end_signal: None,
-            own_steps: None,
+            steps: None,
             header: header.clone(),
         };
         self.claims.insert(id, claim);

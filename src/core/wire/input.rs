@@ -35,11 +35,6 @@ impl<'a> Input<'a> {
         Input { rest: bytes, memory: memory_for(bytes, USUAL_MULTIPLE) }
     }
 
-    /// What has not been decoded.
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     /// Refuses bytes that are left over.
     pub(crate) fn end(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed { what: "bytes after the end" }) }

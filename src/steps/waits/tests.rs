@@ -67,7 +67,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         drop(job);
         let info = jobs.peek(id).unwrap().info;
         assert_eq!((info.state, info.open_parents, info.attempts), (State::Blocked, 2, 0));
-        assert_eq!(info.steps, 3);
+        assert!(info.has_steps);
         assert_eq!((jobs.parents(id), parts.children(ids[0])), (Ok(ids.to_vec()), Ok(vec![id])));
         assert_eq!(store.verify().unwrap(), [""; 0]);
 

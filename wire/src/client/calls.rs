@@ -1,5 +1,8 @@
 //! The table of calls: in flight, and waiting to be sent. No I/O.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
@@ -9,6 +12,9 @@ use super::pending::Slot;
 use crate::frame::{self, Kind};
 use crate::outbox::Outbox;
 use crate::sync::Arc;
+
+/// The longest body that is kept while its call is in flight, to be sent again if nothing of it was sent.
+const KEPT: usize = 4096;
 
 /// Who waits for what a call returns.
 #[derive(Clone)]
@@ -43,6 +49,13 @@ pub(crate) struct Calls {
     waiting: VecDeque<u64>,
     in_flight: usize,
     last: u64,
+}
+
+/// A call that the end of the connection has ended.
+pub(crate) struct Lost {
+    pub(crate) caller: Caller,
+    /// The server may have got it.
+    pub(crate) was_sent: bool,
 }
 
 /// What an answer found.
@@ -88,7 +101,7 @@ impl Calls {
             }
             let position = outbox.append(Kind::Call, number, body);
             entry.stage = Stage::Sent { position, cancelled: false };
-            if !entry.kind.resend {
+            if !entry.kind.resend && body.len() > KEPT {
                 entry.body = None;
             }
             self.in_flight += 1;
@@ -158,35 +171,32 @@ impl Calls {
         }
     }
 
-    /// The connection has broken, after the socket had taken `written` bytes. Calls of which nothing was sent,
-    /// and those that may be sent again, wait until `deadline`; the callers of the others are returned.
-    pub(crate) fn broke(&mut self, written: u64, deadline: Instant) -> Vec<Caller> {
-        let deadline = Some(deadline);
+    /// The connection has broken. The socket may have taken `written` bytes. Calls of which nothing was sent,
+    /// and those that may be sent again, wait until `deadline`; the others fail.
+    pub(crate) fn broke(&mut self, written: u64, deadline: Instant) -> Vec<Lost> {
         let mut again = Vec::new();
-        let mut failed = Vec::new();
+        let mut lost = Vec::new();
         self.entries.retain(|&number, entry| {
-            match entry.stage {
-                Stage::Waiting { .. } => {}
-                Stage::Sent { position, cancelled } => {
-                    // Without its body a call cannot be sent again.
-                    let unsent = position >= written && entry.body.is_some();
-                    let items = matches!(entry.caller, Caller::Items(_));
-                    if cancelled || items || !(entry.kind.resend || unsent) {
-                        failed.push(std::mem::replace(&mut entry.caller, Caller::Gone));
-                        return false;
-                    }
-                    again.push(number);
+            if let Stage::Sent { position, cancelled } = entry.stage {
+                let was_sent = position < written;
+                let resend = !cancelled && entry.body.is_some() && (entry.kind.resend || !was_sent);
+                if !resend {
+                    let caller = std::mem::replace(&mut entry.caller, Caller::Gone);
+                    lost.push(Lost { caller, was_sent });
+                    return false;
                 }
+                again.push(number);
             }
-            entry.stage = Stage::Waiting { deadline };
+            entry.stage = Stage::Waiting { deadline: Some(deadline) };
             true
         });
+        // They were made before all that wait.
         again.sort_unstable();
         for number in again.into_iter().rev() {
             self.waiting.push_front(number);
         }
         self.in_flight = 0;
-        failed
+        lost
     }
 
     /// Removes the waiting calls whose time is over.

@@ -61,6 +61,8 @@ struct Connected {
 enum Delivery {
     Answer(Arc<Slot>, Result<Vec<u8>, CallError>),
     Orphan(Vec<u8>),
+    /// Items have arrived.
+    Items(Arc<Buffer>),
     End(Arc<Buffer>, Option<CallError>),
 }
 

@@ -1,6 +1,6 @@
 //! The client's side of the hello: bytes in, bytes out. No I/O.
 
-use crate::auth::{Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
+use crate::auth::{HELLO_HEAD, Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
 use crate::frame::{self, Frame, Input, Kind, NO_CALL, OLDEST, VERSION};
 use crate::limits::HELLO_BODY;
 use crate::{Address, WireError};
@@ -30,17 +30,18 @@ impl<'a> Greeting<'a> {
         address: &'a Address,
         secret: Option<&'a [u8]>,
         nonce: Nonce,
+        frame: u32,
         application: &[u8],
         out: &mut Vec<u8>,
     ) -> Greeting<'a> {
-        Hello { lowest: OLDEST, highest: VERSION, nonce, application }.put(out);
+        Hello { lowest: OLDEST, highest: VERSION, frame, nonce, application }.put(out);
         Greeting { input: Input::default(), address, secret, nonce, proved: false }
     }
 
     /// Takes what has arrived, and appends what the server has to get to `out`. `Some`: the hello is over.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Accepted>, WireError> {
         loop {
-            let frame = self.input.next(HELLO_BODY + 64);
+            let frame = self.input.next(HELLO_BODY + HELLO_HEAD);
             let frame =
                 frame.map_err(|malformed| not_ours(self.address, &malformed.to_string()))?;
             let Some(Frame { kind, body, .. }) = frame else { return Ok(None) };

@@ -32,15 +32,26 @@ struct State {
 }
 
 impl Buffer {
-    /// Adds an item. False: the server has sent more than it may.
+    /// Adds an item; the caller wakes whoever waits, once it has released its locks. False: the server has sent
+    /// more than it may.
+    #[must_use]
     pub(crate) fn push(&self, item: Vec<u8>) -> bool {
         let mut state = self.state.lock();
         if state.items.len() as u64 >= WINDOW {
             return false;
         }
         state.items.push_back(item);
-        self.wake(state.waker.take());
         true
+    }
+
+    /// Wakes whoever waits for items.
+    pub(crate) fn wake(&self) {
+        let waker = self.state.lock().waker.take();
+        if let Some(waker) = waker {
+            // The waker is the application's; its panic must not harm other calls.
+            let _ = catch_panic(|| waker.wake());
+        }
+        self.changed.notify_all();
     }
 
     /// Ends the items.
@@ -48,19 +59,8 @@ impl Buffer {
         let mut state = self.state.lock();
         state.ended = true;
         state.error = error;
-        let waker = state.waker.take();
         drop(state);
-        self.wake(waker);
-    }
-
-    fn wake(&self, waker: Option<Waker>) {
-        match waker {
-            // The waker is the application's; its panic must not harm other calls.
-            Some(waker) => drop(catch_panic(|| waker.wake())),
-            None => {
-                self.changed.notify_all();
-            }
-        }
+        self.wake();
     }
 }
 
@@ -154,18 +154,27 @@ impl Items {
     /// the last waker is kept.
     pub fn poll_next(&self, waker: &Waker) -> Poll<Option<Vec<u8>>> {
         let mut state = self.buffer.state.lock();
-        if let Some((item, taken)) = state.take() {
-            drop(state);
-            self.tell(taken);
-            return Poll::Ready(Some(item));
-        }
-        if state.ended {
-            return Poll::Ready(None);
-        }
         if !state.waker.as_ref().is_some_and(|before| before.will_wake(waker)) {
-            state.waker = Some(waker.clone());
+            // Wakers are the application's: they are neither cloned nor dropped under the lock.
+            drop(state);
+            let mut new = Some(waker.clone());
+            state = self.buffer.state.lock();
+            std::mem::swap(&mut state.waker, &mut new);
+            drop(state);
+            drop(new);
+            state = self.buffer.state.lock();
         }
-        Poll::Pending
+        let taken = state.take();
+        let ended = state.ended;
+        drop(state);
+        match taken {
+            Some((item, taken)) => {
+                self.tell(taken);
+                Poll::Ready(Some(item))
+            }
+            None if ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
     }
 
     /// Whether no more items will arrive. Some may still wait to be taken.

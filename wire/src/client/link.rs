@@ -54,7 +54,8 @@ pub(crate) fn open(
     let stream = connect(address, deadline)?;
     let nonce = auth::nonce().map_err(WireError::io("connect to", address))?;
     let mut out = Vec::new();
-    let mut greeting = Greeting::new(address, secret, nonce, &hello, &mut out);
+    let longest = u32::try_from(options.limits.frame).unwrap_or(u32::MAX);
+    let mut greeting = Greeting::new(address, secret, nonce, longest, &hello, &mut out);
     let mut bytes = vec![0; 4096];
     let accepted = loop {
         // A server that refuses may have closed the connection already: its refusal can still be read.

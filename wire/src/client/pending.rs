@@ -51,30 +51,41 @@ impl Slot {
     }
 
     fn wait(&self) -> Outcome {
+        // A waker of earlier polls, dropped once the lock is released.
+        let mut _waker = State::Empty;
         let mut state = self.state.lock();
         loop {
             match std::mem::replace(&mut *state, State::Gone) {
                 State::Done(outcome) => return outcome,
                 State::Gone => return Err(CallError::Closed),
-                State::Empty | State::Polled(_) => *state = State::Empty,
+                State::Empty => {}
+                polled @ State::Polled(_) => _waker = polled,
             }
+            *state = State::Empty;
             self.done.wait(&mut state);
         }
     }
 
     fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let mut state = self.state.lock();
+        if matches!(&*state, State::Polled(before) if before.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        if let State::Empty | State::Polled(_) = *state {
+            // Wakers are the application's: they are neither cloned nor dropped under the lock.
+            drop(state);
+            let new = State::Polled(waker.clone());
+            state = self.state.lock();
+            if let State::Empty | State::Polled(_) = *state {
+                let before = std::mem::replace(&mut *state, new);
+                drop(state);
+                drop(before);
+                return Poll::Pending;
+            }
+        }
         match std::mem::replace(&mut *state, State::Gone) {
             State::Done(outcome) => Poll::Ready(outcome),
-            State::Gone => Poll::Ready(Err(CallError::Closed)),
-            State::Polled(before) if before.will_wake(waker) => {
-                *state = State::Polled(before);
-                Poll::Pending
-            }
-            State::Empty | State::Polled(_) => {
-                *state = State::Polled(waker.clone());
-                Poll::Pending
-            }
+            _ => Poll::Ready(Err(CallError::Closed)),
         }
     }
 }

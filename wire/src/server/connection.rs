@@ -1,21 +1,23 @@
-//! What the threads of a server share of one connection: its calls in flight, its output, and the answers
-//! that the client has not confirmed.
+//! One connection: its state under a lock, and its socket.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::Shutdown;
+use std::task::Wake;
 use std::time::Instant;
 
 use mio::{Registry, Token, Waker};
 
+use super::state::{Misuse, Stage, State};
 use super::task::{Outcome, Task};
 use super::{OnLost, Reply};
 use crate::clock;
-use crate::frame::Kind;
 use crate::limits::Limits;
-use crate::outbox::Outbox;
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex};
-use crate::user_code::catch_panic;
+use crate::user_code::{catch_panic, drop_caught};
+
+/// How often a thread writes what others have appended meanwhile, before the reading thread does.
+const WRITES: usize = 16;
 
 /// How another thread tells the reading thread to look at a connection.
 pub(crate) struct Attention {
@@ -47,7 +49,7 @@ impl Attention {
     }
 }
 
-/// One connection.
+/// One connection. All threads of the server may use it.
 pub(crate) struct Connection {
     pub(crate) token: Token,
     pub(crate) socket: Socket,
@@ -56,39 +58,15 @@ pub(crate) struct Connection {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
-struct State {
-    outbox: Outbox,
-    /// Calls whose future exists.
-    calls: HashMap<u64, Arc<Task>>,
-    /// Tracked answers that the client has not confirmed, in the order in which they were written.
-    unseen: VecDeque<OnLost>,
-    /// How many tracked answers the client has confirmed.
-    seen: u64,
-    /// Streams that wait until the client has read.
-    starved: Vec<Arc<Task>>,
-    /// The reading thread does not read until there is room.
-    paused: bool,
-    /// The connection is to be closed, since user code has panicked or the socket is broken.
-    broken: bool,
-    /// Nothing is written any more.
-    closed: bool,
-    /// Since when the socket takes nothing.
-    stalled: Option<Instant>,
-}
-
-/// Whether a client keeps to the protocol.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Misuse(pub(crate) &'static str);
-
-/// What the reading thread should know after something has happened elsewhere.
-#[derive(Debug, Default)]
+/// What became of a connection.
+#[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) broken: bool,
     /// No future of a call exists.
     pub(crate) idle: bool,
     /// Everything is written.
     pub(crate) written: bool,
+    /// When it is closed if the client reads nothing until then.
     pub(crate) stalled: Option<Instant>,
 }
 
@@ -104,73 +82,60 @@ impl Connection {
 
     /// Adds a call whose future exists.
     pub(crate) fn add(&self, task: Arc<Task>) -> Result<(), Misuse> {
-        let mut state = self.state.lock();
-        if state.calls.contains_key(&task.number) {
-            return Err(Misuse("two calls have one number"));
-        }
-        state.calls.insert(task.number, task);
-        Ok(())
+        self.state.lock().add(task)
     }
 
-    /// The call with this number, if it is in flight.
+    /// The call with this number, if its future exists.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<Task>> {
-        self.state.lock().calls.get(&number).cloned()
+        self.state.lock().find(number)
     }
 
-    /// Appends an answer that was there at once.
-    pub(crate) fn answer(&self, number: u64, reply: Reply) {
-        let lost = self.state.lock().answer(number, reply, self.limits.frame);
-        call_lost(lost);
+    /// Appends an answer that was there at once. `limit`: what the client takes.
+    pub(crate) fn answer(&self, number: u64, reply: Reply, limit: usize) {
+        let lost = self.state.lock().answer(number, reply, limit);
+        lost.into_iter().for_each(call_lost);
     }
 
-    /// Appends frames.
+    /// Appends frames of the hello.
     pub(crate) fn append(&self, put: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state.lock();
-        if !state.closed {
+        if state.stage != Stage::Closed {
             state.outbox.append_with(put);
         }
     }
 
-    /// Appends an item. False: no more items are wanted.
-    pub(crate) fn item(&self, number: u64, item: &[u8]) -> bool {
-        let mut state = self.state.lock();
-        if state.closed || item.len() > self.limits.frame {
-            return false;
-        }
-        state.outbox.append(Kind::Item, number, item);
-        true
+    /// Appends an item. An error says that no more are wanted, and that the client knows why.
+    pub(crate) fn item(&self, number: u64, item: &[u8], limit: usize) -> Result<(), ()> {
+        self.state.lock().item(number, item, limit)
     }
 
-    /// Whether the stream `task` may go on. If not, it is woken when it may.
-    pub(crate) fn has_room_for(&self, task: &Arc<Task>) -> bool {
-        let mut state = self.state.lock();
-        if state.outbox.unsent() < self.limits.unsent {
-            return true;
-        }
-        if !state.starved.iter().any(|other| Arc::ptr_eq(other, task)) {
-            state.starved.push(task.clone());
-        }
-        false
+    /// Whether `task` may be polled. If not, it is woken when it may.
+    pub(crate) fn may_poll(&self, task: &Arc<Task>) -> bool {
+        self.state.lock().may_poll(task, self.limits.unsent)
     }
 
     /// A call has ended, and its future was dropped.
-    pub(crate) fn complete(&self, number: u64, outcome: Outcome) {
+    pub(crate) fn complete(&self, number: u64, outcome: Outcome, limit: usize) {
         let mut state = self.state.lock();
         let mut lost = None;
         match outcome {
-            Outcome::Reply(reply) => lost = state.answer(number, reply, self.limits.frame),
-            Outcome::End if !state.closed => {
-                state.outbox.append(Kind::End, number, b"");
-            }
-            Outcome::End => {}
+            Outcome::Reply(reply) => lost = state.answer(number, reply, limit),
+            Outcome::End => state.end(number, ""),
+            Outcome::Ended => {}
             Outcome::Panicked => state.broken = true,
         }
-        state.calls.remove(&number);
-        let look = state.broken
-            || (state.closed && state.calls.is_empty())
-            || std::mem::take(&mut state.paused);
+        if lost.is_none() {
+            return self.remove(state, number);
+        }
+        // The connection must not end before this was called.
         drop(state);
-        call_lost(lost);
+        lost.into_iter().for_each(call_lost);
+        self.remove(self.state.lock(), number);
+    }
+
+    fn remove(&self, mut state: crate::sync::MutexGuard<'_, State>, number: u64) {
+        let look = state.remove(number);
+        drop(state);
         if look {
             self.attention.call(self.token);
         }
@@ -178,23 +143,18 @@ impl Connection {
 
     /// The client has received this many tracked answers.
     pub(crate) fn seen(&self, count: u64) -> Result<(), Misuse> {
-        let mut state = self.state.lock();
-        let new = count.saturating_sub(state.seen);
-        if new > state.unseen.len() as u64 {
-            return Err(Misuse("it has seen more answers than there were"));
-        }
-        state.seen += new;
-        let seen = usize::try_from(new).unwrap_or(usize::MAX).min(state.unseen.len());
-        let dropped: Vec<OnLost> = state.unseen.drain(..seen).collect();
-        drop(state);
+        let seen = self.state.lock().seen(count)?;
         // What the closures hold is the application's: its drop may do anything.
-        let _ = catch_panic(|| drop(dropped));
+        for on_lost in seen {
+            let _ = drop_caught(on_lost);
+        }
         Ok(())
     }
 
-    /// Writes what the socket takes.
+    /// Writes what the socket takes, unless another thread writes.
     pub(crate) fn flush(&self) {
         let mut state = self.state.lock();
+        let mut writes = 0;
         while let Some(mut chunk) = state.outbox.take() {
             drop(state);
             let before = chunk.rest().len();
@@ -203,34 +163,35 @@ impl Connection {
             state = self.state.lock();
             let blocked = !matches!(written, Written::All);
             state.outbox.give_back(chunk, blocked);
-            if progress || !blocked {
+            if progress {
                 state.stalled = None;
             }
-            match written {
-                Written::All => {}
+            writes += 1;
+            let look = match written {
+                Written::All => writes == WRITES,
                 Written::Blocked => {
                     state.stalled.get_or_insert_with(clock::now);
                     let report =
                         self.socket.report_writable(&self.attention.registry, self.token, true);
                     state.broken |= report.is_err();
-                    self.attention.call(self.token);
+                    true
                 }
                 Written::Broken(_) => {
                     state.broken = true;
-                    self.attention.call(self.token);
+                    true
                 }
-            }
-        }
-        if state.outbox.unsent() < self.limits.unsent {
-            if std::mem::take(&mut state.paused) {
+            };
+            if look {
                 self.attention.call(self.token);
-            }
-            let starved = std::mem::take(&mut state.starved);
-            drop(state);
-            for task in starved {
-                std::task::Wake::wake(task);
+                break;
             }
         }
+        let (woken, read) = state.relieved(self.limits.unsent);
+        drop(state);
+        if read {
+            self.attention.call(self.token);
+        }
+        woken.into_iter().for_each(Wake::wake);
     }
 
     /// The socket is writable: writes on.
@@ -246,13 +207,9 @@ impl Connection {
         self.flush();
     }
 
-    /// Whether the reading thread may take another frame, a call or another one. If not, it is called when it
-    /// may.
-    pub(crate) fn may_read(&self, call: bool) -> bool {
-        let mut state = self.state.lock();
-        state.paused = (call && state.calls.len() >= self.limits.calls)
-            || state.outbox.unsent() > self.limits.unsent;
-        !state.paused
+    /// Whether the reading thread may take the next frame. If not, it is called when it may.
+    pub(crate) fn may_read(&self, is_call: bool) -> bool {
+        self.state.lock().may_read(is_call, self.limits.calls, self.limits.unsent)
     }
 
     /// What became of the connection.
@@ -260,60 +217,39 @@ impl Connection {
         let state = self.state.lock();
         Status {
             broken: state.broken,
-            idle: state.calls.is_empty(),
+            idle: state.is_idle(),
             written: state.outbox.unsent() == 0,
-            stalled: state.stalled,
+            stalled: state.stalled.and_then(|since| since.checked_add(self.limits.stalled)),
         }
     }
 
-    /// Ends all calls: drops their futures now, or when the thread that polls one has polled it.
-    pub(crate) fn cancel_all(&self) {
-        let calls: Vec<Arc<Task>> = self.state.lock().calls.values().cloned().collect();
+    /// Ends all calls without an answer: drops their futures now, or when the thread that polls one has polled
+    /// it.
+    pub(crate) fn drain(&self) {
+        let mut state = self.state.lock();
+        state.stage = state.stage.max(Stage::Draining);
+        let calls = state.all();
+        drop(state);
         for task in calls {
             task.cancel();
         }
     }
 
-    /// Closes the socket. Nothing is written from now on.
+    /// Closes the socket, and ends all calls.
     pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.starved.clear();
-        drop(state);
+        self.state.lock().close();
         self.socket.shutdown(Shutdown::Both);
+        self.drain();
     }
 
     /// What is to be called since its answer was not received. The connection is closed and idle.
     pub(crate) fn take_lost(&self) -> VecDeque<OnLost> {
-        std::mem::take(&mut self.state.lock().unseen)
-    }
-}
-
-impl State {
-    /// Appends an answer. Returns what to call if it cannot be sent.
-    fn answer(&mut self, number: u64, reply: Reply, limit: usize) -> Option<OnLost> {
-        let Reply { body, on_lost } = reply;
-        if body.len() > limit {
-            let text =
-                format!("the answer of {} bytes is longer than the limit of {limit}", body.len());
-            if !self.closed {
-                self.outbox.append(Kind::End, number, text.as_bytes());
-            }
-            return on_lost;
-        }
-        if !self.closed {
-            let kind = if on_lost.is_some() { Kind::Tracked } else { Kind::Answer };
-            self.outbox.append(kind, number, &body);
-        }
-        self.unseen.extend(on_lost);
-        None
+        self.state.lock().take_lost()
     }
 }
 
 /// Calls what is to be called when an answer is lost.
-pub(crate) fn call_lost(on_lost: Option<OnLost>) {
-    if let Some(on_lost) = on_lost {
-        // A panic there cannot take anything back.
-        let _ = catch_panic(on_lost);
-    }
+pub(crate) fn call_lost(on_lost: OnLost) {
+    // A panic there cannot take anything back.
+    let _ = catch_panic(on_lost);
 }

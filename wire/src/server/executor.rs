@@ -52,6 +52,8 @@ impl Executor {
                 task.connection.flush();
             }
         }
+        // Tasks and queue refer to each other.
+        self.queue.lock().woken.clear();
     }
 
     /// Waits for tasks and moves them to `woken`, which is empty. False: stopped.

@@ -1,6 +1,9 @@
 //! The server's side of one connection: bytes in, events and bytes out. No I/O.
 
-use crate::auth::{Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
+#[cfg(test)]
+mod tests;
+
+use crate::auth::{HELLO_HEAD, Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
 use crate::frame::{self, Frame, Input, Kind, Malformed, NO_CALL};
 use crate::limits::{HELLO_BODY, Limits};
 use crate::sync::Arc;
@@ -47,6 +50,8 @@ pub(crate) struct Protocol {
     nonce: Nonce,
     limits: Limits,
     version: u8,
+    /// The longest answer that the client takes.
+    answer: usize,
     /// What the client says of itself, until it is authenticated.
     hello: Vec<u8>,
 }
@@ -54,12 +59,17 @@ pub(crate) struct Protocol {
 impl Protocol {
     pub(crate) fn new(secret: Option<Arc<[u8]>>, nonce: Nonce, limits: Limits) -> Protocol {
         let (input, hello) = (Input::default(), Vec::new());
-        Protocol { input, phase: Phase::Hello, secret, nonce, limits, version: 0, hello }
+        Protocol { input, phase: Phase::Hello, secret, nonce, limits, version: 0, answer: 0, hello }
     }
 
     /// Whether the client is authenticated and welcome.
     pub(crate) fn is_open(&self) -> bool {
         self.phase == Phase::Open
+    }
+
+    /// The longest answer that the client takes and this server sends.
+    pub(crate) fn longest_answer(&self) -> usize {
+        self.answer
     }
 
     /// Adds bytes that have arrived.
@@ -77,12 +87,18 @@ impl Protocol {
         self.input.discard_taken();
     }
 
+    /// Bytes of memory held.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.input.capacity() + self.hello.capacity()
+    }
+
     /// Takes the next frame if it is there as a whole, and appends what the hello demands to `out`. After a
     /// refusal, which the caller sends, nothing more is taken.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Event<'_>>, Refusal> {
         let limit = match self.phase {
             Phase::Open => self.limits.frame,
-            Phase::Hello | Phase::Proof { .. } => HELLO_BODY + 34,
+            Phase::Hello | Phase::Proof { .. } => HELLO_BODY + HELLO_HEAD,
             Phase::Decision | Phase::Refused => return Ok(None),
         };
         let frame = match self.input.next(limit) {
@@ -105,6 +121,8 @@ impl Protocol {
                     return Err(no_version(&hello));
                 };
                 self.version = version;
+                self.answer =
+                    usize::try_from(hello.frame).unwrap_or(usize::MAX).min(self.limits.frame);
                 self.hello = hello.application.to_vec();
                 let Some(secret) = &self.secret else {
                     self.phase = Phase::Decision;

@@ -41,6 +41,8 @@ pub(crate) struct Task {
     pub(crate) number: u64,
     pub(crate) connection: Arc<Connection>,
     executor: Arc<Executor>,
+    /// The longest answer that the client takes.
+    limit: usize,
     state: Mutex<State>,
 }
 
@@ -59,6 +61,8 @@ pub(crate) enum Outcome {
     Reply(Reply),
     /// No more items, or cancelled.
     End,
+    /// The client knows already that there is no answer.
+    Ended,
     /// The application's code has panicked.
     Panicked,
 }
@@ -96,10 +100,11 @@ impl Task {
         number: u64,
         connection: Arc<Connection>,
         executor: Arc<Executor>,
+        limit: usize,
         work: Work,
     ) -> Arc<Task> {
         let state = State { phase: Phase::Queued, work: Some(work), cancelled: false, taken: 0 };
-        Arc::new(Task { number, connection, executor, state: Mutex::new(state) })
+        Arc::new(Task { number, connection, executor, limit, state: Mutex::new(state) })
     }
 
     /// Polls the task once. Its answers are then in the outbox of the connection, not yet written.
@@ -143,7 +148,7 @@ impl Task {
             Ok(()) => outcome,
             Err(_) => outcome.and_panicked(),
         };
-        self.connection.complete(self.number, outcome);
+        self.connection.complete(self.number, outcome, self.limit);
     }
 
     /// Drops the future of the call, now or when the thread that polls it has polled it.
@@ -167,6 +172,10 @@ impl Task {
     }
 
     fn poll(self: &Arc<Task>, work: &mut Work, context: &mut Context<'_>) -> Polled {
+        // While the client does not read, answers would pile up: the connection wakes the task later.
+        if !self.connection.may_poll(self) {
+            return Polled::Pending;
+        }
         let (stream, sent) = match work {
             Work::Later(future) => {
                 return match future.as_mut().poll(context) {
@@ -177,15 +186,15 @@ impl Task {
             Work::Many { stream, sent } => (stream, sent),
         };
         for _ in 0..ITEMS_AT_ONCE {
-            // The client wakes the task when it has taken items, the connection when it has room.
+            // The client wakes the task when it has taken items.
             let taken = self.state.lock().taken;
-            if sent.saturating_sub(taken) >= WINDOW || !self.connection.has_room_for(self) {
+            if sent.saturating_sub(taken) >= WINDOW || !self.connection.may_poll(self) {
                 return Polled::Pending;
             }
             match stream.as_mut().poll_next(context) {
                 Poll::Ready(Some(item)) => {
-                    if !self.connection.item(self.number, &item) {
-                        return Polled::Over(Outcome::End);
+                    if self.connection.item(self.number, &item, self.limit).is_err() {
+                        return Polled::Over(Outcome::Ended);
                     }
                     *sent += 1;
                 }
@@ -202,7 +211,7 @@ impl Outcome {
     fn and_panicked(self) -> Outcome {
         match self {
             Outcome::Reply(reply) => Outcome::Reply(reply),
-            Outcome::End | Outcome::Panicked => Outcome::Panicked,
+            Outcome::End | Outcome::Ended | Outcome::Panicked => Outcome::Panicked,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The thread of a client: reads answers, and connects again when the connection breaks.
 
 use std::io;
+use std::net::Shutdown;
+use std::time::Duration;
 
 use mio::Events;
 
@@ -8,6 +10,7 @@ use super::{
     Arc, CallError, Caller, Connected, Connector, Delivery, Found, Frame, Input, Instant, Kind,
     Link, NO_CALL, Poll, Socket, State, Token, catch_panic, clock, fail, frame, link,
 };
+use crate::client::calls::Lost;
 use crate::client::greeting::refusal_text;
 use crate::socket::is_drained;
 
@@ -28,6 +31,8 @@ pub(super) struct Reader {
     poll: Poll,
     current: Attached,
     scratch: Vec<u8>,
+    /// Empty; kept for its memory.
+    deliveries: Vec<Delivery>,
 }
 
 struct Attached {
@@ -40,7 +45,7 @@ struct Attached {
 impl Reader {
     pub(super) fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
         let current = connector.attach(link)?;
-        Ok(Reader { connector, poll, current, scratch: vec![0; READ] })
+        Ok(Reader { connector, poll, current, scratch: vec![0; READ], deliveries: Vec::new() })
     }
 
     pub(super) fn run(mut self) {
@@ -64,9 +69,9 @@ impl Reader {
     fn serve(&mut self) -> Stop {
         let mut events = Events::with_capacity(16);
         // Something may have arrived with the welcome.
-        let mut readable = true;
+        let (mut readable, mut at_end) = (true, false);
         loop {
-            if readable && let Err(stop) = self.read() {
+            if readable && let Err(stop) = self.read(at_end) {
                 return stop;
             }
             readable = false;
@@ -77,7 +82,8 @@ impl Reader {
             }
             for event in &events {
                 if event.token() == self.current.token {
-                    readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    at_end |= event.is_read_closed() || event.is_error();
+                    readable |= event.is_readable() || at_end;
                     if event.is_writable() {
                         self.connector.writable(&self.current.socket, self.current.token);
                     }
@@ -90,21 +96,21 @@ impl Reader {
         }
     }
 
-    /// Reads what is there, and completes calls.
-    fn read(&mut self) -> Result<(), Stop> {
-        let mut deliveries = Vec::new();
+    /// Reads what is there, and completes calls. `at_end`: the end of the connection was reported, and is not
+    /// reported again.
+    fn read(&mut self, at_end: bool) -> Result<(), Stop> {
         loop {
-            self.connector.take_frames(&mut self.current.input, &mut deliveries)?;
+            self.connector.take_frames(&mut self.current.input, &mut self.deliveries)?;
             match self.current.socket.read(&mut self.scratch) {
                 Ok(0) => {
                     return Err(Stop::Broken("the server has closed the connection".to_owned()));
                 }
                 Ok(bytes) => {
                     self.current.input.add(self.scratch.get(..bytes).unwrap_or_default());
-                    if is_drained(bytes, self.scratch.len()) {
+                    if !at_end && is_drained(bytes, self.scratch.len()) {
                         return self
                             .connector
-                            .take_frames(&mut self.current.input, &mut deliveries);
+                            .take_frames(&mut self.current.input, &mut self.deliveries);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -114,7 +120,7 @@ impl Reader {
     }
 
     /// Connects again. `None`: the client has ended.
-    fn reconnect(&mut self, mut why: String, pause: &mut std::time::Duration) -> Option<Attached> {
+    fn reconnect(&mut self, mut why: String, pause: &mut Duration) -> Option<Attached> {
         loop {
             let until = clock::in_time(shortened(*pause));
             *pause = pause.saturating_mul(2).min(*self.connector.options.backoff.end());
@@ -167,7 +173,7 @@ impl Reader {
 }
 
 /// Shortens a pause at random, by up to a half: many clients of one server do not connect all at once.
-fn shortened(pause: std::time::Duration) -> std::time::Duration {
+fn shortened(pause: Duration) -> Duration {
     let mut random = [0];
     // Without random numbers the pause is as long as it can be.
     let part = if crate::random::fill(&mut random).is_ok() { u32::from(random[0]) } else { 0 };
@@ -202,16 +208,25 @@ impl Connector {
     /// The connection has broken.
     fn broke(&self, why: &str) {
         let mut state = self.state.lock();
-        let written = state.outbox.written();
+        let written = state.outbox.may_be_written();
         state.outbox.reset();
-        state.connected = None;
+        if let Some(connected) = state.connected.take() {
+            // The server must not wait for what this client does next.
+            connected.socket.shutdown(Shutdown::Both);
+        }
         let deadline = clock::in_time(self.options.connect_timeout);
-        let failed = state.calls.broke(written, deadline);
+        let lost = state.calls.broke(written, deadline);
         drop(state);
         // A panic there must not end the thread.
         let _ = catch_panic(|| self.handler.broken());
-        for caller in failed {
-            fail(caller, &CallError::Broken { why: why.to_owned() });
+        let why = || why.to_owned();
+        for Lost { caller, was_sent } in lost {
+            let error = if was_sent {
+                CallError::Broken { why: why() }
+            } else {
+                CallError::NotConnected { why: why() }
+            };
+            fail(caller, &error);
         }
     }
 
@@ -289,6 +304,7 @@ impl Connector {
                 }
             }
             Delivery::Orphan(body) => self.orphan(&body),
+            Delivery::Items(buffer) => buffer.wake(),
             Delivery::End(buffer, error) => buffer.end(error),
         }
     }
@@ -311,16 +327,23 @@ fn take_frame(
                 Caller::Call(slot) => deliveries.push(Delivery::Answer(slot, Ok(body.to_vec()))),
                 Caller::Gone => deliveries.push(Delivery::Orphan(body.to_vec())),
                 Caller::Items(buffer) => {
-                    if !buffer.push(body.to_vec()) {
+                    let fits = buffer.push(body.to_vec());
+                    deliveries.push(Delivery::End(buffer, None));
+                    if !fits {
                         return Err("the server sent more items than it may".to_owned());
                     }
-                    deliveries.push(Delivery::End(buffer, None));
                 }
             }
             Ok(())
         }
         Kind::Item => match state.calls.caller(number) {
-            Some(Caller::Items(buffer)) if buffer.push(body.to_vec()) => Ok(()),
+            Some(Caller::Items(buffer)) if buffer.push(body.to_vec()) => {
+                let last = deliveries.last();
+                if !matches!(last, Some(Delivery::Items(last)) if Arc::ptr_eq(last, buffer)) {
+                    deliveries.push(Delivery::Items(buffer.clone()));
+                }
+                Ok(())
+            }
             Some(Caller::Items(_)) => Err("the server sent more items than it may".to_owned()),
             // Sent before the server knew that they are not wanted.
             Some(Caller::Gone) => Ok(()),

@@ -1,0 +1,226 @@
+//! Commands that go through the process that serves the store.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use tubewell::{FIFOTTL, ServeOptions, Store, TubeOptions};
+
+use crate::support::{Running, Sandbox, columns_of};
+
+/// `serve` of the store of a sandbox, with these options. Returns when it serves.
+pub fn serve(sandbox: &Sandbox, options: &str) -> (Running, String) {
+    let mut command = sandbox.command(&["serve"]);
+    command.args(options.split_whitespace()).stdin(Stdio::null());
+    let running = Running::start(command);
+    let line = running.prints("serving ");
+    let (_, url) = line.rsplit_once(" at ").unwrap();
+    let url = url.to_owned();
+    (running, url)
+}
+
+/// Starts a command that stays.
+fn start(sandbox: &Sandbox, words: &str) -> Running {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut command = sandbox.command(&words);
+    command.stdin(Stdio::null());
+    Running::start(command)
+}
+
+fn socket(sandbox: &Sandbox) -> PathBuf {
+    sandbox.path("jobs.tubewell.sock")
+}
+
+#[test]
+fn every_command_works_while_another_process_serves_the_store() {
+    let sandbox = Sandbox::with(&["a", "b", "c"]);
+    let (mut owner, url) = serve(&sandbox, "");
+    assert_eq!(url, format!("unix:{}", socket(&sandbox).display()));
+    sandbox.ok("create news --history 10");
+    assert!(sandbox.ok("create news --if-not-exists --history 10").contains("already exists"));
+    sandbox.ok("put news x --key k");
+    assert_eq!(columns_of(&sandbox.ok("stats"))[1][..2], ["mail", "3"]);
+    assert_eq!(sandbox.ok("pop mail"), "a");
+    assert_eq!(sandbox.ids("list mail"), [1, 2]);
+    sandbox.ok("bury mail 1");
+    sandbox.ok("kick mail 1");
+    assert_eq!(sandbox.json("find k")[0]["tube"], "news");
+    assert_eq!(sandbox.json("history news 3")[0]["what"], "put");
+    sandbox.feed("import mail", b"d\ne").expect(0);
+    let token = sandbox.claim("mail --for 1h");
+    sandbox.ok(&format!("ack {token}"));
+    sandbox.ok("schedule mail hourly x --every 1h");
+    assert_eq!(sandbox.json("schedules").len(), 1);
+    sandbox.ok("work mail --once -- true");
+    assert_eq!(sandbox.counts(), (0, 0, 0));
+    sandbox.ok("pause mail");
+    assert!(sandbox.ok("tubes").contains("paused"));
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
+    assert!(!socket(&sandbox).exists());
+    assert!(sandbox.ok("tubes").contains("paused"));
+}
+
+#[test]
+fn application_that_serves_its_store_lets_commands_in() {
+    let sandbox = Sandbox::empty();
+    let store = Store::open(sandbox.store()).unwrap();
+    let options = TubeOptions::new().temporary(true);
+    let mail = store.create_tube("mail", FIFOTTL, options).unwrap();
+    // The tasks of a temporary tube end with the application, and not with the command.
+    let why = sandbox.fails("put mail a", 5);
+    assert!(why.contains("Store::serve") && why.contains("tubewell serve"), "{why}");
+    let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    sandbox.ok("put mail a");
+    let claim = mail.try_take().unwrap().unwrap();
+    assert_eq!(claim.data(), b"a");
+    claim.progress(3, 10).unwrap();
+    assert_eq!(sandbox.json("list mail")[0]["state"], "taken");
+    assert!(sandbox.fails("stats --no-socket", 5).contains("in use"));
+    store.close().unwrap();
+}
+
+#[test]
+fn workers_of_several_processes_share_the_tasks() {
+    let sandbox = Sandbox::with(&[]);
+    let (_owner, _) = serve(&sandbox, "");
+    let mut workers = Vec::new();
+    for name in ["first", "second"] {
+        let worker = sandbox.work("mail", &format!("echo {name} $(cat); read x < gate"));
+        worker.notes("waiting for tasks");
+        workers.push(worker);
+    }
+    let mut gate = sandbox.gate();
+    // Each has one task, since it works on one at a time.
+    sandbox.feed("import mail", b"a\nb").expect(0);
+    workers[0].prints("first ");
+    workers[1].prints("second ");
+    assert_eq!(sandbox.ids("list mail --owner work"), [0, 1]);
+    gate.open(2);
+    let mut events = start(&sandbox, "events mail --kind ack --timeout 1ms");
+    events.ends();
+    for worker in &mut workers {
+        worker.signal(Signal::TERM);
+        assert_eq!(worker.ends(), 0);
+    }
+    assert_eq!(sandbox.json("stats mail")[0]["total"], 0);
+}
+
+#[test]
+fn tasks_of_a_killed_worker_are_ready_again() {
+    let sandbox = Sandbox::with(&[]);
+    let (_owner, _) = serve(&sandbox, "");
+    let _gate = sandbox.gate();
+    let mut events = start(&sandbox, "events mail --follow");
+    events.notes("following");
+    sandbox.ok("put mail a");
+    let worker = sandbox.work("mail", "echo working; read x < gate");
+    worker.prints("working");
+    worker.signal_group(Signal::KILL);
+    events.prints(" release ");
+    assert_eq!(sandbox.counts(), (1, 0, 0));
+    events.signal(Signal::INT);
+    assert_eq!(events.ends(), 0);
+}
+
+#[test]
+fn commands_that_need_the_file_say_so() {
+    let sandbox = Sandbox::with(&["a"]);
+    let (owner, url) = serve(&sandbox, "");
+    for words in ["compact", "export all.jsonl", "serve --socket other.sock"] {
+        let why = sandbox.fails(words, 5);
+        assert!(why.contains("needs the file itself"), "{words}: {why}");
+        assert!(!why.contains("Store::serve"), "{words}: {why}");
+    }
+    for words in ["compact", "export all.jsonl"] {
+        let why = sandbox.fails(&format!("{words} --connect {url}"), 2);
+        assert!(why.contains("needs the file itself"), "{words}: {why}");
+    }
+    assert!(!sandbox.path("all.jsonl").exists());
+    // The owner does these.
+    assert_eq!(sandbox.ok("verify"), "sound: 1 task\n");
+    assert!(sandbox.ok("backup copy.tubewell").starts_with("copied 1 task to copy.tubewell ("));
+    drop(owner);
+    sandbox.ok("compact");
+    assert_eq!(sandbox.ok("--store copy.tubewell pop mail"), "a");
+}
+
+#[test]
+fn owner_is_named_by_its_address() {
+    let sandbox = Sandbox::with(&["a"]);
+    std::fs::write(sandbox.path("secret"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    std::fs::write(sandbox.path("wrong"), "0123456789abcdef0123456789abcdeX\n").unwrap();
+    let (owner, _) = serve(&sandbox, "--socket a.sock --tcp 127.0.0.1:0 --secret-file secret");
+    let line = owner.prints("serving ");
+    let (_, tcp) = line.rsplit_once(" at ").unwrap();
+    assert!(tcp.starts_with("tcp://127.0.0.1:"), "{tcp}");
+    assert_eq!(sandbox.ok("--connect unix:a.sock peek mail --body"), "a");
+    let shown = sandbox.ok(&format!("--connect {tcp} --secret-file secret stats"));
+    assert!(shown.contains("mail") && shown.contains(tcp), "{shown}");
+    let why = sandbox.fails(&format!("--connect {tcp} --secret-file wrong stats"), 4);
+    assert!(why.contains("secret"), "{why}");
+    sandbox.fails(&format!("--connect {tcp} stats"), 4);
+    // It does not listen beside the file.
+    assert!(sandbox.fails("stats", 5).contains("in use"));
+}
+
+#[test]
+fn address_at_which_no_process_serves_is_reported() {
+    let sandbox = Sandbox::with(&["a"]);
+    let why = sandbox.fails("--connect unix:none.sock stats", 4);
+    assert!(why.contains("none.sock") && why.contains("tubewell serve"), "{why}");
+    assert!(sandbox.fails("--connect ftp:x stats", 2).contains("ftp:x"));
+    let why = sandbox.fails("serve --tcp 127.0.0.1:0", 2);
+    assert!(why.contains("--secret-file"), "{why}");
+    std::fs::write(sandbox.path("secret"), "\n").unwrap();
+    let why = sandbox.fails("serve --tcp 127.0.0.1:0 --secret-file secret", 2);
+    assert!(why.contains("is empty"), "{why}");
+    std::fs::write(sandbox.path("secret"), "0123456789abcdef").unwrap();
+    let why = sandbox.fails("serve --tcp 0.0.0.0:0 --secret-file secret", 2);
+    assert!(why.contains("--any-interface"), "{why}");
+    assert!(sandbox.fails("serve nothing.tubewell", 4).contains("not found"));
+}
+
+#[test]
+fn stale_socket_of_a_killed_owner_is_no_owner() {
+    let sandbox = Sandbox::with(&["a"]);
+    let (mut owner, _) = serve(&sandbox, "");
+    owner.signal(Signal::KILL);
+    assert_eq!(owner.ends(), -9);
+    assert!(socket(&sandbox).exists());
+    assert_eq!(sandbox.counts(), (1, 0, 0));
+    let (_owner, _) = serve(&sandbox, "");
+    assert_eq!(sandbox.ok("pop mail"), "a");
+}
+
+#[test]
+fn events_of_other_processes_are_followed_and_their_owner_is_waited_for() {
+    let sandbox = Sandbox::with(&[]);
+    let (mut owner, _) = serve(&sandbox, "");
+    let mut events = start(&sandbox, "events --follow --json");
+    events.notes("following");
+    sandbox.ok("put mail a");
+    assert!(events.prints("\"put\"").contains("\"mail\""));
+    sandbox.ok("pop mail");
+    events.prints("\"ack\"");
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
+    events.notes("waiting for the owner");
+    let (_owner, _) = serve(&sandbox, "");
+    events.notes("connected again");
+    sandbox.ok("put mail b");
+    events.prints("\"put\"");
+    events.signal(Signal::TERM);
+    assert_eq!(events.ends(), 0);
+}
+
+#[test]
+fn tubes_are_completed_while_the_store_is_served() {
+    let sandbox = Sandbox::with(&[]);
+    let (_owner, _) = serve(&sandbox, "");
+    sandbox.ok("create urgent");
+    let mut command = sandbox.command(&["--", "tubewell", "peek", ""]);
+    command.env("TUBEWELL_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2");
+    let offered = crate::support::run(command, b"").expect(0);
+    assert!(offered.text().contains("mail") && offered.text().contains("urgent"), "{offered:?}");
+}

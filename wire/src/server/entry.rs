@@ -1,0 +1,261 @@
+//! A connection, as only the reading thread knows it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::connection::{Connection, call_lost};
+use super::executor::Executor;
+use super::protocol::{Event, Protocol};
+use super::state::{Misuse, Stage};
+use super::task::{Task, Work};
+use super::{Answering, Service};
+use crate::auth::{Reason, Refusal};
+use crate::clock;
+use crate::limits::HELLO_BODY;
+use crate::socket::is_drained;
+use crate::sync::Arc;
+use crate::user_code::{catch_panic, drop_caught};
+
+/// How many frames of one connection are taken before others have their turn.
+const FRAMES_AT_ONCE: usize = 64;
+/// How long a client may take to read why it is refused.
+const REFUSAL: Duration = Duration::from_secs(1);
+
+/// A connection: its protocol, and what became of it.
+pub(crate) struct Entry<S: Service> {
+    pub(crate) connection: Arc<Connection>,
+    protocol: Protocol,
+    /// The longest answer.
+    longest: usize,
+    /// There once the client is welcome.
+    peer: Option<Arc<S::Peer>>,
+    pub(crate) stage: Stage,
+    pub(crate) arrived: Arrived,
+    /// In the queue of connections that have a turn.
+    pub(crate) queued: bool,
+    /// Above the limit on connections: refused when it has said hello.
+    surplus: bool,
+    /// When to look at the time-outs of the connection.
+    pub(crate) deadline: Option<Instant>,
+    /// The hello, or writing the last output, must be done by then.
+    pub(crate) until: Option<Instant>,
+}
+
+/// What the socket may have to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Arrived {
+    Nothing,
+    Bytes,
+    /// The client has closed its side; there may be bytes before the end.
+    End,
+}
+
+impl<S: Service> Entry<S> {
+    /// A connection that was accepted, and must have said hello before `until`.
+    pub(crate) fn new(
+        connection: Connection,
+        protocol: Protocol,
+        surplus: bool,
+        until: Instant,
+    ) -> Entry<S> {
+        Entry {
+            connection: Arc::new(connection),
+            protocol,
+            longest: 0,
+            peer: None,
+            stage: Stage::Open,
+            arrived: Arrived::Bytes,
+            queued: false,
+            surplus,
+            deadline: None,
+            until: Some(until),
+        }
+    }
+
+    /// Takes frames, and reads if there are none. True: it wants another turn.
+    pub(crate) fn read(
+        &mut self,
+        service: &S,
+        executor: &Arc<Executor>,
+        scratch: &mut [u8],
+    ) -> bool {
+        let mut taken = 0;
+        while self.stage == Stage::Open {
+            if taken >= FRAMES_AT_ONCE {
+                return true;
+            }
+            if !self.connection.may_read(self.protocol.next_is_call()) {
+                // A client that has gone needs no answers.
+                if self.arrived == Arrived::End {
+                    self.close();
+                }
+                break;
+            }
+            let mut out = Vec::new();
+            let event = self.protocol.next(&mut out);
+            if !out.is_empty() {
+                self.connection.append(|all| all.append(&mut out));
+            }
+            match event {
+                Ok(Some(Event::Hello(hello))) => {
+                    let hello = hello.to_vec();
+                    self.welcome(service, &hello);
+                }
+                Ok(Some(event)) => {
+                    taken += 1;
+                    let Some(peer) = &self.peer else { continue };
+                    let caller = Caller {
+                        service,
+                        peer,
+                        connection: &self.connection,
+                        executor,
+                        longest: self.longest,
+                    };
+                    match caller.handle(event) {
+                        Ok(()) => {}
+                        Err(End::Misuse(Misuse(text))) => {
+                            self.refuse(&Refusal::new(Reason::Protocol, text));
+                        }
+                        Err(End::Panicked) => self.close(),
+                    }
+                }
+                Ok(None) if self.arrived == Arrived::Nothing => break,
+                Ok(None) => self.fill(scratch),
+                Err(refusal) => self.refuse(&refusal),
+            }
+        }
+        self.protocol.discard_taken();
+        false
+    }
+
+    /// Reads once.
+    fn fill(&mut self, scratch: &mut [u8]) {
+        match self.connection.socket.read(scratch) {
+            Ok(0) => self.close(),
+            Ok(bytes) => {
+                if self.arrived == Arrived::Bytes && is_drained(bytes, scratch.len()) {
+                    self.arrived = Arrived::Nothing;
+                }
+                self.protocol.add(scratch.get(..bytes).unwrap_or_default());
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.arrived = Arrived::Nothing;
+            }
+            Err(_) => self.close(),
+        }
+    }
+
+    fn welcome(&mut self, service: &S, hello: &[u8]) {
+        if self.surplus {
+            return self.refuse(&Refusal::new(Reason::Full, "the server has too many connections"));
+        }
+        match catch_panic(|| service.connect(hello)) {
+            Ok(Ok((peer, welcome))) if welcome.len() <= HELLO_BODY => {
+                self.peer = Some(Arc::new(peer));
+                self.until = None;
+                self.longest = self.protocol.longest_answer();
+                self.connection.append(|out| self.protocol.welcome(&welcome, out));
+            }
+            Ok(Ok((peer, _))) => {
+                self.peer = Some(Arc::new(peer));
+                self.refuse(&Refusal::new(
+                    Reason::Application,
+                    "the welcome is longer than 64 KiB",
+                ));
+            }
+            Ok(Err(text)) => self.refuse(&Refusal::new(Reason::Application, text)),
+            Err(_) => self.close(),
+        }
+    }
+
+    /// Tells the client why, and closes the connection.
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.connection.append(|out| refusal.put(out));
+        self.drain(self.until.unwrap_or_else(|| clock::in_time(REFUSAL)));
+    }
+
+    /// Ends all calls, and closes the connection when the client has read what was written.
+    pub(crate) fn drain(&mut self, until: Instant) {
+        self.stage = Stage::Draining;
+        self.until = Some(until);
+        self.connection.drain();
+    }
+
+    /// Closes the socket and ends all calls.
+    pub(crate) fn close(&mut self) {
+        if self.stage != Stage::Closed {
+            self.stage = Stage::Closed;
+            self.connection.close();
+        }
+    }
+
+    /// The end of the connection: it is closed, and no future of its calls exists.
+    pub(crate) fn finish(self, service: &S) {
+        for on_lost in self.connection.take_lost() {
+            call_lost(on_lost);
+        }
+        if let Some(peer) = self.peer {
+            let _ = catch_panic(|| service.disconnect(peer));
+        }
+    }
+}
+
+/// Why a connection ends.
+enum End {
+    Misuse(Misuse),
+    Panicked,
+}
+
+/// What a frame of an authenticated client needs.
+struct Caller<'a, S: Service> {
+    service: &'a S,
+    peer: &'a Arc<S::Peer>,
+    connection: &'a Arc<Connection>,
+    executor: &'a Arc<Executor>,
+    longest: usize,
+}
+
+impl<S: Service> Caller<'_, S> {
+    /// Does what the client wants.
+    fn handle(&self, event: Event<'_>) -> Result<(), End> {
+        match event {
+            Event::Step | Event::Hello(_) => Ok(()),
+            Event::Call { number, body } => self.call(number, body),
+            Event::Cancel { number } => {
+                if let Some(task) = self.connection.find(number) {
+                    task.cancel();
+                }
+                Ok(())
+            }
+            Event::SeenAnswers { count } => self.connection.seen(count).map_err(End::Misuse),
+            Event::SeenItems { number, count } => {
+                if let Some(task) = self.connection.find(number) {
+                    task.taken(count);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn call(&self, number: u64, body: &[u8]) -> Result<(), End> {
+        let answering =
+            catch_panic(|| self.service.call(self.peer, body)).map_err(|_| End::Panicked)?;
+        let work = match answering {
+            Answering::Now(reply) => {
+                self.connection.answer(number, reply, self.longest);
+                return Ok(());
+            }
+            Answering::Later(future) => Work::Later(future),
+            Answering::Many(stream) => Work::Many { stream, sent: 0 },
+        };
+        let task =
+            Task::new(number, self.connection.clone(), self.executor.clone(), self.longest, work);
+        if let Err(misuse) = self.connection.add(task.clone()) {
+            // The future is dropped with the task.
+            let _ = drop_caught(task);
+            return Err(End::Misuse(misuse));
+        }
+        task.run();
+        Ok(())
+    }
+}

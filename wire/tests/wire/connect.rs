@@ -1,0 +1,306 @@
+//! Addresses, secrets and the hello.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_wire::{
+    Address, Client, ClientOptions, Limits, Reply, Server, ServerOptions, WireError,
+};
+
+use crate::raw::{PROOF, REFUSED, Raw, WELCOME, frame, hello, welcome};
+use crate::support::{
+    Desk, Ears, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
+};
+
+fn connect(address: &Address, options: ClientOptions) -> Result<Client, WireError> {
+    Client::connect(address, options, Arc::new(Ears::default()))
+}
+
+fn start(address: &Address, options: ServerOptions) -> Result<Server, WireError> {
+    Server::start(address, options, Words(Arc::new(Desk::default())))
+}
+
+fn with_secret(secret: Option<&[u8]>) -> ClientOptions {
+    ClientOptions { secret: secret.map(<[u8]>::to_vec), ..options() }
+}
+
+#[test]
+fn nothing_at_the_address_is_an_error_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = Address::Tcp(listener.local_addr().unwrap());
+    drop(listener);
+    for address in [Place::new().address, free] {
+        let error = connect(&address, options()).unwrap_err();
+        assert!(matches!(error, WireError::Io { .. }), "{error}");
+    }
+}
+
+#[test]
+fn tcp_needs_a_secret_on_both_sides() {
+    let address = Place::tcp().address;
+    for secret in [None, Some(Vec::new())] {
+        let options = ServerOptions { secret, ..ServerOptions::default() };
+        let error = start(&address, options).unwrap_err();
+        assert!(matches!(error, WireError::SecretNeeded { .. }), "{error}");
+    }
+    let serving = Serving::start(&Place::tcp());
+    for secret in [None, Some(&[][..])] {
+        let error = connect(&serving.address, with_secret(secret)).unwrap_err();
+        assert!(matches!(error, WireError::SecretNeeded { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_client_with_another_secret_is_refused() {
+    let serving = Serving::start(&Place::tcp());
+    let error = connect(&serving.address, with_secret(Some(b"another"))).unwrap_err();
+    assert!(matches!(error, WireError::WrongSecret { .. }), "{error}");
+    // One that does not check the proof of the server.
+    for kind in [PROOF, WELCOME] {
+        let mut raw = Raw::connect(&serving.address);
+        raw.send(&hello(1, 1, b""));
+        let (proof, _, body) = raw.receive().unwrap();
+        assert_eq!((proof, body.len()), (PROOF, 64));
+        raw.send(&frame(kind, 0, &body[32..]));
+        let (kind, _, body) = raw.last().unwrap();
+        assert_eq!((kind, body[0]), (REFUSED, 2));
+    }
+    assert_eq!(serving.desk.log.lines(), [""; 0]);
+}
+
+#[test]
+fn a_server_that_does_not_know_the_secret_is_refused() {
+    for answer in [frame(PROOF, 0, &[7; 64]), frame(PROOF, 0, b"short"), welcome(1, 1)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let impostor = std::thread::spawn(move || {
+            let mut raw = Raw::tcp(listener.accept().unwrap().0);
+            raw.receive().unwrap();
+            raw.send(&answer);
+            assert_eq!(raw.receive(), None);
+        });
+        let error = connect(&address, options()).unwrap_err();
+        assert!(
+            matches!(error, WireError::WrongSecret { .. } | WireError::Protocol { .. }),
+            "{error}"
+        );
+        impostor.join().unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_may_ask_for_a_secret() {
+    let place = Place::new();
+    let options = ServerOptions { secret: Some(SECRET.to_vec()), ..ServerOptions::default() };
+    let _server = start(&place.address, options).unwrap();
+    let error = connect(&place.address, with_secret(None)).unwrap_err();
+    assert!(matches!(error, WireError::SecretNeeded { .. }), "{error}");
+    let error = connect(&place.address, with_secret(Some(b"another"))).unwrap_err();
+    assert!(matches!(error, WireError::WrongSecret { .. }), "{error}");
+    let client = connect(&place.address, with_secret(Some(SECRET))).unwrap();
+    assert_eq!(ask(&client, "call"), "call");
+}
+
+#[test]
+fn addresses_that_other_machines_reach_must_be_allowed() {
+    let address: Address = "tcp://0.0.0.0:0".parse().unwrap();
+    let options = ServerOptions { secret: Some(SECRET.to_vec()), ..ServerOptions::default() };
+    let error = start(&address, options.clone()).unwrap_err();
+    assert!(matches!(error, WireError::NotLoopback { .. }), "{error}");
+    start(&address, ServerOptions { any_interface: true, ..options }).unwrap();
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let serving = Serving::start(&Place::tcp());
+    let options = ServerOptions { secret: Some(SECRET.to_vec()), ..ServerOptions::default() };
+    let error = start(&serving.address, options).unwrap_err();
+    assert!(matches!(error, WireError::AddressInUse { .. }), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_socket_at_which_a_server_listens_is_not_replaced() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let error = start(&place.address, ServerOptions::default()).unwrap_err();
+    assert!(matches!(error, WireError::AddressInUse { .. }), "{error}");
+    let (client, _) = serving.client();
+    assert_eq!(ask(&client, "call"), "call");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stale_socket_is_replaced_and_another_file_is_not() {
+    let place = Place::new();
+    drop(std::os::unix::net::UnixListener::bind(place.path()).unwrap());
+    assert!(place.path().exists());
+    let serving = Serving::start(&place);
+    let (client, _) = serving.client();
+    assert_eq!(ask(&client, "call"), "call");
+    drop(serving);
+    std::fs::write(place.path(), "precious").unwrap();
+    let error = start(&place.address, ServerOptions::default()).unwrap_err();
+    assert!(matches!(error, WireError::AddressInUse { .. }), "{error}");
+    assert_eq!(std::fs::read(place.path()).unwrap(), b"precious");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_socket_is_its_owners_alone_and_is_removed_at_the_end() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let mode = std::fs::metadata(place.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 1);
+    serving.server.stop();
+    assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stopping_server_leaves_the_socket_of_another_one() {
+    let place = Place::new();
+    let first = Serving::start(&place);
+    std::fs::remove_file(place.path()).unwrap();
+    let second = Serving::start(&place);
+    first.server.stop();
+    let (client, _) = second.client();
+    assert_eq!(ask(&client, "call"), "call");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_socket_of_another_user_is_not_used() {
+    let place = Place::new();
+    let _serving = Serving::start(&place);
+    // Only root can give files away.
+    if std::os::unix::fs::chown(place.path(), Some(12345), None).is_ok() {
+        let error = connect(&place.address, options()).unwrap_err();
+        assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_refusal_of_the_service_reaches_the_client() {
+    let serving = Serving::start(&Place::tcp());
+    *serving.desk.refusal.lock().unwrap() = Some("not today".to_owned());
+    match connect(&serving.address, options()).unwrap_err() {
+        WireError::Refused { why, temporary, .. } => {
+            assert_eq!((why.as_str(), temporary), ("not today", false));
+        }
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_refusal_of_the_handler_ends_the_client() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let ears = Ears::default();
+    *ears.refuse.lock().unwrap() = Some("not this one".to_owned());
+    match Client::connect(&serving.address, options(), Arc::new(ears)).unwrap_err() {
+        WireError::Refused { why, .. } => assert_eq!(why, "not this one"),
+        error => panic!("{error}"),
+    }
+    serving.desk.log.wait_for("disconnect", 1);
+}
+
+#[test]
+fn hellos_and_welcomes_may_have_64_kib() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let ears = Arc::new(Ears::default());
+    *ears.hello.lock().unwrap() = vec![b'h'; 64 * 1024];
+    *serving.desk.welcome.lock().unwrap() = vec![b'w'; 64 * 1024];
+    Client::connect(&place.address, options(), ears.clone()).unwrap();
+    assert_eq!(ears.log.lines()[0].len(), "welcome ".len() + 64 * 1024);
+    serving.desk.welcome.lock().unwrap().push(b'w');
+    let error = Client::connect(&place.address, options(), ears.clone()).unwrap_err();
+    assert!(error.to_string().contains("the welcome is longer than 64 KiB"), "{error}");
+    ears.hello.lock().unwrap().push(b'h');
+    let error = Client::connect(&place.address, options(), ears).unwrap_err();
+    assert!(error.to_string().contains("the hello is longer than 64 KiB"), "{error}");
+    // Both that were accepted are told apart from the one that was not.
+    serving.desk.log.wait_for("disconnect", 2);
+}
+
+#[test]
+fn versions_without_a_common_one_are_refused_by_name() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    for (lowest, highest, common) in [(2, 9, false), (0, 0, false), (9, 2, false), (0, 9, true)] {
+        let mut raw = Raw::connect(&serving.address);
+        raw.send(&hello(lowest, highest, b""));
+        let (kind, _, body) = raw.receive().unwrap();
+        if common {
+            assert_eq!((kind, body[0]), (WELCOME, 1));
+        } else {
+            assert_eq!((kind, &body[..3]), (REFUSED, &[1, 1, 1][..]));
+            let versions = format!("versions {lowest} to {highest}");
+            assert!(text(&body).contains(&versions), "{}", text(&body));
+            assert_eq!(raw.receive(), None);
+        }
+    }
+}
+
+#[test]
+fn a_client_names_the_versions_of_a_newer_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    let newer = std::thread::spawn(move || {
+        let mut raw = Raw::tcp(listener.accept().unwrap().0);
+        raw.receive().unwrap();
+        let mut refusal = frame(REFUSED, 0, &[1, 7, 9]);
+        refusal[4] = 7;
+        raw.send(&refusal);
+    });
+    let error = connect(&address, options()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            WireError::Version { their_lowest: 7, their_highest: 9, our_lowest: 1, .. }
+        ),
+        "{error}"
+    );
+    newer.join().unwrap();
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    let options = ClientOptions { connect_timeout: Duration::from_millis(20), ..options() };
+    match connect(&address, options).unwrap_err() {
+        WireError::Io { source, .. } => assert_eq!(source.kind(), std::io::ErrorKind::TimedOut),
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_hello_that_takes_too_long_closes_the_connection() {
+    for begin in [Vec::new(), vec![0], hello(1, 1, b"")] {
+        let limits = Limits { hello: Duration::from_millis(20), ..Limits::default() };
+        let serving = Serving::with(&Place::tcp(), limits);
+        let mut raw = Raw::connect(&serving.address);
+        raw.send(&begin);
+        assert!(raw.last().is_none_or(|frame| frame.0 == PROOF));
+        // One that has said hello may be silent. On a busy machine it may need several attempts.
+        let end = deadline();
+        let client = loop {
+            match connect(&serving.address, options()) {
+                Ok(client) => break client,
+                Err(error) => assert!(now() < end, "{error}"),
+            }
+        };
+        let pending = client.call(b"later:name".to_vec(), ONCE);
+        serving.desk.log.wait_for("pending name", 1);
+        let mut raw = Raw::connect(&serving.address);
+        assert!(raw.last().is_none());
+        serving.desk.finish("name", Reply::new(b"here".to_vec()));
+        assert_eq!(pending.wait().unwrap(), b"here");
+    }
+}

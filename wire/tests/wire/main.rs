@@ -1,0 +1,14 @@
+//! The transport between a server and its clients, both in this process.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod calls;
+mod cancel;
+mod connect;
+mod hostile;
+mod lost;
+mod panics;
+mod raw;
+mod reconnect;
+mod stop;
+mod streams;
+mod support;

@@ -1,0 +1,160 @@
+//! A client or a server that speaks the protocol by hand.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+
+use tubewell_wire::Address;
+
+use crate::support::PATIENCE;
+
+pub const HELLO: u8 = 1;
+pub const WELCOME: u8 = 2;
+pub const REFUSED: u8 = 3;
+pub const PROOF: u8 = 4;
+pub const CALL: u8 = 5;
+pub const ANSWER: u8 = 6;
+pub const TRACKED: u8 = 7;
+pub const ITEM: u8 = 8;
+pub const END: u8 = 9;
+pub const CANCEL: u8 = 10;
+pub const SEEN: u8 = 11;
+
+/// Kind, number and body.
+pub type Frame = (u8, u64, Vec<u8>);
+
+pub fn frame(kind: u8, number: u64, body: &[u8]) -> Vec<u8> {
+    let mut frame = u32::try_from(body.len() + 10).unwrap().to_le_bytes().to_vec();
+    frame.extend_from_slice(&[1, kind]);
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(body);
+    frame
+}
+
+pub fn hello(lowest: u8, highest: u8, application: &[u8]) -> Vec<u8> {
+    let mut body = vec![lowest, highest];
+    body.extend_from_slice(&u32::MAX.to_le_bytes());
+    body.extend_from_slice(&[9; 32]);
+    body.extend_from_slice(application);
+    frame(HELLO, 0, &body)
+}
+
+/// A welcome with the limits that a server has.
+pub fn welcome(calls: u32, longest: u32) -> Vec<u8> {
+    let mut body = vec![1];
+    body.extend_from_slice(&calls.to_le_bytes());
+    body.extend_from_slice(&longest.to_le_bytes());
+    frame(WELCOME, 0, &body)
+}
+
+trait Socket: Read + Write + Send {}
+impl<T: Read + Write + Send> Socket for T {}
+
+/// One end of a connection.
+pub struct Raw {
+    socket: Box<dyn Socket>,
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Raw {
+    pub fn connect(address: &Address) -> Raw {
+        match address {
+            Address::Tcp(address) => Raw::tcp(TcpStream::connect(address).unwrap()),
+            #[cfg(unix)]
+            Address::Unix(path) => Raw::unix(UnixStream::connect(path).unwrap()),
+            #[cfg(not(unix))]
+            Address::Unix(_) => unreachable!(),
+        }
+    }
+
+    pub fn tcp(socket: TcpStream) -> Raw {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Raw { socket: Box::new(socket), bytes: Vec::new(), taken: 0 }
+    }
+
+    #[cfg(unix)]
+    pub fn unix(socket: UnixStream) -> Raw {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Raw { socket: Box::new(socket), bytes: Vec::new(), taken: 0 }
+    }
+
+    /// A client that a server without a secret has welcomed.
+    pub fn welcomed(address: &Address) -> Raw {
+        let mut raw = Raw::connect(address);
+        raw.send(&hello(1, 1, b"raw"));
+        assert_eq!(raw.receive().unwrap().0, WELCOME);
+        raw
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    /// Sends to a peer that may have closed the connection.
+    pub fn try_send(&mut self, bytes: &[u8]) {
+        let _ = self.socket.write_all(bytes);
+    }
+
+    pub fn call(&mut self, number: u64, call: &str) {
+        self.send(&frame(CALL, number, call.as_bytes()));
+    }
+
+    /// The next frame; `None` at the end of the connection.
+    pub fn receive(&mut self) -> Option<Frame> {
+        let mut bytes = vec![0; 65536];
+        loop {
+            if let Some(frame) = self.next_frame() {
+                return Some(frame);
+            }
+            self.bytes.drain(..std::mem::take(&mut self.taken));
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(read) => self.bytes.extend_from_slice(&bytes[..read]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn next_frame(&mut self) -> Option<Frame> {
+        let rest = &self.bytes[self.taken..];
+        let length = 4 + u32::from_le_bytes(*rest.first_chunk()?) as usize;
+        let frame = rest.get(..length)?;
+        self.taken += length;
+        let number = u64::from_le_bytes(frame[6..14].try_into().unwrap());
+        Some((frame[5], number, frame[14..].to_vec()))
+    }
+
+    /// Receives until the connection ends, and returns the last frame.
+    pub fn last(&mut self) -> Option<Frame> {
+        let mut last = None;
+        while let Some(frame) = self.receive() {
+            last = Some(frame);
+        }
+        last
+    }
+}
+
+/// A server by hand that needs no proofs.
+#[cfg(unix)]
+pub struct Listener(std::os::unix::net::UnixListener, tempfile::TempDir);
+
+#[cfg(unix)]
+pub fn listen() -> Listener {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(folder.path().join("s")).unwrap();
+    Listener(listener, folder)
+}
+
+#[cfg(unix)]
+impl Listener {
+    pub fn address(&self) -> Address {
+        Address::Unix(self.1.path().join("s"))
+    }
+
+    pub fn accept(&self) -> Raw {
+        Raw::unix(self.0.accept().unwrap().0)
+    }
+}

@@ -1,0 +1,417 @@
+//! A service that does what each call says, and a handler that notes what it hears.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use tubewell_wire::{
+    Address, Answering, CallKind, Client, ClientOptions, Handler, Limits, Reply, Server,
+    ServerOptions, Service,
+};
+
+/// After this a test fails instead of waiting forever.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A call that is made again, and cancelled when dropped.
+pub const AGAIN: CallKind = CallKind { resend: true, cancel: true };
+/// A call that is made once, and cancelled when dropped.
+pub const ONCE: CallKind = CallKind { resend: false, cancel: true };
+/// A call that is made once, whatever becomes of its caller.
+pub const ALWAYS: CallKind = CallKind { resend: false, cancel: false };
+
+/// What has happened, in order.
+#[derive(Default)]
+pub struct Log {
+    lines: Mutex<Vec<String>>,
+    added: Condvar,
+}
+
+impl Log {
+    pub fn add(&self, line: impl Into<String>) {
+        self.lines.lock().unwrap().push(line.into());
+        self.added.notify_all();
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    pub fn count(&self, line: &str) -> usize {
+        self.lines.lock().unwrap().iter().filter(|other| *other == line).count()
+    }
+
+    /// Waits until `line` was added `count` times.
+    #[track_caller]
+    pub fn wait_for(&self, line: &str, count: usize) {
+        let end = deadline();
+        let mut lines = self.lines.lock().unwrap();
+        while lines.iter().filter(|other| *other == line).count() < count {
+            let left = end.saturating_duration_since(now());
+            assert!(
+                !left.is_zero(),
+                "no {count} times {line:?} in {:?}",
+                &lines[lines.len().saturating_sub(50)..]
+            );
+            lines = self.added.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "only to fail instead of waiting forever")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+pub fn deadline() -> Instant {
+    now() + PATIENCE
+}
+
+/// The future of one call, which the test completes.
+#[derive(Default)]
+struct Promise {
+    reply: Option<Reply>,
+    waker: Option<Waker>,
+}
+
+/// What the tests and the service share.
+#[derive(Default)]
+pub struct Desk {
+    pub log: Log,
+    promises: Mutex<HashMap<String, Promise>>,
+    /// What `connect` answers, if not a welcome.
+    pub refusal: Mutex<Option<String>>,
+    pub welcome: Mutex<Vec<u8>>,
+    /// While it is closed, calls of `gate` wait.
+    gate: Mutex<bool>,
+    opened: Condvar,
+    /// Stopped by the call `stop`.
+    pub server: Mutex<Option<Arc<Server>>>,
+}
+
+impl Desk {
+    /// Completes the call `later:NAME`, or gives an item to `stream:NAME`.
+    pub fn finish(&self, name: &str, reply: Reply) {
+        let mut promises = self.promises.lock().unwrap();
+        let promise = promises.entry(name.to_owned()).or_default();
+        promise.reply = Some(reply);
+        let waker = promise.waker.take();
+        drop(promises);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub fn open_gate(&self) {
+        *self.gate.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    pub fn wait_at_gate(&self) {
+        self.log.add("at gate");
+        let gate = self.gate.lock().unwrap();
+        let opened = self.opened.wait_timeout_while(gate, PATIENCE, |open| !*open);
+        assert!(!opened.unwrap().1.timed_out(), "nobody opened the gate");
+    }
+
+    /// An answer that notes if it is lost.
+    pub fn tracked(self: &Arc<Self>, body: &[u8]) -> Reply {
+        let (desk, name) = (self.clone(), text(body));
+        let on_lost = move || {
+            desk.log.add(format!("lost {name}"));
+            assert_ne!(name, "panic");
+        };
+        Reply { body: body.to_vec(), on_lost: Some(Box::new(on_lost)) }
+    }
+}
+
+pub fn text(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).into_owned()
+}
+
+/// The service: the first word of a call says how it is answered.
+pub struct Words(pub Arc<Desk>);
+
+impl Service for Words {
+    type Peer = String;
+
+    fn connect(&self, hello: &[u8]) -> Result<(String, Vec<u8>), String> {
+        assert_ne!(hello, b"panic in connect");
+        if let Some(refusal) = self.0.refusal.lock().unwrap().clone() {
+            return Err(refusal);
+        }
+        let hello = text(hello);
+        self.0.log.add(format!("hello {hello}"));
+        Ok((hello, self.0.welcome.lock().unwrap().clone()))
+    }
+
+    fn call(&self, _: &Arc<String>, body: &[u8]) -> Answering {
+        let call = text(body);
+        let desk = &self.0;
+        let (word, rest) = call.split_once(':').unwrap_or((&call, ""));
+        if word != "quiet" {
+            desk.log.add(format!("call {call}"));
+        }
+        let number = || rest.parse().unwrap();
+        match word {
+            "later" => Answering::Later(Box::pin(Later(desk.clone(), rest.to_owned()))),
+            "tracked" => Answering::Now(desk.tracked(rest.as_bytes())),
+            "bytes" => Answering::Now(Reply::new(vec![7; number()])),
+            "tracked-bytes" => {
+                Answering::Now(Reply { body: vec![7; number()], ..desk.tracked(b"bytes") })
+            }
+            "numbers" => {
+                let end = number() as u64;
+                Answering::Many(Box::pin(Numbers { next: 0, end, desk: desk.clone() }))
+            }
+            "stream" => Answering::Many(Box::pin(Fed(desk.clone(), rest.to_owned()))),
+            "gate" => {
+                desk.wait_at_gate();
+                Answering::Now(Reply::new(body.to_vec()))
+            }
+            "future" => {
+                Answering::Later(Box::pin(Misbehaving(desk.clone(), rest.to_owned(), false)))
+            }
+            "stop" => {
+                desk.server.lock().unwrap().take().unwrap().stop();
+                Answering::Now(Reply::new(b"stopped".to_vec()))
+            }
+            "panic" => panic!("as the call says"),
+            _ => Answering::Now(Reply::new(body.to_vec())),
+        }
+    }
+
+    fn disconnect(&self, peer: Arc<String>) {
+        self.0.log.add("disconnect");
+        assert_ne!(*peer, "panic in disconnect");
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        self.0.log.add("service dropped");
+    }
+}
+
+/// Pending until the test finishes it.
+struct Later(Arc<Desk>, String);
+
+impl Future for Later {
+    type Output = Reply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        let mut promises = self.0.promises.lock().unwrap();
+        let promise = promises.entry(self.1.clone()).or_default();
+        if let Some(reply) = promise.reply.take() {
+            return Poll::Ready(reply);
+        }
+        promise.waker = Some(context.waker().clone());
+        drop(promises);
+        self.0.log.add(format!("pending {}", self.1));
+        Poll::Pending
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        self.0.log.add(format!("dropped {}", self.1));
+        assert!(self.1 != "panics in drop" || std::thread::panicking());
+    }
+}
+
+/// Numbers up to an end.
+struct Numbers {
+    next: u64,
+    end: u64,
+    desk: Arc<Desk>,
+}
+
+impl Stream for Numbers {
+    type Item = Vec<u8>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if self.next >= self.end {
+            return Poll::Ready(None);
+        }
+        let number = self.next;
+        self.next += 1;
+        self.desk.log.add("number");
+        Poll::Ready(Some(number.to_string().into_bytes()))
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        self.desk.log.add("numbers dropped");
+    }
+}
+
+/// Items that the test gives one by one.
+struct Fed(Arc<Desk>, String);
+
+impl Stream for Fed {
+    type Item = Vec<u8>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let mut promises = self.0.promises.lock().unwrap();
+        let promise = promises.entry(self.1.clone()).or_default();
+        let Some(reply) = promise.reply.take() else {
+            promise.waker = Some(context.waker().clone());
+            drop(promises);
+            self.0.log.add(format!("pending {}", self.1));
+            return Poll::Pending;
+        };
+        drop(promises);
+        assert_ne!(reply.body, b"panic");
+        Poll::Ready(Some(reply.body))
+    }
+}
+
+/// Woken once; then does what its name says.
+struct Misbehaving(Arc<Desk>, String, bool);
+
+impl Future for Misbehaving {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        assert_ne!(self.1, "panics at once");
+        if !std::mem::replace(&mut self.2, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match self.1.as_str() {
+            "panics" => panic!("as the call says"),
+            "waits, then is pending" => {
+                self.0.wait_at_gate();
+                Poll::Pending
+            }
+            "waits, then is ready" => {
+                self.0.wait_at_gate();
+                Poll::Ready(self.0.tracked(b"ready"))
+            }
+            "stops" => {
+                self.0.server.lock().unwrap().take().unwrap().stop();
+                Poll::Ready(Reply::new(b"stopped".to_vec()))
+            }
+            _ => Poll::Ready(Reply::new(b"done".to_vec())),
+        }
+    }
+}
+
+impl Drop for Misbehaving {
+    fn drop(&mut self) {
+        self.0.log.add("future dropped");
+        assert!(self.1 != "panics in drop" || std::thread::panicking());
+    }
+}
+
+/// Notes what a client hears.
+#[derive(Default)]
+pub struct Ears {
+    pub log: Log,
+    pub hello: Mutex<Vec<u8>>,
+    pub refuse: Mutex<Option<String>>,
+}
+
+impl Handler for Ears {
+    fn hello(&self) -> Vec<u8> {
+        self.hello.lock().unwrap().clone()
+    }
+
+    fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
+        self.log.add(format!("welcome {}", text(welcome)));
+        self.refuse.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
+    fn orphan(&self, body: &[u8]) {
+        self.log.add(format!("orphan {}", text(body)));
+        assert_ne!(body, b"panic");
+    }
+
+    fn broken(&self) {
+        self.log.add("broken");
+    }
+}
+
+/// A folder with the address of a server in it.
+pub struct Place {
+    folder: tempfile::TempDir,
+    pub address: Address,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        if cfg!(unix) {
+            let address = Address::Unix(folder.path().join("app.sock"));
+            return Place { folder, address };
+        }
+        Place::tcp()
+    }
+
+    pub fn tcp() -> Place {
+        let address = "tcp://127.0.0.1:0".parse().unwrap();
+        Place { folder: tempfile::tempdir().unwrap(), address }
+    }
+
+    /// The same place with the address that was chosen.
+    pub fn at(self, address: Address) -> Place {
+        Place { address, ..self }
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("app.sock")
+    }
+}
+
+pub const SECRET: &[u8] = b"thirty-two bytes that both know.";
+
+/// A server and what its service knows.
+pub struct Serving {
+    pub desk: Arc<Desk>,
+    pub server: Arc<Server>,
+    pub address: Address,
+}
+
+impl Serving {
+    pub fn start(place: &Place) -> Serving {
+        Serving::with(place, Limits::default())
+    }
+
+    pub fn with(place: &Place, limits: Limits) -> Serving {
+        // Without a secret where that is possible: clients by hand need no proof then.
+        let secret = matches!(place.address, Address::Tcp(_)).then(|| SECRET.to_vec());
+        let desk = Arc::new(Desk::default());
+        let options = ServerOptions { secret, limits, any_interface: false };
+        let server = Server::start(&place.address, options, Words(desk.clone())).unwrap();
+        let address = server.address().clone();
+        Serving { desk, server: Arc::new(server), address }
+    }
+
+    pub fn client(&self) -> (Client, Arc<Ears>) {
+        self.client_with(options())
+    }
+
+    pub fn client_with(&self, options: ClientOptions) -> (Client, Arc<Ears>) {
+        let ears = Arc::new(Ears::default());
+        (Client::connect(&self.address, options, ears.clone()).unwrap(), ears)
+    }
+}
+
+pub fn options() -> ClientOptions {
+    let secret = Some(SECRET.to_vec());
+    ClientOptions { secret, connect_timeout: PATIENCE, ..ClientOptions::default() }
+}
+
+/// Makes a call and waits for its answer.
+#[track_caller]
+pub fn ask(client: &Client, call: &str) -> String {
+    text(&client.call(call.into(), ONCE).wait().unwrap())
+}
