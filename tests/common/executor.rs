@@ -63,10 +63,6 @@ impl WakeFlag {
         Arc::new(WakeFlag(Mutex::new(true), Condvar::new()))
     }
 
-    pub fn is_raised(&self) -> bool {
-        *self.0.lock().unwrap()
-    }
-
     /// Lowers the flag. Returns whether it was raised.
     pub fn lower(&self) -> bool {
         std::mem::take(&mut *self.0.lock().unwrap())

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use tubewell::{Store, StoreOptions};
+use tubewell::{Error, Store, StoreOptions};
 
 pub use tubewell::ManualClock;
 
@@ -40,6 +40,11 @@ pub fn owner(store: &Store) -> Store {
 
 /// Returns when the calls that nothing has waited for have been made, as those of dropped handles.
 pub fn settle(_: &Store) {}
+
+/// Whether a wait has ended because the store was closed.
+pub fn is_closed(error: &Error) -> bool {
+    *error == Error::Closed
+}
 
 /// Closes the store. Its file can be opened again.
 pub fn close(store: &Store) {

@@ -1,6 +1,6 @@
 //! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
 
-use tubewell::{Error, Keep, State, TubeOptions, WhenFull};
+use tubewell::{Error, Keep, State, Ticket, TubeOptions, WhenFull};
 
 use super::support::*;
 
@@ -34,7 +34,8 @@ fn cancel_deletes_tasks_that_have_not_begun() {
                         if (named, its) == (id, state) && !why.is_empty()),
                     "{refused}"
                 );
-                let deferred = case.tube.deferred(WhenFull::Block).cancel(*id);
+                let deferred =
+                    case.tube.deferred(WhenFull::Block).cancel(*id).and_then(Ticket::wait);
                 assert_eq!(deferred.err(), Some(refused));
                 assert_eq!(case.state(*id), Some(*state));
             } else {

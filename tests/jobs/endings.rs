@@ -74,6 +74,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
         });
         let forget = tube.deferred(WhenFull::Refuse).forget(ids[2]).unwrap();
         let after = ids.map(|id| wait_for(&tube, id));
+        stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
         for ticket in tickets {

@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
     Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Put, Restore, State, Store,
-    StoreOptions, TubeOptions, WhenFull,
+    StoreOptions, Ticket, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -45,7 +45,10 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
             assert_eq!(in_use(case.tube.put_many([case.draft("z"), put()])), (id, state));
             assert_eq!(in_use(case.tube.put_and_wait(put(), ZERO)), (id, state));
             assert_eq!(in_use(block_on(case.tube.put_and_wait_async(put(), ZERO))), (id, state));
-            assert_eq!(in_use(case.tube.deferred(WhenFull::Refuse).put(put())), (id, state));
+            assert_eq!(
+                in_use(case.tube.deferred(WhenFull::Refuse).put(put()).and_then(Ticket::wait)),
+                (id, state)
+            );
             let task = case.store.by_key("k").unwrap().unwrap();
             assert_eq!((task.tube.as_str(), task.info.id, task.info.state), ("case", id, state));
             assert_eq!(task.info.key.as_deref(), Some("k"));

@@ -2,7 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, EventKind, Failure, Keep, Put, State, Store, Tube, TubeOptions, WhenFull,
+    Backoff, Ending, EventKind, Failure, Keep, Put, State, Store, Ticket, Tube, TubeOptions,
+    WhenFull,
 };
 
 use super::files::{after_a_kill, attempts, create_with, failure, groups};
@@ -312,7 +313,7 @@ fn deferred_move_is_visible_with_its_flush() {
         let id = case.put("x");
         let deferred = case.tube.deferred(WhenFull::Block);
         let ticket = deferred.move_to(id, &to).unwrap();
-        assert_not_found(deferred.move_to(id, &to), id);
+        assert_not_found(deferred.move_to(id, &to).and_then(Ticket::wait), id);
         assert_eq!(ticket.wait().unwrap().id, id);
         assert_eq!(take(&to), Some(id));
     });

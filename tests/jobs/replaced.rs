@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, TubeOptions,
-    WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, Ticket,
+    TubeOptions, WhenFull,
 };
 
 use super::files::{attempts, failure};
@@ -158,7 +158,7 @@ fn requeue_of_a_removed_task_is_refused() {
         assert_eq!(*typed.try_take().unwrap().unwrap().value(), 8);
         case.tube.delete(id).unwrap();
         assert_eq!(case.tube.requeue("k", "y"), Err(not_found.clone()));
-        assert_eq!(deferred.requeue("k", "y").err(), Some(not_found));
+        assert_eq!(deferred.requeue("k", "y").and_then(Ticket::wait), Err(not_found));
         assert_eq!(case.tasks().get("total"), None);
     });
 }

@@ -6,9 +6,9 @@ use tubewell::{
     TOKEN_TIME, Tube, TubeOptions, WhenFull,
 };
 
-use crate::executor::{block_on, with_timeout};
-use crate::support::*;
-use crate::wait::{DONE, Wait, end_of};
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use super::wait::{DONE, Wait, end_of};
 
 fn invalid<T>(answer: tubewell::Result<T>) {
     assert!(matches!(answer.err(), Some(Error::Invalid { .. })));

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Durability, Error, ManualClock, Put, Restore, Salvaged, State, Store, StoreOptions, TOKEN_TIME,
-    Tube, TubeOptions, WhenFull,
+    Durability, Error, Put, Restore, Salvaged, State, Store, StoreOptions, TOKEN_TIME, Tube,
+    TubeOptions, WhenFull,
 };
 
-use crate::executor::with_timeout;
-use crate::files::{after_a_kill, create, create_with, draft};
-use crate::support::*;
-use crate::wait::{Wait, end_of, on_disk};
+use super::executor::with_timeout;
+use super::files::{after_a_kill, create, create_with, draft};
+use super::support::*;
+use super::wait::{Wait, end_of, on_disk};
+use crate::stores::{self, ManualClock};
 
 fn put(tube: &Tube, token: &str) -> u64 {
     tube.put(Put::new("x").token(token)).unwrap().id
@@ -129,7 +130,7 @@ fn backup_and_compact_keep_tokens() {
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
     drop(tube);
-    store.close().unwrap();
+    stores::close(&store);
     drop(store);
     StoreOptions::default().compact(file.path()).unwrap();
     for path in [file.path(), copy.path()] {
@@ -140,7 +141,7 @@ fn backup_and_compact_keep_tokens() {
 }
 
 fn open_at(path: &Path, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).open(path).unwrap()
+    stores::open_with(path, Store::options().clock(clock))
 }
 
 /// A restored store is a new one. Callers make their last puts again there.
@@ -150,7 +151,7 @@ fn salvage_restores_no_tokens() {
     let (store, tube) = create(&file, FIFO);
     let id = put(&tube, "t");
     drop(tube);
-    store.close().unwrap();
+    stores::close(&store);
     let mut tasks = Vec::new();
     StoreOptions::default()
         .clock(&file.clock)

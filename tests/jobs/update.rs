@@ -1,7 +1,7 @@
 //! Updates of tasks that wait: body, priority and delay.
 
 use tubewell::{
-    Error, EventKind, Failure, Keep, MAX_BODY, Put, State, TubeOptions, Update, WhenFull,
+    Error, EventKind, Failure, Keep, MAX_BODY, Put, State, Ticket, TubeOptions, Update, WhenFull,
 };
 
 use super::executor::block_on;
@@ -146,7 +146,8 @@ fn update_of_taken_done_or_unknown_task_is_refused() {
             assert!(matches!(&refused, Error::NotReady { id: named, state: its, .. }
                 if (*named, *its) == (id, state)));
             assert!(case.tube.update(id, Update::new()).is_err());
-            let deferred = case.tube.deferred(WhenFull::Block).update(id, update());
+            let deferred =
+                case.tube.deferred(WhenFull::Block).update(id, update()).and_then(Ticket::wait);
             assert_eq!(deferred.err(), Some(refused));
         }
         assert_not_found(case.tube.update(2, update()), 2);

@@ -3,6 +3,9 @@
 //! [`stores`] is what differs. What a suite expects of a store that is open in its process, it does
 //! not expect here: [`owner_only`] has the tests and files that are left out, with the reasons.
 //!
+//! [`reconnected`] and [`killed`] are about connections alone: those that break, and processes that
+//! are killed.
+//!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
 
@@ -12,11 +15,17 @@
 #[path = "../common/blocking_disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod blocking_disk;
+mod child;
 mod connection;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+mod killed;
 mod owner_only;
+#[path = "../kill/process.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod process;
+mod reconnected;
 #[path = "../common/rng.rs"]
 mod rng;
 mod stores;
@@ -155,6 +164,8 @@ mod jobs {
     mod tags_in_files;
     mod tags_listed;
     mod take;
+    mod tokens;
+    mod tokens_in_files;
     mod update;
     mod wait;
     mod wait_drained;
@@ -219,4 +230,12 @@ mod worker {
     mod stop;
     mod support;
     mod waits;
+}
+
+/// The entry point of a child process. Does nothing in the parent.
+#[test]
+fn child_process_entry() {
+    if let Some(job) = process::Job::from_env() {
+        child::run(&job);
+    }
 }

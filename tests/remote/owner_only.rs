@@ -13,14 +13,30 @@ const WAKER: &str = "its waker makes a blocking call on the thread that reads th
 const RANDOM: &str = "takes long, and tests rules that a connection does not change";
 const PROCESS: &str = "child processes that own their stores";
 
+const AGE: &str = "a worker counts how long its jobs run on the clock of its own process";
+const CLAIM: &str = "a deferred call of a claim is refused by its ticket, which has no claim";
+
 /// Tests whose stores are not connections here.
 const TESTS: &[(&str, &str)] = &[
     ("catalogue::events::subscribe_accepts_any_capacity", BUFFER),
     ("catalogue::events::unread_subscription_drops_and_counts_events", BUFFER),
+    ("jobs::advance::refused_advance_changes_nothing", CLAIM),
+    ("jobs::claims::expired_claim_has_no_owner_and_cannot_be_renewed", CLAIM),
+    ("jobs::claims::heartbeat_of_a_task_that_was_set_aside_is_refused", CLAIM),
+    ("jobs::claims::holder_of_a_revoked_claim_is_refused_and_is_not_its_owner", CLAIM),
+    ("jobs::claims::stale_claim_is_refused_even_if_the_same_session_has_the_task_again", CLAIM),
     ("jobs::endings::close_during_the_flush_of_an_end_keeps_its_result", LAST),
     ("jobs::filters::slow_reader_is_told_how_many_events_it_missed", BUFFER),
     ("jobs::filters_by_tags::event_of_a_task_with_several_tags_is_missed_once", BUFFER),
+    ("jobs::finish::refused_finish_changes_nothing", CLAIM),
     ("jobs::outcomes::ends_of_kept_tasks_are_delivered_as_events", LAST),
+    (
+        "jobs::refused_moves::driver_that_panics_during_a_move_changes_nothing",
+        "a panic of a driver ends the connection, and not the call",
+    ),
+    ("jobs::replaced_elsewhere::finished_task_passes_its_key_on", CLAIM),
+    ("jobs::replaced_elsewhere::moved_and_advanced_tasks_keep_their_keys", CLAIM),
+    ("jobs::replaced_elsewhere::tasks_put_by_a_finish_reject_keep_or_replace", CLAIM),
     ("parity::deferred::calls_are_refused_while_the_write_buffer_is_full", FULL),
     ("parity::futures::future_dropped_before_its_decision_changes_nothing", FULL),
     ("parity::futures::no_future_blocks_while_the_write_buffer_is_full", FULL),
@@ -36,9 +52,21 @@ const TESTS: &[(&str, &str)] = &[
     ("parity::typed::future_buries_undecodable_task_without_blocking", FULL),
     ("parity::typed::refused_typed_claim_keeps_its_value", FULL),
     ("threads::attempts::close_during_count_of_take_counts_it", LAST),
+    (
+        "threads::attempts::written_take_returns_during_flush_and_flushed_take_after_it",
+        "a take of a connection waits for the flush in progress",
+    ),
+    ("threads::delivery::close_under_load_loses_no_acknowledged_call", LAST),
     ("threads::deferred::deferred_calls_block_or_are_refused_when_write_buffer_is_full", FULL),
+    ("worker::catalogue_lost::worker_shows_the_jobs_that_run_and_none_while_it_is_idle", AGE),
+    (
+        "worker::errors::worker_ends_when_the_store_is_closed",
+        "a worker reports that its owner has closed the store",
+    ),
     ("worker::futures::idle_future_is_woken_for_tasks_only", WAKES),
     ("worker::invariants::subscriber_that_reads_nothing_delays_no_worker", BUFFER),
+    ("worker::limits::job_is_lost_after_the_longest_time_that_it_may_run", AGE),
+    ("worker::stop::job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed", AGE),
 ];
 
 /// Files of the suites that are no part of this target. `main` is the root of a target.

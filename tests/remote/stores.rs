@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Clock, Store, StoreOptions};
+use tubewell::{Clock, Error, Store, StoreOptions};
 
 use super::connection::{Connection, remote};
 use super::owner_only::is_owner_only;
@@ -131,6 +131,11 @@ pub fn owner(store: &Store) -> Store {
 /// Makes a round trip: the calls that were sent before it have been made when it returns.
 pub fn settle(store: &Store) {
     drop(store.tube("none of this name, for a round trip"));
+}
+
+/// Whether a wait has ended because the owner was closed, or its connection.
+pub fn is_closed(error: &Error) -> bool {
+    matches!(error, Error::Closed | Error::NotConnected { .. })
 }
 
 /// Closes the owner, and then the connection.

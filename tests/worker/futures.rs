@@ -123,13 +123,17 @@ fn dropped_future_releases_the_tasks_of_handlers_that_were_handed_out() {
                 send.lock().unwrap().send(job.is_lost()).unwrap();
             }
         };
-        let worker = Worker::new(&case.store).on_async(&case.tube, wait).spawn_with(|handler| {
-            thread::spawn(move || block_on(handler));
-        });
+        let begun = Arc::new(AtomicBool::new(false));
+        let begin = begun.clone();
+        let worker =
+            Worker::new(&case.store).on_async(&case.tube, wait).spawn_with(move |handler| {
+                begin.store(true, Ordering::SeqCst);
+                thread::spawn(move || block_on(handler));
+            });
         let mut worker = worker.run_async();
         wait_until(|| {
             poll_pending(&mut worker, Waker::noop());
-            case.state(id) == Some(State::Taken)
+            begun.load(Ordering::SeqCst)
         });
         drop(worker);
         assert_eq!(case.state(id), Some(State::Ready));

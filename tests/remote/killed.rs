@@ -1,0 +1,215 @@
+//! Processes that are killed: clients in each state of a call, and the owner under load.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::worker::Worker;
+use tubewell::{FIFO, LIMFIFOTTL, ServeOptions, State, Store, Tube, TubeOptions, socket_beside};
+
+use super::executor::{wait_until, with_timeout};
+use super::process::{ChildProcess, Job};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A store in a file, served at the socket beside it.
+struct Owner {
+    store: Store,
+    tube: Tube,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Owner {
+    fn new(driver: &str, options: TubeOptions) -> Owner {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("queue");
+        let store = Store::open(&path).unwrap();
+        let tube = store.create_tube("case", driver, options).unwrap();
+        store.serve(ServeOptions::unix(socket_beside(&path))).unwrap();
+        Owner { store, tube, path, _folder: folder }
+    }
+
+    fn client(&self, mode: &str) -> ChildProcess {
+        start(&self.path, mode, 0)
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+    }
+}
+
+fn start(path: &std::path::Path, mode: &str, seed: u64) -> ChildProcess {
+    ChildProcess::start(&Job { mode: mode.into(), path: path.to_owned(), seed, run: 0 })
+}
+
+#[test]
+fn wait_of_a_killed_client_gets_no_task() {
+    with_timeout(|| {
+        let owner = Owner::new(FIFO, TubeOptions::new());
+        let mut client = owner.client("waits");
+        let waiting = || owner.tube.info().unwrap().waiting;
+        wait_until(|| waiting() == 1);
+        client.kill();
+        wait_until(|| waiting() == 0);
+        let id = owner.tube.put("x").unwrap().id;
+        let claim = owner.tube.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.takes()), (id, 1));
+        owner.assert_sound();
+    });
+}
+
+#[test]
+fn put_that_waits_for_space_ends_with_its_client() {
+    with_timeout(|| {
+        let owner = Owner::new(LIMFIFOTTL, TubeOptions::new().capacity(1));
+        let id = owner.tube.put("first").unwrap().id;
+        let mut client = owner.client("waits_for_space");
+        let waiting = || owner.tube.info().unwrap().waiting_puts;
+        wait_until(|| waiting() == 1);
+        client.kill();
+        wait_until(|| waiting() == 0);
+        owner.tube.delete(id).unwrap();
+        assert_eq!(owner.tube.statistics().unwrap().tasks.total, 0);
+        owner.tube.put("second").unwrap();
+        owner.assert_sound();
+    });
+}
+
+/// The owner does not wait for a client that is gone.
+#[test]
+fn client_that_waits_for_an_end_may_be_killed() {
+    with_timeout(|| {
+        let owner = Owner::new(FIFO, TubeOptions::new());
+        owner.tube.put("x").unwrap();
+        let connected = owner.store.owners().len();
+        let mut client = owner.client("waits_for_an_end");
+        client.kill();
+        owner.tube.try_take().unwrap().unwrap().ack().unwrap();
+        wait_until(|| owner.store.owners().len() == connected);
+        owner.assert_sound();
+    });
+}
+
+#[test]
+fn task_of_a_killed_client_is_ready_again() {
+    with_timeout(|| {
+        let owner = Owner::new(FIFO, TubeOptions::new().max_attempts(2));
+        let id = owner.tube.put("x").unwrap().id;
+        let mut client = owner.client("holds");
+        assert_eq!(client.next_line(DEADLINE), Some(id.to_string()));
+        assert_eq!(owner.tube.peek(id).unwrap().info.state, State::Taken);
+        client.kill();
+        let claim = owner.tube.take(DEADLINE).unwrap().unwrap();
+        assert_eq!((claim.id(), claim.takes(), claim.attempts_left()), (id, 2, Some(0)));
+        claim.ack().unwrap();
+        owner.assert_sound();
+    });
+}
+
+#[test]
+fn subscription_ends_with_its_killed_client() {
+    with_timeout(|| {
+        let owner = Owner::new(FIFO, TubeOptions::new());
+        let mut client = owner.client("listens");
+        assert!(client.next_line(DEADLINE).is_some());
+        client.kill();
+        // More events than any buffer holds.
+        for _ in 0..20 {
+            owner.tube.put_many(["x"; 500]).unwrap();
+        }
+        assert_eq!(owner.tube.statistics().unwrap().tasks.ready, 10_001);
+        owner.assert_sound();
+    });
+}
+
+#[test]
+fn every_put_that_a_killed_client_saw_answered_is_there() {
+    with_timeout(|| {
+        for reports in [1, 7, 60] {
+            let owner = Owner::new(FIFO, TubeOptions::new());
+            let mut client = owner.client("puts");
+            assert!(!client.read_lines(reports, DEADLINE));
+            let answered = client.kill().len();
+            let claims = owner.tube.take_many(usize::MAX, Duration::ZERO).unwrap();
+            // The last put may have been made without its answer.
+            assert!((answered..=answered + 1).contains(&claims.len()), "{answered}");
+            for (n, claim) in claims.iter().enumerate() {
+                assert_eq!(claim.data(), n.to_string().as_bytes());
+            }
+            owner.assert_sound();
+        }
+    });
+}
+
+#[test]
+fn jobs_of_a_killed_worker_process_are_done_by_another_one() {
+    with_timeout(|| {
+        let owner = Owner::new(FIFO, TubeOptions::new());
+        let ids = owner.tube.put_many(["a", "b"]).unwrap();
+        let mut client = owner.client("works");
+        assert_eq!(client.next_line(DEADLINE), Some(ids[0].id.to_string()));
+        assert_eq!(owner.store.owners()[0].label.as_deref(), Some("child"));
+        client.kill();
+        wait_until(|| owner.store.owners().is_empty());
+        let worker = Worker::new(&owner.store).on(&owner.tube, |_: &tubewell::worker::Job| ());
+        assert_eq!(worker.run_until_idle().unwrap().done, 2);
+        owner.assert_sound();
+    });
+}
+
+/// The reports of a client, by their first word.
+fn reported(lines: &[String], what: &str) -> Vec<String> {
+    let of = |line: &String| Some(line.strip_prefix(what)?.strip_prefix(' ')?.to_owned());
+    lines.iter().filter_map(of).collect()
+}
+
+/// Clients put and ack tasks while the owner is killed and started again. Acknowledged puts are
+/// there once, and acked tasks do not come back.
+#[test]
+fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
+    const KILLS: usize = 4;
+    const CLIENTS: u64 = 3;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("queue");
+    let store = Store::open(&path).unwrap();
+    store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let mut clients = Vec::new();
+    let mut lines = Vec::new();
+    for round in 0..=KILLS {
+        let mut owner = start(&path, "owner", 0);
+        assert_eq!(owner.next_line(DEADLINE).as_deref(), Some("serves"));
+        if round == 0 {
+            clients = (0..CLIENTS).map(|seed| start(&path, "load", seed)).collect();
+        }
+        for client in &mut clients {
+            assert!(!client.read_lines(40, DEADLINE), "a client has failed");
+        }
+        if round == KILLS {
+            // The clients first: their last calls have answers that nobody reads.
+            for client in &mut clients {
+                lines.extend(client.kill());
+            }
+        }
+        owner.kill();
+    }
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let tube = store.tube("case").unwrap();
+    let claims = tube.take_many(usize::MAX, Duration::ZERO).unwrap();
+    let text = |claim: &tubewell::Claim| String::from_utf8(claim.data().to_vec()).unwrap();
+    let left: BTreeSet<String> = claims.iter().map(text).collect();
+    assert_eq!(left.len(), claims.len(), "a put was made twice");
+    let acked: BTreeSet<String> = reported(&lines, "acked").into_iter().collect();
+    assert_eq!(acked.len(), reported(&lines, "acked").len(), "a task was acked twice");
+    assert!(acked.is_disjoint(&left), "an acked task came back");
+    assert!(!acked.is_empty());
+    // An ack without an answer may have been made.
+    let begun: BTreeSet<String> = reported(&lines, "acks").into_iter().collect();
+    for body in reported(&lines, "put") {
+        assert!(left.contains(&body) || begun.contains(&body), "{body} is lost");
+    }
+}
