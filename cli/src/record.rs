@@ -7,11 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tubewell::{
     Day, LastFailure, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, Task, TaskCounts,
-    Tube, TubeInfo,
+    TaskInfo, Tube, TubeInfo,
 };
 
 use crate::moment;
-use crate::step::count_steps;
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -228,6 +227,12 @@ impl ResultBytes<'_> {
         let text = bytes.map(text_or_base64).transpose();
         text.map_or_else(ResultBytes::Bytes, ResultBytes::Text)
     }
+}
+
+/// How many steps of a task are stored; `None` of a task without steps.
+pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
+    let steps = if task.has_steps { tube.steps(task.id)? } else { Vec::new() };
+    Ok(Some(steps.len()).filter(|count| *count > 0))
 }
 
 /// Bytes as text if they are UTF-8, otherwise in base64.

@@ -1,7 +1,7 @@
 //! The steps of a task as JSON, in both directions.
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Step, StepKind, TaskInfo, Tube};
+use tubewell::{Step, StepKind};
 
 use crate::record::text_or_base64;
 
@@ -55,10 +55,4 @@ impl StepLine {
         let value = value.ok_or_else(|| "a step has neither value nor value_base64".to_owned())?;
         Ok(Step::new(self.name, kind, value))
     }
-}
-
-/// How many steps of a task are stored; `None` of a task without steps.
-pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
-    let steps = if task.has_steps { tube.steps(task.id)? } else { Vec::new() };
-    Ok(Some(steps.len()).filter(|count| *count > 0))
 }

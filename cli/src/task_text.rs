@@ -6,7 +6,7 @@ use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
-use crate::step::count_steps;
+use crate::record::count_steps;
 use crate::{duration, moment};
 
 /// How many characters of a body, and of a failure, fit into a table.
