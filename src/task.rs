@@ -291,7 +291,8 @@ impl Put {
     /// With the key of a request or of an event, the same put can be repeated after an error or a
     /// crash, and the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds
     /// the task. The key is free again when the task is removed: acked and not kept, deleted,
-    /// expired, or forgotten.
+    /// expired, or forgotten. With a [`token`](Put::token) a put can be repeated for an hour, also when
+    /// its task is removed.
     ///
     /// # Example
     /// See [`OnKey`].
