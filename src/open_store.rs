@@ -127,7 +127,9 @@ impl OpenStore {
         self.inner.subscribers.close();
         // After the close, which has answered all that waits.
         let servers = std::mem::take(&mut *self.servers.lock());
-        servers.iter().for_each(|server| server.stop());
+        for server in &servers {
+            server.stop();
+        }
         closed
     }
 }

@@ -35,8 +35,10 @@ pub(crate) struct RemotePromise<T> {
 /// Reads an answer.
 enum Read<T> {
     Plain(fn(&[u8]) -> Result<T>),
-    Mapped(Box<dyn FnOnce(&[u8]) -> Result<T> + Send + Sync>),
+    Mapped(Mapped<T>),
 }
+
+type Mapped<T> = Box<dyn FnOnce(&[u8]) -> Result<T> + Send + Sync>;
 
 impl<T> Read<T> {
     fn run(self, answer: &[u8]) -> Result<T> {

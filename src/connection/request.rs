@@ -150,12 +150,10 @@ impl<'a> Request<'a> {
     /// Whether it may be made twice, if its connection breaks before the answer.
     pub(super) fn may_repeat(&self) -> bool {
         match self {
-            Request::Call(_, Call::Tube(_, verb)) => match verb {
-                Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. } => {
-                    request.has_token()
-                }
-                _ => true,
-            },
+            Request::Call(
+                _,
+                Call::Tube(_, Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. }),
+            ) => request.has_token(),
             Request::Backup(_) => false,
             _ => true,
         }

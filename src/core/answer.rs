@@ -55,7 +55,7 @@ pub(crate) enum Answer {
     /// The value of a step.
     Step(Option<Vec<u8>>),
     Steps(Vec<Step>),
-    IsOver(bool),
+    Bool(bool),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
     Schedules(SchedulePage),
@@ -158,7 +158,7 @@ from_answer! {
     Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Step(value) => value, Option<Vec<u8>>;
     Answer::Steps(steps) => steps, Vec<Step>;
-    Answer::IsOver(is_over) => is_over, bool;
+    Answer::Bool(value) => value, bool;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Schedules(page) => page, SchedulePage;

@@ -411,10 +411,7 @@ impl Core {
                 now(self.failed_on(number, (from, to), next)?, Answer::FailedOn)
             }
             Verb::Alter(options) => finished(self.alter(number, options)?),
-            Verb::IsTimed => {
-                let is_timed = self.tubes.get(&number).is_some_and(|tube| tube.definition.timed);
-                now(is_timed, Answer::IsOver)
-            }
+            Verb::IsTimed => now(self.is_timed(number), Answer::Bool),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }

@@ -118,9 +118,8 @@ fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Resu
 /// Waits for space in a write buffer, decides the call, and waits for its commit.
 async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) -> Reply {
     let parts = Parts::default();
-    let asked = match Request::read(&body, &parts) {
-        Ok(Request::Call(_, asked)) => asked,
-        _ => return reply(&Err(not_for_peers())),
+    let Ok(Request::Call(_, asked)) = Request::read(&body, &parts) else {
+        return reply(&Err(not_for_peers()));
     };
     let mut queued = Queued { peer: &peer, buffer, call: None };
     let decided = poll_fn(|context| queued.poll(mode, asked, context)).await;

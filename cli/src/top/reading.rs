@@ -168,7 +168,7 @@ fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.tube(name)?;
     let (task, history) = (tube.peek(id)?, tube.history(id)?);
     let owner = if task.info.state == State::Taken { tube.owner_of(id)? } else { None };
-    let steps = crate::step::count_steps(&tube, &task.info)?;
+    let steps = crate::record::count_steps(&tube, &task.info)?;
     Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
 }
 

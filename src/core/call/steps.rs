@@ -52,7 +52,7 @@ impl Core {
             StepVerb::Sleep { name, time } => answer(self.sleep(key, name, time)?, Answer::Count),
             StepVerb::Join { name, of, ids } => {
                 self.tube(of.number, of.name)?;
-                answer(self.join(key, name, of.number, ids)?, Answer::IsOver)
+                answer(self.join(key, name, of.number, ids)?, Answer::Bool)
             }
             StepVerb::List => answer(self.steps_held(key)?, Answer::Steps),
         }

@@ -97,6 +97,11 @@ impl Core {
         Ok(decided)
     }
 
+    /// Whether the driver of a tube has delays, and claims that expire.
+    pub(crate) fn is_timed(&self, number: u32) -> bool {
+        self.tubes.get(&number).is_some_and(|tube| tube.definition.timed)
+    }
+
     /// What a handle keeps of a tube that was found before.
     pub(crate) fn head_of(&self, number: u32, name: &str) -> Result<TubeHead> {
         self.tube(number, name)?;

@@ -95,7 +95,7 @@ wire_answer! {
     19 => History(entries),
     20 => Step(value),
     21 => Steps(steps),
-    22 => IsOver(is_over),
+    22 => Bool(value),
     23 => Outcome(ending),
     24 => Groups(groups),
     25 => Schedules(page),

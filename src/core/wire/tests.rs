@@ -95,7 +95,7 @@ fn calls_with<T: Numbered>(name: &str, wrap: fn(T) -> Call<'static>) -> Vec<(Str
         let (mut input, parts) = (Input::new(&bytes), Parts::default());
         let decoded = decode_call(&mut input, &parts).unwrap();
         assert_eq!(format!("{decoded:?}"), format!("{call:?}"));
-        assert!(input.rest().is_empty(), "{call:?}");
+        assert_eq!(input.end(), Ok(()), "{call:?}");
         (format!("{name}::{variant}"), bytes)
     });
     samples.collect()

@@ -1,5 +1,7 @@
 //! Bytes of hostile peers.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
