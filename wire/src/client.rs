@@ -1,93 +1,27 @@
 //! The client: calls to a server over one connection, which is made again when it breaks.
 
+mod buffer;
 mod calls;
 mod connector;
 mod greeting;
+mod handler;
 mod items;
 mod link;
+mod options;
 mod pending;
+mod reader;
+mod slot;
 
 use std::fmt;
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use crate::sync::Arc;
-use crate::{Address, CallError, Limits, WireError};
+use crate::{Address, CallError, WireError};
 use connector::Connector;
 
+pub use handler::Handler;
 pub use items::Items;
+pub use options::{CallKind, ClientOptions};
 pub use pending::Pending;
-
-/// What the application of a [`Client`] says and hears.
-///
-/// The methods are called on the thread of the client, or on the thread that drops a [`Pending`], and hold
-/// up all answers: they must not block. A panic in `hello` or `welcome` ends the client; others are ignored.
-pub trait Handler: Send + Sync + 'static {
-    /// What the client says of itself, for each connection that it makes: at most 64 KiB.
-    fn hello(&self) -> Vec<u8>;
-
-    /// The server's welcome, for each connection.
-    ///
-    /// # Errors
-    ///
-    /// The text ends the client for good.
-    fn welcome(&self, welcome: &[u8]) -> Result<(), String>;
-
-    /// An answer whose [`Pending`] was dropped before it was taken.
-    fn orphan(&self, body: &[u8]);
-
-    /// The connection has broken. The client will make another one.
-    fn broken(&self);
-}
-
-/// Options of a [`Client`].
-#[derive(Clone)]
-pub struct ClientOptions {
-    /// What the server must know: needed for TCP, none by default.
-    pub secret: Option<Vec<u8>>,
-    /// Limits on what the server may cost. The server's own limits on calls apply too.
-    pub limits: Limits,
-    /// How long the first connection may take, and how long calls wait while there is none: 5 seconds by
-    /// default.
-    pub connect_timeout: Duration,
-    /// How long to wait before an attempt to connect again: 10 milliseconds at first, then twice as long each
-    /// time, up to 2 seconds, each time shortened at random by up to a half.
-    pub backoff: RangeInclusive<Duration>,
-}
-
-impl Default for ClientOptions {
-    fn default() -> ClientOptions {
-        ClientOptions {
-            secret: None,
-            limits: Limits::default(),
-            connect_timeout: Duration::from_secs(5),
-            backoff: Duration::from_millis(10)..=Duration::from_secs(2),
-        }
-    }
-}
-
-impl fmt::Debug for ClientOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientOptions")
-            .field("secret", &self.secret.as_ref().map(|_| "..."))
-            .field("limits", &self.limits)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("backoff", &self.backoff)
-            .finish()
-    }
-}
-
-/// What may happen to a call besides an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallKind {
-    /// The call is made again on the next connection if this one breaks: it must be idempotent. It waits for
-    /// that connection as long as a new call does, and is made even if its [`Pending`] was dropped and
-    /// `cancel` is off. If off, such a call returns [`CallError::Broken`].
-    pub resend: bool,
-    /// Dropping the [`Pending`] of the call cancels it: it is not sent any more, or the server drops its future.
-    /// If off, the call goes on, and its answer goes to [`Handler::orphan`].
-    pub cancel: bool,
-}
 
 /// A client of one server. It is closed when it is dropped.
 pub struct Client {
@@ -120,17 +54,18 @@ impl Client {
         options: ClientOptions,
         handler: Arc<dyn Handler>,
     ) -> Result<Client, WireError> {
-        let connector = Connector::start(address, options, handler)?;
+        let connector = reader::start(address, options, handler)?;
         Ok(Client { connector })
     }
 
     /// Makes a call. Writes it at once if the socket takes it, and never blocks.
     ///
     /// While there is no connection the call waits for one, up to [`ClientOptions::connect_timeout`]. With
-    /// [`Limits::calls`] in flight it waits until one of them ends. Calls are sent in the order in which they
+    /// [`Limits::calls`](crate::Limits::calls) in flight it waits until one of them ends. Calls are sent in the order in which they
     /// are made.
     pub fn call(&self, body: Vec<u8>, kind: CallKind) -> Pending {
-        self.connector.call(body, kind)
+        let (slot, number) = self.connector.call(body, kind);
+        Pending::new(slot, self.connector.clone(), number)
     }
 
     /// Makes a call that is answered with many items. Never blocks.
@@ -139,7 +74,8 @@ impl Client {
     /// answer, that is the only item.
     #[must_use = "dropping it cancels the subscription"]
     pub fn subscribe(&self, body: Vec<u8>) -> Items {
-        self.connector.subscribe(body)
+        let (buffer, number) = self.connector.subscribe(body);
+        Items::new(buffer, self.connector.clone(), number)
     }
 
     /// The address of the server.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::Address;
+use crate::address::Address;
 
 /// Why a server or a client could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -67,6 +67,7 @@ mod error;
 mod frame;
 mod limits;
 mod outbox;
+mod parse_address;
 mod random;
 mod server;
 mod socket;

@@ -5,103 +5,21 @@ mod entry;
 mod executor;
 mod listener;
 mod protocol;
+mod queue;
 mod reactor;
+mod service;
 mod state;
 mod task;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 
-use futures_core::Stream;
-
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, thread};
+use crate::sync::{Arc, Mutex, Ordering, thread};
 use crate::{Address, Limits, WireError};
-use connection::Attention;
-use executor::Executor;
 use listener::Listener;
-use reactor::Reactor;
+use queue::Queue;
+use reactor::{Reactor, Shared};
 
-/// Called if the answer did not reach the client.
-type OnLost = Box<dyn FnOnce() + Send>;
-
-/// What a [`Server`] serves.
-///
-/// A panic in any of these, in a future or in a stream ends the connection of the call, and nothing else.
-pub trait Service: Send + Sync + 'static {
-    /// What the service keeps for each connection.
-    type Peer: Send + Sync + 'static;
-
-    /// Accepts a client, which is authenticated. `hello` is what it says of itself, at most 64 KiB.
-    ///
-    /// Returns the peer and the welcome for the client, also at most 64 KiB. Called on the reading thread; must
-    /// not block.
-    ///
-    /// # Errors
-    ///
-    /// The text goes to the client, which does not try again.
-    fn connect(&self, hello: &[u8]) -> Result<(Self::Peer, Vec<u8>), String>;
-
-    /// Answers a call.
-    ///
-    /// Called on the reading thread, in the order in which the calls arrive on the connection; must not block.
-    /// A future or stream that it returns is polled once before the next call.
-    fn call(&self, peer: &Arc<Self::Peer>, body: &[u8]) -> Answering;
-
-    /// The connection has ended.
-    ///
-    /// All futures of its calls have been dropped, and `on_lost` of all answers that were not received has been
-    /// called. Called on the reading thread; must not block.
-    fn disconnect(&self, peer: Arc<Self::Peer>);
-}
-
-/// One answer.
-pub struct Reply {
-    /// The answer. Longer than [`Limits::frame`], it is lost: the client gets
-    /// [`CallError::Broken`](crate::CallError::Broken).
-    pub body: Vec<u8>,
-    /// Called if the connection ends before the client has confirmed that it received the answer. The client
-    /// may have received it all the same.
-    pub on_lost: Option<Box<dyn FnOnce() + Send>>,
-}
-
-impl Reply {
-    /// An answer that may be lost.
-    #[must_use]
-    pub fn new(body: Vec<u8>) -> Reply {
-        Reply { body, on_lost: None }
-    }
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("body", &self.body.len())
-            .field("on_lost", &self.on_lost.is_some())
-            .finish()
-    }
-}
-
-/// How a call is answered.
-pub enum Answering {
-    /// With this answer.
-    Now(Reply),
-    /// With what this future returns. It is dropped if the client cancels the call or the connection ends.
-    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
-    /// With many items, until the stream ends. At most 1024 are sent before the client has taken them; the
-    /// stream is not polled meanwhile.
-    Many(Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>),
-}
-
-impl fmt::Debug for Answering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Answering::Now(reply) => f.debug_tuple("Now").field(reply).finish(),
-            Answering::Later(_) => f.write_str("Later"),
-            Answering::Many(_) => f.write_str("Many"),
-        }
-    }
-}
+pub use service::{Answering, Reply, Service};
 
 /// Options of a [`Server`].
 #[derive(Clone, Default)]
@@ -124,13 +42,6 @@ impl fmt::Debug for ServerOptions {
             .field("any_interface", &self.any_interface)
             .finish()
     }
-}
-
-/// What the threads of a server share.
-struct Shared {
-    stopping: AtomicBool,
-    attention: Arc<Attention>,
-    executor: Arc<Executor>,
 }
 
 /// A running server. It stops when it is dropped.
@@ -173,14 +84,9 @@ impl Server {
         }
         let (listener, bound) = Listener::bind(address, options.any_interface)?;
         let start = WireError::io("listen at", address);
-        let executor = Arc::new(Executor::default());
-        let reactor = Reactor::new(
-            listener,
-            secret,
-            options.limits.at_least_one(),
-            service,
-            executor.clone(),
-        );
+        let queue = Arc::new(Queue::default());
+        let reactor =
+            Reactor::new(listener, secret, options.limits.at_least_one(), service, queue.clone());
         let reactor = reactor.map_err(start)?;
         let shared = reactor.shared();
         let serve = thread::Builder::new().name("tubewell-serve".to_owned());
@@ -195,8 +101,9 @@ impl Server {
         server.threads.lock().push(serve);
         let answer = thread::Builder::new().name("tubewell-answer".to_owned());
         // If this fails, dropping `server` stops the first thread.
-        let answer =
-            answer.spawn(move || executor.run()).map_err(WireError::io("listen at", address))?;
+        let answer = answer
+            .spawn(move || executor::run(&queue))
+            .map_err(WireError::io("listen at", address))?;
         server.ids.push(answer.thread().id());
         server.threads.lock().push(answer);
         Ok(server)

@@ -6,9 +6,9 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use super::CallKind;
-use super::items::Buffer;
-use super::pending::Slot;
+use super::buffer::Buffer;
+use super::options::CallKind;
+use super::slot::Slot;
 use crate::frame::{self, Kind};
 use crate::outbox::Outbox;
 use crate::sync::Arc;

@@ -1,115 +1,86 @@
 //! What the callers and the thread of a client share: the calls, the output and the socket.
 
 use std::net::Shutdown;
-use std::time::Instant;
 
-use mio::{Poll, Registry, Token, Waker};
+use mio::{Registry, Token, Waker};
 
-use super::calls::{Caller, Calls, Found};
-use super::items::{Buffer, Items};
-use super::link::{self, Link};
-use super::pending::{Pending, Slot};
-use super::{CallKind, ClientOptions, Handler};
-use crate::frame::{self, Frame, Input, Kind, NO_CALL};
+use super::buffer::Buffer;
+use super::calls::{Caller, Calls};
+use super::handler::Handler;
+use super::options::{CallKind, ClientOptions};
+use super::slot::Slot;
+use crate::address::Address;
+use crate::clock;
+use crate::error::CallError;
+use crate::frame;
 use crate::outbox::Outbox;
 use crate::socket::{Socket, Written};
-use crate::sync::{Arc, Mutex, MutexGuard, thread};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::user_code::catch_panic;
-use crate::{Address, CallError, WireError, clock};
-
-mod reader;
 
 /// How often a caller writes what others have appended meanwhile, before the thread does.
 const WRITES: usize = 16;
 
-/// A client without its public face.
+/// The token of the waker of the thread.
+pub(super) const WAKER: Token = Token(0);
+
+/// A client without its public face and its thread.
 pub(crate) struct Connector {
-    address: Address,
-    options: ClientOptions,
-    handler: Arc<dyn Handler>,
-    registry: Registry,
-    waker: Waker,
-    state: Mutex<State>,
+    pub(super) address: Address,
+    pub(super) options: ClientOptions,
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) registry: Registry,
+    pub(super) waker: Waker,
+    pub(super) state: Mutex<State>,
 }
 
+/// What the lock of a client guards.
 #[derive(Default)]
-struct State {
-    calls: Calls,
-    outbox: Outbox,
+pub(super) struct State {
+    pub(super) calls: Calls,
+    pub(super) outbox: Outbox,
     /// There while there is a connection.
-    connected: Option<Connected>,
+    pub(super) connected: Option<Connected>,
     /// Counts the connections, for their tokens.
-    connections: usize,
+    pub(super) connections: usize,
     /// A write has failed: the thread ends the connection.
-    broken: Option<String>,
+    pub(super) broken: Option<String>,
     /// Why there will be no further connection.
-    ended: Option<CallError>,
+    pub(super) ended: Option<CallError>,
     /// Tracked answers received on this connection, and how many the server was told of.
-    received: u64,
-    confirmed: u64,
+    pub(super) received: u64,
+    pub(super) confirmed: u64,
 }
 
-struct Connected {
-    socket: Arc<Socket>,
-    token: Token,
+/// A connection.
+pub(super) struct Connected {
+    pub(super) socket: Arc<Socket>,
+    pub(super) token: Token,
     /// How many calls may be in flight, and how long they may be.
-    calls: usize,
-    frame: usize,
-}
-
-/// What the thread does for a caller once the lock is released.
-enum Delivery {
-    Answer(Arc<Slot>, Result<Vec<u8>, CallError>),
-    Orphan(Vec<u8>),
-    /// Items have arrived.
-    Items(Arc<Buffer>),
-    End(Arc<Buffer>, Option<CallError>),
+    pub(super) calls: usize,
+    pub(super) frame: usize,
 }
 
 impl Connector {
-    /// Connects, and starts the thread.
-    pub(crate) fn start(
-        address: &Address,
-        options: ClientOptions,
-        handler: Arc<dyn Handler>,
-    ) -> Result<Arc<Connector>, WireError> {
-        let deadline = clock::in_time(options.connect_timeout);
-        let link = link::open(address, &options, &*handler, deadline)?;
-        let failed = WireError::io("connect to", address);
-        let poll = Poll::new();
-        let parts = poll.and_then(|poll| {
-            let registry = poll.registry().try_clone()?;
-            let waker = Waker::new(&registry, reader::WAKER)?;
-            Ok((poll, registry, waker))
-        });
-        let (poll, registry, waker) = parts.map_err(failed)?;
-        let (address, state) = (address.clone(), Mutex::default());
-        let connector = Arc::new(Connector { address, options, handler, registry, waker, state });
-        let failed = WireError::io("connect to", &connector.address);
-        let reader = reader::Reader::new(connector.clone(), poll, link).map_err(failed)?;
-        let failed = WireError::io("connect to", &connector.address);
-        let builder = thread::Builder::new().name("tubewell-connect".to_owned());
-        builder.spawn(move || reader.run()).map_err(failed)?;
-        Ok(connector)
-    }
-
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    pub(crate) fn call(self: &Arc<Self>, body: Vec<u8>, kind: CallKind) -> Pending {
+    /// Makes a call. Without a number it was not made, and the error is in the slot.
+    pub(crate) fn call(&self, body: Vec<u8>, kind: CallKind) -> (Arc<Slot>, Option<u64>) {
         let slot = Arc::new(Slot::default());
         let made = self.make(body, kind, Caller::Call(slot.clone()));
         let number = made.map_err(|error| slot.complete(Err(error))).ok();
-        Pending::new(slot, self.clone(), number)
+        (slot, number)
     }
 
-    pub(crate) fn subscribe(self: &Arc<Self>, body: Vec<u8>) -> Items {
+    /// Makes a call with many items. Without a number it was not made, and the error is in the buffer.
+    pub(crate) fn subscribe(&self, body: Vec<u8>) -> (Arc<Buffer>, Option<u64>) {
         let buffer = Arc::new(Buffer::default());
         let kind = CallKind { resend: false, cancel: true };
         let made = self.make(body, kind, Caller::Items(buffer.clone()));
         let number = made.map_err(|error| buffer.end(Some(error))).ok();
-        Items::new(buffer, self.clone(), number)
+        (buffer, number)
     }
 
     /// Adds a call, and sends it if there is a connection.
@@ -197,7 +168,7 @@ impl Connector {
     }
 
     /// Writes what the socket takes, unless another thread writes.
-    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) {
+    pub(super) fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         for _ in 0..WRITES {
             let Some(connected) = &state.connected else { return };
             let (socket, token) = (connected.socket.clone(), connected.token);
@@ -226,7 +197,7 @@ impl Connector {
 }
 
 /// Gives an error to the caller.
-fn fail(caller: Caller, error: &CallError) {
+pub(super) fn fail(caller: Caller, error: &CallError) {
     match caller {
         Caller::Call(slot) => drop(slot.complete(Err(error.clone()))),
         Caller::Items(buffer) => buffer.end(Some(error.clone())),

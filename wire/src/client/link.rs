@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::greeting::Greeting;
-use super::{ClientOptions, Handler};
+use super::handler::Handler;
+use super::options::ClientOptions;
 use crate::frame::Input;
 use crate::limits::HELLO_BODY;
 use crate::socket::Socket;

@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
-use std::task::Wake;
 use std::time::Instant;
 
 use mio::{Registry, Token, Waker};
 
-use super::state::{Misuse, Stage, State};
-use super::task::{Outcome, Task};
-use super::{OnLost, Reply};
+use super::service::{OnLost, Reply};
+use super::state::{Call, Misuse, Outcome, Stage, State};
 use crate::clock;
 use crate::limits::Limits;
 use crate::socket::{Socket, Written};
@@ -81,12 +79,12 @@ impl Connection {
     }
 
     /// Adds a call whose future exists.
-    pub(crate) fn add(&self, task: Arc<Task>) -> Result<(), Misuse> {
+    pub(crate) fn add(&self, task: Arc<dyn Call>) -> Result<(), Misuse> {
         self.state.lock().add(task)
     }
 
     /// The call with this number, if its future exists.
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<Task>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<dyn Call>> {
         self.state.lock().find(number)
     }
 
@@ -110,7 +108,7 @@ impl Connection {
     }
 
     /// Whether `task` may be polled. If not, it is woken when it may.
-    pub(crate) fn may_poll(&self, task: &Arc<Task>) -> bool {
+    pub(crate) fn may_poll(&self, task: impl FnOnce() -> Arc<dyn Call>) -> bool {
         self.state.lock().may_poll(task, self.limits.unsent)
     }
 
@@ -191,7 +189,9 @@ impl Connection {
         if read {
             self.attention.call(self.token);
         }
-        woken.into_iter().for_each(Wake::wake);
+        for task in woken {
+            task.wake();
+        }
     }
 
     /// The socket is writable: writes on.

@@ -4,11 +4,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::connection::{Connection, call_lost};
-use super::executor::Executor;
 use super::protocol::{Event, Protocol};
+use super::queue::Queue;
+use super::service::{Answering, Service};
 use super::state::{Misuse, Stage};
 use super::task::{Task, Work};
-use super::{Answering, Service};
 use crate::auth::{Reason, Refusal};
 use crate::clock;
 use crate::limits::HELLO_BODY;
@@ -78,7 +78,7 @@ impl<S: Service> Entry<S> {
     pub(crate) fn read(
         &mut self,
         service: &S,
-        executor: &Arc<Executor>,
+        queue: &Arc<Queue<Arc<Task>>>,
         scratch: &mut [u8],
     ) -> bool {
         let (mut taken, mut reads) = (0, 0);
@@ -110,7 +110,7 @@ impl<S: Service> Entry<S> {
                         service,
                         peer,
                         connection: &self.connection,
-                        executor,
+                        queue,
                         longest: self.longest,
                     };
                     match caller.handle(event) {
@@ -216,7 +216,7 @@ struct Caller<'a, S: Service> {
     service: &'a S,
     peer: &'a Arc<S::Peer>,
     connection: &'a Arc<Connection>,
-    executor: &'a Arc<Executor>,
+    queue: &'a Arc<Queue<Arc<Task>>>,
     longest: usize,
 }
 
@@ -254,7 +254,7 @@ impl<S: Service> Caller<'_, S> {
             Answering::Many(stream) => Work::Many { stream, sent: 0 },
         };
         let task =
-            Task::new(number, self.connection.clone(), self.executor.clone(), self.longest, work);
+            Task::new(number, self.connection.clone(), self.queue.clone(), self.longest, work);
         if let Err(misuse) = self.connection.add(task.clone()) {
             // The future is dropped with the task.
             let _ = drop_caught(task);

@@ -8,11 +8,12 @@ use mio::{Events, Poll, Token, Waker};
 
 use super::connection::{Attention, Connection};
 use super::entry::{Arrived, Entry};
-use super::executor::Executor;
 use super::listener::Listener;
 use super::protocol::Protocol;
+use super::queue::Queue;
+use super::service::Service;
 use super::state::Stage;
-use super::{Service, Shared};
+use super::task::Task;
 use crate::auth;
 use crate::socket::Socket;
 use crate::sync::{Arc, AtomicBool, Ordering};
@@ -31,6 +32,13 @@ const READ: usize = 64 * 1024;
 const TOLD: usize = 64;
 /// When to try to accept again after the system had no more file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What the threads of a server share.
+pub(crate) struct Shared {
+    pub(crate) stopping: AtomicBool,
+    pub(crate) attention: Arc<Attention>,
+    queue: Arc<Queue<Arc<Task>>>,
+}
 
 /// The reading thread.
 pub(crate) struct Reactor<S: Service> {
@@ -54,14 +62,14 @@ impl<S: Service> Reactor<S> {
         secret: Option<Vec<u8>>,
         limits: Limits,
         service: S,
-        executor: Arc<Executor>,
+        queue: Arc<Queue<Arc<Task>>>,
     ) -> io::Result<Reactor<S>> {
         let poll = Poll::new()?;
         listener.register(poll.registry(), LISTENER)?;
         let attention =
             Attention::new(Waker::new(poll.registry(), WAKER)?, poll.registry().try_clone()?);
         let shared =
-            Shared { stopping: AtomicBool::new(false), attention: Arc::new(attention), executor };
+            Shared { stopping: AtomicBool::new(false), attention: Arc::new(attention), queue };
         Ok(Reactor {
             poll,
             listener: Some(listener),
@@ -117,7 +125,7 @@ impl<S: Service> Reactor<S> {
             }
         }
         self.abandon();
-        self.shared.executor.stop();
+        self.shared.queue.stop();
         // A panic there cannot end the server any further.
         let _ = drop_caught(self.service);
     }
@@ -195,7 +203,7 @@ impl<S: Service> Reactor<S> {
     fn turn(&mut self, token: Token) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
         entry.queued = false;
-        let again = entry.read(&self.service, &self.shared.executor, &mut self.scratch);
+        let again = entry.read(&self.service, &self.shared.queue, &mut self.scratch);
         entry.connection.flush();
         if again {
             self.give_turn(token);

@@ -4,11 +4,45 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use super::task::Task;
-use super::{OnLost, Reply};
+use super::service::{OnLost, Reply};
 use crate::frame::Kind;
 use crate::outbox::Outbox;
 use crate::sync::Arc;
+
+/// A call whose future exists.
+pub(crate) trait Call: Send + Sync {
+    fn number(&self) -> u64;
+
+    /// Makes the thread of futures poll it.
+    fn wake(self: Arc<Self>);
+
+    /// Drops the future, now or when the thread that polls it has polled it.
+    fn cancel(&self);
+
+    /// The client has taken this many items so far.
+    fn taken(self: Arc<Self>, count: u64);
+}
+
+/// How a call ends.
+pub(crate) enum Outcome {
+    Reply(Reply),
+    /// No more items, or cancelled.
+    End,
+    /// The client knows already that there is no answer.
+    Ended,
+    /// The application's code has panicked.
+    Panicked,
+}
+
+impl Outcome {
+    /// The drop of the future has panicked too. What the reply holds is not lost by that.
+    pub(crate) fn and_panicked(self) -> Outcome {
+        match self {
+            Outcome::Reply(reply) => Outcome::Reply(reply),
+            Outcome::End | Outcome::Ended | Outcome::Panicked => Outcome::Panicked,
+        }
+    }
+}
 
 /// The client does not keep to the protocol.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,34 +70,35 @@ pub(crate) struct State {
     /// Since when the socket takes nothing.
     pub(crate) stalled: Option<Instant>,
     /// Calls whose future exists.
-    calls: HashMap<u64, Arc<Task>>,
+    calls: HashMap<u64, Arc<dyn Call>>,
     /// Tracked answers that the client has not confirmed, in the order in which they were written.
     unseen: VecDeque<OnLost>,
     /// How many tracked answers the client has confirmed.
     seen: u64,
     /// Calls that are not polled until the client has read.
-    starved: Vec<Arc<Task>>,
+    starved: Vec<Arc<dyn Call>>,
     /// The reading thread does not read until there is room.
     paused: bool,
 }
 
 impl State {
     /// Adds a call whose future exists.
-    pub(crate) fn add(&mut self, task: Arc<Task>) -> Result<(), Misuse> {
-        if self.calls.contains_key(&task.number) {
+    pub(crate) fn add(&mut self, task: Arc<dyn Call>) -> Result<(), Misuse> {
+        let number = task.number();
+        if self.calls.contains_key(&number) {
             return Err(Misuse("two calls in flight have one number"));
         }
-        self.calls.insert(task.number, task);
+        self.calls.insert(number, task);
         Ok(())
     }
 
     /// The call with this number, if its future exists.
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<Task>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<dyn Call>> {
         self.calls.get(&number).cloned()
     }
 
     /// All calls whose future exists.
-    pub(crate) fn all(&self) -> Vec<Arc<Task>> {
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Call>> {
         self.calls.values().cloned().collect()
     }
 
@@ -140,12 +175,13 @@ impl State {
     }
 
     /// Whether `task` may be polled. If not, it is woken when it may.
-    pub(crate) fn may_poll(&mut self, task: &Arc<Task>, limit: usize) -> bool {
+    pub(crate) fn may_poll(&mut self, task: impl FnOnce() -> Arc<dyn Call>, limit: usize) -> bool {
         if self.has_room(limit) || self.stage != Stage::Open {
             return true;
         }
-        if !self.starved.iter().any(|other| Arc::ptr_eq(other, task)) {
-            self.starved.push(task.clone());
+        let task = task();
+        if !self.starved.iter().any(|other| other.number() == task.number()) {
+            self.starved.push(task);
         }
         false
     }
@@ -158,7 +194,7 @@ impl State {
 
     /// Something was written. Returns the tasks to wake, and whether the reading thread may read again.
     #[must_use]
-    pub(crate) fn relieved(&mut self, limit: usize) -> (Vec<Arc<Task>>, bool) {
+    pub(crate) fn relieved(&mut self, limit: usize) -> (Vec<Arc<dyn Call>>, bool) {
         if self.has_room(limit) {
             (std::mem::take(&mut self.starved), std::mem::take(&mut self.paused))
         } else {

@@ -6,9 +6,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_core::Stream;
 
-use super::Reply;
 use super::connection::Connection;
-use super::executor::Executor;
+use super::queue::Queue;
+use super::service::Reply;
+use super::state::{Call, Outcome};
 use crate::limits::WINDOW;
 use crate::sync::{Arc, Mutex};
 use crate::user_code::{catch_panic, drop_caught};
@@ -38,9 +39,9 @@ enum Phase {
 
 /// A call in flight.
 pub(crate) struct Task {
-    pub(crate) number: u64,
+    number: u64,
     pub(crate) connection: Arc<Connection>,
-    executor: Arc<Executor>,
+    queue: Arc<Queue<Arc<Task>>>,
     /// The longest answer that the client takes.
     limit: usize,
     state: Mutex<State>,
@@ -54,17 +55,6 @@ struct State {
     cancelled: bool,
     /// Items that the client has taken.
     taken: u64,
-}
-
-/// How a call ends.
-pub(crate) enum Outcome {
-    Reply(Reply),
-    /// No more items, or cancelled.
-    End,
-    /// The client knows already that there is no answer.
-    Ended,
-    /// The application's code has panicked.
-    Panicked,
 }
 
 /// What came of polling.
@@ -86,7 +76,7 @@ impl Wake for Task {
             Phase::Idle => {
                 state.phase = Phase::Queued;
                 drop(state);
-                self.executor.push(self.clone());
+                self.queue.push(self.clone());
             }
             Phase::Running => state.phase = Phase::Woken,
             Phase::Queued | Phase::Woken | Phase::Done => {}
@@ -99,12 +89,12 @@ impl Task {
     pub(crate) fn new(
         number: u64,
         connection: Arc<Connection>,
-        executor: Arc<Executor>,
+        queue: Arc<Queue<Arc<Task>>>,
         limit: usize,
         work: Work,
     ) -> Arc<Task> {
         let state = State { phase: Phase::Queued, work: Some(work), cancelled: false, taken: 0 };
-        Arc::new(Task { number, connection, executor, limit, state: Mutex::new(state) })
+        Arc::new(Task { number, connection, queue, limit, state: Mutex::new(state) })
     }
 
     /// Polls the task once. Its answers are then in the outbox of the connection, not yet written.
@@ -135,7 +125,7 @@ impl Task {
         if again || state.phase == Phase::Woken {
             state.phase = Phase::Queued;
             drop(state);
-            self.executor.push(self.clone());
+            self.queue.push(self.clone());
         } else {
             state.phase = Phase::Idle;
         }
@@ -151,29 +141,14 @@ impl Task {
         self.connection.complete(self.number, outcome, self.limit);
     }
 
-    /// Drops the future of the call, now or when the thread that polls it has polled it.
-    pub(crate) fn cancel(&self) {
-        let mut state = self.state.lock();
-        state.cancelled = true;
-        if !matches!(state.phase, Phase::Idle | Phase::Queued) {
-            return;
-        }
-        let Some(work) = state.work.take() else { return };
-        drop(state);
-        self.end(work, Outcome::End);
-    }
-
-    /// The client has taken this many items so far.
-    pub(crate) fn taken(self: &Arc<Task>, count: u64) {
-        let mut state = self.state.lock();
-        state.taken = state.taken.max(count);
-        drop(state);
-        self.wake_by_ref();
+    /// While the client does not read, answers would pile up: the connection wakes the task later.
+    fn may_poll(self: &Arc<Task>) -> bool {
+        let call = || -> Arc<dyn Call> { self.clone() };
+        self.connection.may_poll(call)
     }
 
     fn poll(self: &Arc<Task>, work: &mut Work, context: &mut Context<'_>) -> Polled {
-        // While the client does not read, answers would pile up: the connection wakes the task later.
-        if !self.connection.may_poll(self) {
+        if !self.may_poll() {
             return Polled::Pending;
         }
         let (stream, sent) = match work {
@@ -188,7 +163,7 @@ impl Task {
         for _ in 0..ITEMS_AT_ONCE {
             // The client wakes the task when it has taken items.
             let taken = self.state.lock().taken;
-            if sent.saturating_sub(taken) >= WINDOW || !self.connection.may_poll(self) {
+            if sent.saturating_sub(taken) >= WINDOW || !self.may_poll() {
                 return Polled::Pending;
             }
             match stream.as_mut().poll_next(context) {
@@ -206,12 +181,30 @@ impl Task {
     }
 }
 
-impl Outcome {
-    /// The drop of the future has panicked too. What the reply holds is not lost by that.
-    fn and_panicked(self) -> Outcome {
-        match self {
-            Outcome::Reply(reply) => Outcome::Reply(reply),
-            Outcome::End | Outcome::Ended | Outcome::Panicked => Outcome::Panicked,
+impl Call for Task {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn cancel(&self) {
+        let mut state = self.state.lock();
+        state.cancelled = true;
+        if !matches!(state.phase, Phase::Idle | Phase::Queued) {
+            return;
         }
+        let Some(work) = state.work.take() else { return };
+        drop(state);
+        self.end(work, Outcome::End);
+    }
+
+    fn taken(self: Arc<Self>, count: u64) {
+        let mut state = self.state.lock();
+        state.taken = state.taken.max(count);
+        drop(state);
+        self.wake_by_ref();
     }
 }

@@ -2,23 +2,65 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mio::Events;
+use mio::{Events, Poll, Token, Waker};
 
-use super::{
-    Arc, CallError, Caller, Connected, Connector, Delivery, Found, Frame, Input, Instant, Kind,
-    Link, NO_CALL, Poll, Socket, State, Token, catch_panic, clock, fail, frame, link,
-};
-use crate::client::calls::Lost;
-use crate::client::greeting::refusal_text;
-use crate::socket::is_drained;
+use super::buffer::Buffer;
+use super::calls::{Caller, Found, Lost};
+use super::connector::{Connected, Connector, State, WAKER, fail};
+use super::greeting::refusal_text;
+use super::handler::Handler;
+use super::link::{self, Link};
+use super::options::ClientOptions;
+use super::slot::Slot;
+use crate::address::Address;
+use crate::clock;
+use crate::error::{CallError, WireError};
+use crate::frame::{self, Frame, Input, Kind, NO_CALL};
+use crate::socket::{Socket, is_drained};
+use crate::sync::{Arc, Mutex, thread};
+use crate::user_code::catch_panic;
 
-pub(super) const WAKER: Token = Token(0);
 /// Attempts to connect without any pause would keep a processor busy.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// How much is read at once.
 const READ: usize = 64 * 1024;
+
+/// Connects, and starts the thread.
+pub(super) fn start(
+    address: &Address,
+    options: ClientOptions,
+    handler: Arc<dyn Handler>,
+) -> Result<Arc<Connector>, WireError> {
+    let deadline = clock::in_time(options.connect_timeout);
+    let link = link::open(address, &options, &*handler, deadline)?;
+    let failed = WireError::io("connect to", address);
+    let poll = Poll::new();
+    let parts = poll.and_then(|poll| {
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, WAKER)?;
+        Ok((poll, registry, waker))
+    });
+    let (poll, registry, waker) = parts.map_err(failed)?;
+    let (address, state) = (address.clone(), Mutex::default());
+    let connector = Arc::new(Connector { address, options, handler, registry, waker, state });
+    let failed = WireError::io("connect to", &connector.address);
+    let reader = Reader::new(connector.clone(), poll, link).map_err(failed)?;
+    let failed = WireError::io("connect to", &connector.address);
+    let builder = thread::Builder::new().name("tubewell-connect".to_owned());
+    builder.spawn(move || reader.run()).map_err(failed)?;
+    Ok(connector)
+}
+
+/// What the thread does for a caller once the lock is released.
+enum Delivery {
+    Answer(Arc<Slot>, Result<Vec<u8>, CallError>),
+    Orphan(Vec<u8>),
+    /// Items have arrived.
+    Items(Arc<Buffer>),
+    End(Arc<Buffer>, Option<CallError>),
+}
 
 /// Why the thread does not go on with a connection.
 enum Stop {
@@ -28,7 +70,7 @@ enum Stop {
 }
 
 /// The thread.
-pub(super) struct Reader {
+struct Reader {
     connector: Arc<Connector>,
     poll: Poll,
     current: Attached,
@@ -45,12 +87,12 @@ struct Attached {
 }
 
 impl Reader {
-    pub(super) fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
+    fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
         let current = connector.attach(link)?;
         Ok(Reader { connector, poll, current, scratch: vec![0; READ], deliveries: Vec::new() })
     }
 
-    pub(super) fn run(mut self) {
+    fn run(mut self) {
         let mut pause = *self.connector.options.backoff.start();
         loop {
             let Stop::Broken(why) = self.serve() else { return };

@@ -1,0 +1,23 @@
+//! What the application of a client says and hears.
+
+/// What the application of a [`Client`](crate::Client) says and hears.
+///
+/// The methods are called on the thread of the client, or on the thread that drops a [`Pending`](crate::Pending), and hold
+/// up all answers: they must not block. A panic in `hello` or `welcome` ends the client; others are ignored.
+pub trait Handler: Send + Sync + 'static {
+    /// What the client says of itself, for each connection that it makes: at most 64 KiB.
+    fn hello(&self) -> Vec<u8>;
+
+    /// The server's welcome, for each connection.
+    ///
+    /// # Errors
+    ///
+    /// The text ends the client for good.
+    fn welcome(&self, welcome: &[u8]) -> Result<(), String>;
+
+    /// An answer whose [`Pending`](crate::Pending) was dropped before it was taken.
+    fn orphan(&self, body: &[u8]);
+
+    /// The connection has broken. The client will make another one.
+    fn broken(&self);
+}
