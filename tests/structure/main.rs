@@ -18,6 +18,11 @@ fn drivers_have_no_import_cycle() {
 }
 
 #[test]
+fn transport_has_no_import_cycle() {
+    assert_no_cycle(&Crate::read("wire/src"));
+}
+
+#[test]
 fn command_has_no_import_cycle() {
     assert_no_cycle(&Crate::read("cli/src"));
 }

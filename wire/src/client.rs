@@ -3,6 +3,7 @@
 mod buffer;
 mod calls;
 mod connector;
+mod delivery;
 mod greeting;
 mod handler;
 mod items;

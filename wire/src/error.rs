@@ -48,8 +48,10 @@ pub enum WireError {
         /// The address.
         address: Address,
     },
-    /// The socket's file belongs to another user, who could read all calls.
-    #[error("{address} belongs to user {owner}, who is neither you nor root")]
+    /// The socket's file belongs to another user, whose server would get all calls.
+    #[error(
+        "{address} belongs to user {owner}, which is neither this user nor root; check which program serves there"
+    )]
     WrongOwner {
         /// The address.
         address: Address,

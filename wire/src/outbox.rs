@@ -1,4 +1,4 @@
-//! Output that the socket has not taken yet. No I/O: who writes takes a chunk and gives it back.
+//! Output that the socket has not taken yet. No I/O: a thread that writes takes a chunk and gives it back.
 
 use crate::frame::{self, Kind};
 

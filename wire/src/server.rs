@@ -24,8 +24,8 @@ pub use service::{Answering, Reply, Service};
 /// Options of a [`Server`].
 #[derive(Clone, Default)]
 pub struct ServerOptions {
-    /// What a client must know: needed for TCP, none by default. Use at least 32 random bytes: who can connect
-    /// can try to guess it.
+    /// What a client must know: needed for TCP, none by default. Use at least 32 random bytes: every
+    /// process that can connect can try to guess it.
     pub secret: Option<Vec<u8>>,
     /// Limits on what the clients may cost.
     pub limits: Limits,

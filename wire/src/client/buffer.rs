@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Buffer {
-    /// Adds an item; the caller wakes whoever waits, once it has released its locks. False: the server has sent
+    /// Adds an item; the caller wakes the receiver, once it has released its locks. False: the server has sent
     /// more than it may.
     #[must_use]
     pub(crate) fn push(&self, item: Vec<u8>) -> bool {
@@ -43,7 +43,7 @@ impl Buffer {
         true
     }
 
-    /// Wakes whoever waits for items.
+    /// Wakes the receiver.
     pub(crate) fn wake(&self) {
         let waker = self.state.lock().waker.take();
         if let Some(waker) = waker {

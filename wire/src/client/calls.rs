@@ -16,7 +16,7 @@ use crate::sync::Arc;
 /// The longest body that is kept while its call is in flight, to be sent again if nothing of it was sent.
 const KEPT: usize = 4096;
 
-/// Who waits for what a call returns.
+/// The receiver of what a call returns.
 #[derive(Clone)]
 pub(crate) enum Caller {
     Call(Arc<Slot>),

@@ -163,7 +163,7 @@ impl Connector {
 
     /// Makes the thread look at the state.
     fn wake(&self) {
-        // Without it the thread looks at the next event; there is nobody to tell.
+        // Without it the thread looks when the next event arrives.
         let _ = self.waker.wake();
     }
 

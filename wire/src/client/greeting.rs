@@ -53,7 +53,7 @@ impl<'a> Greeting<'a> {
                     prove(self.address, secret, &self.nonce, body, out)?;
                     self.proved = true;
                 }
-                // Over TCP anybody could answer.
+                // Over TCP, any process could have answered.
                 Kind::Welcome if self.proved || matches!(self.address, Address::Unix(_)) => {
                     let welcome = Welcome::get(body)
                         .filter(|welcome| (OLDEST..=VERSION).contains(&welcome.version));

@@ -99,7 +99,7 @@ fn connect(address: &Address, deadline: Instant) -> Result<Stream, WireError> {
     }
 }
 
-/// Checks that nobody else has made the socket.
+/// Checks that the socket belongs to this user or to root.
 #[cfg(unix)]
 fn check_owner(path: &std::path::Path, address: &Address) -> Result<(), WireError> {
     use std::os::unix::fs::MetadataExt;

@@ -37,7 +37,7 @@ impl Attention {
 
     /// Wakes the reading thread.
     pub(crate) fn wake(&self) {
-        // Without it the thread looks when the next event arrives; there is nobody to tell.
+        // Without it the thread looks when the next event arrives.
         let _ = self.waker.wake();
     }
 

@@ -110,7 +110,7 @@ mod unix {
             let folder =
                 TemporaryFolder::beside(&path).map_err(WireError::io("listen at", address))?;
             let temporary = folder.0.join("s");
-            // Nobody else can connect before the mode is set: the folder is ours alone.
+            // No other user can connect before the mode is set: the folder has mode 0700.
             let listener =
                 UnixListener::bind(&temporary).map_err(WireError::io("listen at", address))?;
             let file = publish(&temporary, &path);
@@ -142,7 +142,7 @@ mod unix {
         Ok((file.dev(), file.ino()))
     }
 
-    /// Checks that nothing is at `path`, or a socket at which nobody listens.
+    /// Checks that nothing is at `path`, or a socket without a listener.
     fn check_free(path: &Path, address: &Address) -> Result<(), WireError> {
         let in_use =
             |why: &str| WireError::AddressInUse { address: address.clone(), why: why.to_owned() };

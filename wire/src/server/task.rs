@@ -1,4 +1,4 @@
-//! A call whose answer comes later: its future or stream, and who polls it.
+//! A call whose answer comes later: its future or stream, and its scheduling.
 
 use std::future::Future;
 use std::pin::Pin;

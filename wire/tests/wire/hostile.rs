@@ -202,7 +202,7 @@ fn calls_above_the_limit_are_not_read_and_cancellations_are() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_costs_bounded_memory_and_harms_nobody() {
+fn a_peer_that_does_not_read_costs_bounded_memory_and_harms_no_other() {
     let place = Place::new();
     let limits = Limits { unsent: 1 << 20, ..Limits::default() };
     let serving = Serving::with(&place, limits);

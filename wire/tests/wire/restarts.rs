@@ -147,7 +147,7 @@ fn work(caller: u64, client: &Client, ledger: &Ledger, done: &AtomicBool) {
     let mut call = caller << 32;
     let end = deadline();
     while !done.load(Ordering::SeqCst) {
-        assert!(now() < end, "nobody said that it is done");
+        assert!(now() < end, "the test did not end");
         call += 1;
         let kind = CallKind { resend: call % 7 < 3, cancel: call % 4 < 2 };
         let made = client.call(call.to_le_bytes().to_vec(), kind);

@@ -42,7 +42,7 @@ fn a_stream_is_not_polled_beyond_what_the_client_has_taken() {
 }
 
 #[test]
-fn a_stream_that_nobody_takes_from_does_not_hold_up_calls() {
+fn a_stream_whose_items_are_not_taken_does_not_hold_up_calls() {
     let place = Place::new();
     let serving = Serving::start(&place);
     let (client, _) = serving.client();

@@ -114,7 +114,7 @@ impl Desk {
         self.log.add("at gate");
         let gate = self.gate.lock().unwrap();
         let opened = self.opened.wait_timeout_while(gate, PATIENCE, |open| !*open);
-        assert!(!opened.unwrap().1.timed_out(), "nobody opened the gate");
+        assert!(!opened.unwrap().1.timed_out(), "the gate was not opened");
     }
 
     /// An answer that notes if it is lost.
