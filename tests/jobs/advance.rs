@@ -12,6 +12,7 @@ use super::files::{after_a_kill, attempts, create, failure};
 use super::moves::{done, listed, movements, other};
 use super::support::*;
 use super::wait::{Wait, on_disk, wait_for};
+use crate::stores;
 
 /// Q067, Q198
 /// Difference: the other tube must exist.
@@ -269,6 +270,7 @@ fn waits_that_begin_during_the_flush_of_an_advance_follow_the_task() {
         // Neither tube has it for takers until the flush.
         assert_eq!((tube.try_take().unwrap().is_none(), take(&next)), (true, None));
         let waits = [wait_for(&tube, id), wait_for(&next, id)];
+        stores::settle(&store);
         disk.unblock_flushes();
         assert_eq!(ticket.wait().unwrap().id, id);
         waits.iter().for_each(Wait::assert_waits);

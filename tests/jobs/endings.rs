@@ -129,6 +129,7 @@ fn waits_that_begin_during_a_flush_that_fails_return_errors() {
         let late = second.ack_with_deferred("b", WhenFull::Refuse).unwrap();
         let waits = ids.map(|id| wait_for(&tube, id));
         disk.fail_flushes(true);
+        stores::settle(&store);
         disk.unblock_flushes();
         for ticket in [ack, late] {
             let failed = ticket.wait();
@@ -269,6 +270,7 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         tickets.extend(ids.map(|id| deferred.bury(id).unwrap()));
         let kicked_again = deferred.kick(2).unwrap();
         tickets.extend(ids.map(|id| deferred.resolve(id, Some(b"result")).unwrap()));
+        stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
         failed.wait().unwrap();
@@ -323,6 +325,7 @@ fn truncate_during_the_flush_of_kept_ends_answers_with_them() {
         thread::scope(|scope| {
             let truncate = scope.spawn(|| tube.truncate());
             wait_until(|| tube.statistics().unwrap().tasks.total == 0);
+            stores::settle(&store);
             disk.unblock_flushes();
             truncate.join().unwrap().unwrap();
         });

@@ -12,6 +12,7 @@ use super::files::{after_a_kill, create_with};
 use super::moves::{done, listed, other};
 use super::support::*;
 use super::wait::{on_disk, wait_for};
+use crate::stores;
 
 #[test]
 fn finish_acks_with_a_result_and_puts() {
@@ -191,6 +192,7 @@ fn takers_of_all_tubes_get_what_a_finish_puts() {
         let mut takes = takes;
         assert!(takes.iter_mut().all(WaitingTake::is_pending));
         assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
+        stores::settle(&store);
         disk.unblock_flushes();
         ticket.wait().unwrap();
         assert_eq!(takes.map(WaitingTake::id), [Some(second), Some(id), Some(id + 2)]);
@@ -214,6 +216,7 @@ fn finish_with_a_flushed_tube_is_flushed() {
                 disk.block_flush_of(|| claim.finish_deferred(finish, WhenFull::Refuse).unwrap());
             let wait = wait_for(&weak, id);
             assert_eq!(weak.statistics().unwrap().tasks.taken, 1);
+            stores::settle(&store);
             disk.unblock_flushes();
             ticket.wait().unwrap();
             assert_eq!(super::wait::end_of(wait), Ok(Some(done("R"))));

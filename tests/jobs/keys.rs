@@ -327,6 +327,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         let rejected = Wait::begin(tube.put_wait_async(put(), NO_TIMEOUT));
         let joined = Wait::begin(tube.put_and_wait_async(put(), NO_TIMEOUT));
         found.assert_waits();
+        stores::settle(&store);
         disk.unblock_flushes();
         let id = ticket.wait().unwrap().id;
         assert_eq!(end_of(found).unwrap().unwrap().info.id, id);
@@ -337,6 +338,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         let _ = tube.try_take().unwrap().unwrap().detach();
         let ack = disk.block_flush_of(|| deferred.ack(id).unwrap());
         let found = Wait::begin(store.by_key_async("k"));
+        stores::settle(&store);
         disk.unblock_flushes();
         ack.wait().unwrap();
         assert_eq!(end_of(found), Ok(None));

@@ -349,6 +349,7 @@ fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
         let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]).unwrap());
         let waits = [1, 2].map(|id| wait_for(&tube, id));
         waits.iter().for_each(Wait::assert_waits);
+        stores::settle(&store);
         disk.unblock_flushes();
         restored.wait().unwrap();
         let ends = waits.map(|wait| end_of(wait).unwrap());

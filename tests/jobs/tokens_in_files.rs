@@ -91,6 +91,7 @@ fn put_that_is_made_again_waits_for_the_flush_of_the_first_one() {
         let first = disk.block_flush_of(|| deferred.put(Put::new("x").token("t")).unwrap());
         let second = Wait::begin(again());
         second.assert_waits();
+        stores::settle(&store);
         disk.unblock_flushes();
         assert_eq!((first.wait().unwrap().id, end_of(second).unwrap().id), (1, 1));
         assert_sound(&store);

@@ -6,6 +6,7 @@ use tubewell::{Error, TubeOptions, WhenFull};
 use super::executor::{block_on, with_timeout};
 use super::support::*;
 use super::wait::*;
+use crate::stores;
 
 #[test]
 fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
@@ -67,6 +68,7 @@ fn wait_drained_sees_no_state_within_a_flush() {
             disk.block_flush_of(|| ballast.deferred(WhenFull::Refuse).put("flushed").unwrap());
         let ack = first.ack_deferred(WhenFull::Refuse).unwrap();
         let put = deferred.put("second").unwrap();
+        stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
         ack.wait().unwrap();

@@ -263,6 +263,7 @@ fn wait_ready_ends_after_the_flush_of_a_put() {
             let put = disk.block_flush_of(|| deferred.put("x").unwrap());
             wait.assert_waits();
             assert_eq!(tube.wait_ready(ZERO), Ok(false));
+            stores::settle(&store);
             disk.unblock_flushes();
             put.wait().unwrap();
             assert_eq!(end_of(wait), Ok(true));

@@ -191,6 +191,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         let meanwhile = ids.map(|id| wait_for(&tube, id));
         assert_eq!(tube.wait_done(ids[0], ZERO), Ok(None));
         before.iter().chain(&meanwhile).for_each(Wait::assert_waits);
+        stores::settle(&store);
         disk.unblock_flushes();
         for ticket in tickets {
             ticket.wait().unwrap();
@@ -224,6 +225,7 @@ fn wait_done_returns_before_the_flush_where_changes_are_visible_before_it() {
             // In the written tube the answer comes with the write, which another thread may make.
             assert_eq!(end_of(wait), Ok(Some(DONE)));
             assert_eq!(drained.answer(), Ok(true));
+            stores::settle(&store);
             disk.unblock_flushes();
         }
         assert_sound(&store);
@@ -242,6 +244,7 @@ fn answer_about_a_task_that_has_just_ended_waits_for_its_write_in_a_written_tube
         let ack = disk.block_write_of(|| thread::spawn(|| claim.ack().map(drop)));
         let waits = [wait_for(&tube, id), Wait::begin(tube.outcome_async(id))];
         waits.iter().for_each(Wait::assert_waits);
+        stores::settle(&store);
         disk.unblock_writes();
         for wait in waits {
             assert_eq!(end_of(wait), Ok(Some(Ending::Gone)));
@@ -268,6 +271,7 @@ fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
             while tube.statistics().unwrap().tasks.total > 0 {
                 thread::yield_now();
             }
+            stores::settle(&store);
             disk.unblock_flushes();
             truncate.join().unwrap().unwrap();
         });

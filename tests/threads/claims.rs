@@ -126,6 +126,7 @@ fn claim_of_deleted_task_returns_not_found_after_flush() {
         let ticket = disk.block_flush_of(|| tube.deferred(WhenFull::Block).delete(0).unwrap());
         let mut claim = tube.claim_async(0);
         poll_pending(&mut claim, Waker::noop());
+        stores::settle(&store);
         disk.unblock_flushes();
         assert_eq!(block_on(claim).map(drop), Err(Error::NotFound { id: 0 }));
         ticket.wait().unwrap();
@@ -146,6 +147,7 @@ fn claim_after_release_gets_new_body_after_its_flush() {
         assert!(tube.try_take().unwrap().is_none(), "a take got a body that is not flushed");
         let mut next = tube.claim_async(0);
         poll_pending(&mut next, Waker::noop());
+        stores::settle(&store);
         disk.unblock_flushes();
         assert_eq!(block_on(next).unwrap().data(), body);
         ticket.wait().unwrap();
