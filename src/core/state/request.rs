@@ -115,6 +115,12 @@ pub(super) fn check_restored_id(id: u64) -> Result<()> {
     )))
 }
 
+fn restored_with_token() -> Error {
+    Error::invalid(
+        "a task cannot be restored with a token; a restored id or a key can be restored once",
+    )
+}
+
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
@@ -279,6 +285,9 @@ impl PutRequest {
         let request = PutRequest::new(put, max_body)?;
         let history = Some(history).filter(|history| !history.is_empty()).map(Box::new);
         let request = PutRequest { id, takes, restored_as, history, ..request };
+        if request.token.is_some() {
+            return Err(restored_with_token());
+        }
         request.check_restored()?;
         Ok(request)
     }
@@ -291,10 +300,8 @@ impl PutRequest {
 
     fn check_restored(&self) -> Result<()> {
         self.id.map_or(Ok(()), check_restored_id)?;
-        if self.token.is_some() {
-            return Err(Error::invalid(
-                "a task cannot be restored with a token; a restored id or a key can be restored once",
-            ));
+        if self.token.is_some() && !self.is_plain() {
+            return Err(restored_with_token());
         }
         if self.key.is_some() && self.on_key == OnKey::Replace && !self.is_plain() {
             return Err(Error::invalid(
