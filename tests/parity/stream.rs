@@ -91,9 +91,8 @@ fn no_event_is_missed_while_threads_put() {
         let tube = store.create_tube("work", FIFO, TubeOptions::new().temporary(true)).unwrap();
         let mut stream = store.subscribe(usize::MAX).into_stream();
         thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| (0..EACH).for_each(|_| _ = tube.put("x").unwrap()));
-            }
+            let put = || (0..EACH).for_each(|_| _ = tube.put("x").unwrap());
+            let putters = [(); THREADS].map(|()| scope.spawn(put));
             let reader = scope.spawn(move || {
                 let mut last = 0;
                 for _ in 0..THREADS * EACH {
@@ -104,6 +103,9 @@ fn no_event_is_missed_while_threads_put() {
                 stream
             });
             let mut stream = reader.join().unwrap();
+            for putter in putters {
+                putter.join().unwrap();
+            }
             let waiting = scope.spawn(move || block_on(next(&mut stream)));
             store.close().unwrap();
             assert_eq!(waiting.join().unwrap(), None);
