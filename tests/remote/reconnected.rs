@@ -81,6 +81,8 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
         let own = pair.tube.try_take().unwrap().unwrap();
         pair.tube.put("of a session").unwrap();
         let of_session = session.tube("case").unwrap().try_take().unwrap().unwrap();
+        // By this answer, the owner knows that the one with the task has arrived.
+        assert!(own.is_current());
         pair.break_connections(|pair| pair.clock.advance(GRACE / 2));
         // Both sessions are there again.
         own.ack().unwrap();
