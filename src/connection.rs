@@ -182,6 +182,23 @@ impl Handler for Shared {
     fn broken(&self) {}
 }
 
+/// The most bytes of a call or an answer: a body of the largest size, with its key, tags and the like.
+pub(crate) const FRAME_MAX: usize = 65 << 20;
+
+/// The least length of a secret.
+const SECRET_MIN: usize = 16;
+
+/// Refuses a secret that is too short to be one.
+pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
+    if secret.len() >= SECRET_MIN {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a secret must have at least {SECRET_MIN} bytes; this one has {}; use random ones",
+        secret.len()
+    )))
+}
+
 /// Most calls without a body fit into this many bytes.
 const USUAL_CALL: usize = 256;
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
+use crate::connection::{FRAME_MAX, check_secret};
 use crate::{Error, Result, Store};
 use service::StoreService;
 
@@ -144,14 +145,14 @@ impl Store {
     #[doc(alias = "listen")]
     #[doc(alias = "daemon")]
     pub fn serve(&self, options: ServeOptions) -> Result<Served> {
+        options.secret.as_deref().map_or(Ok(()), check_secret)?;
         let store = self.here("serving a store")?;
         store.inner().run(|core| core.check_open())?;
         let mut limits = Limits::default();
         if let Some(most) = options.max_connections {
             limits.connections = most;
         }
-        // A put of the largest body, with its key, tags and the like.
-        limits.frame = limits.frame.max(store.open_store().max_body.saturating_add(1 << 20));
+        limits.frame = FRAME_MAX;
         let ServeOptions { address, secret, any_interface, .. } = options;
         let server_options = ServerOptions { secret, limits, any_interface };
         let server = Server::start(&address, server_options, StoreService::new(store.visitor()))

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions, State, Store, TubeOptions,
-    WhenFull, connect,
+    Claim, ConnectOptions, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions, State,
+    Store, TubeOptions, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -57,6 +57,29 @@ fn large_bodies_go_both_ways() {
     let task = jobs.try_take().unwrap().unwrap().detach();
     assert_eq!((task.data, task.info.state), (body, State::Taken));
     jobs.ack(0).unwrap();
+}
+
+#[test]
+fn takes_of_many_large_bodies_release_what_does_not_fit_into_an_answer() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    for _ in 0..4 {
+        jobs.put(vec![7; 6 << 20]).unwrap();
+    }
+    let claims = jobs.take_many(4, None).unwrap();
+    assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(jobs.statistics().unwrap().tasks.ready, 2);
+}
+
+#[test]
+fn body_of_the_largest_size_goes_both_ways() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put(Put::new(vec![7; 64 << 20]).key("largest")).unwrap();
+    let claim = jobs.try_take().unwrap().unwrap();
+    assert_eq!((claim.data().len(), claim.key()), (64 << 20, Some("largest")));
+    claim.ack().unwrap();
+    assert!(matches!(jobs.put(vec![7; (64 << 20) + 1]), Err(Error::Invalid { .. })));
 }
 
 #[test]
@@ -152,6 +175,21 @@ fn what_only_the_owner_can_do_is_refused() {
     let with_callback = TubeOptions::new().on_task_change(|_| {});
     let refused = pair.remote.create_tube("jobs", FIFO, with_callback).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+}
+
+#[test]
+fn short_secret_is_refused_on_both_sides() {
+    let store = Store::in_memory().unwrap();
+    let address = ([127, 0, 0, 1], 0);
+    let short = store.serve(ServeOptions::tcp(address).secret("short")).unwrap_err();
+    assert!(short.to_string().contains("at least 16 bytes"), "{short}");
+    let served = store.serve(ServeOptions::tcp(address).secret("a secret of the test")).unwrap();
+    let short = ConnectOptions::new().secret("short").connect(served.url()).unwrap_err();
+    assert!(short.to_string().contains("at least 16 bytes"), "{short}");
+    let options = ConnectOptions::new().secret("a secret of the test");
+    assert!(options.connect(served.url()).unwrap().tubes().is_empty());
+    let other = ConnectOptions::new().secret("another secret of the test");
+    assert!(matches!(other.connect(served.url()), Err(Error::NotConnected { .. })));
 }
 
 #[test]

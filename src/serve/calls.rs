@@ -84,7 +84,7 @@ fn not_for_peers() -> Error {
 fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
     let inner = peer.store.inner();
     let decided = match mode {
-        Mode::Ask => Ok(inner.defer_now(|core| carry_out(core, mode, asked))),
+        Mode::Ask if !puts(&asked) => Ok(inner.defer_now(|core| carry_out(core, mode, asked))),
         _ => inner
             .defer_unless_full(|core| buffer_of(core, &asked), |core| carry_out(core, mode, asked)),
     };
@@ -95,6 +95,11 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
         }
         Err(buffer) => later(once_free(peer.clone(), mode, buffer, body.to_vec())),
     }
+}
+
+/// Whether a call puts tasks, which a full write buffer has no space for.
+fn puts(call: &Call<'_>) -> bool {
+    matches!(call, Call::Tube(_, Verb::Put(_) | Verb::PutMany(_) | Verb::Requeue(_)))
 }
 
 /// The write buffer of a call.

@@ -11,12 +11,15 @@ use tubewell_wire::Answering;
 use super::answers::{grants, now, refused, value};
 use super::calls::call;
 use super::peer::Peer;
-use crate::connection::Request;
+use crate::connection::{Request, TubeName};
 use crate::core::{Call, HolderVerb, Parts, to_bytes};
 use crate::events::EventStream;
 use crate::signal::{Signal, SignalWait};
 use crate::wait::TakeFuture;
-use crate::{Error, Result, Store};
+use crate::{Error, Result, SessionId, Store};
+
+/// More events than may wait for a reader that is slow, whatever capacity it has asked for.
+const EVENTS_MAX: usize = 65_536;
 
 /// Carries out a request.
 pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
@@ -34,17 +37,8 @@ pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
 fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
     let store = Store { handle: peer.handle() };
     Ok(match request {
-        Request::Take { tubes, session, timeout, most: None } => {
-            let heads = tubes.iter().map(|tube| peer.head(tube)).collect::<Result<Vec<_>>>()?;
-            let timeout = timeout.map(Duration::from_micros);
-            let take = TakeFuture::new(&store.handle, Ok(heads), session, None, timeout);
-            grants(peer.for_lost(), async move { Ok(take.await?.into_iter().collect()) })
-        }
-        Request::Take { tubes, session, timeout, most: Some(most) } => {
-            let first = tubes.first().ok_or_else(|| Error::invalid("a take names a tube"))?;
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            let timeout = timeout.map(Duration::from_micros);
-            grants(peer.for_lost(), peer.tube(first, session)?.take_many_async(most, timeout))
+        Request::Take { tubes, session, timeout, most } => {
+            take(peer, &tubes, session, timeout, most)?
         }
         Request::WaitReady { tube: name, session, timeout } => {
             let timeout = timeout.map(Duration::from_micros);
@@ -64,10 +58,32 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Events { filter, capacity } => {
-            Answering::Many(Box::pin(EventBytes(store.events(filter, capacity).into_stream())))
+            let events = store.events(filter, capacity.min(EVENTS_MAX));
+            Answering::Many(Box::pin(EventBytes(events.into_stream())))
         }
         Request::Call(..) => return Err(Error::invalid("the request is a call")),
     })
+}
+
+fn take(
+    peer: &Arc<Peer>,
+    tubes: &[TubeName],
+    session: SessionId,
+    timeout: Option<u64>,
+    most: Option<u64>,
+) -> Result<Answering> {
+    let Some(first) = tubes.first() else {
+        return Err(Error::invalid("a take needs at least one tube"));
+    };
+    let timeout = timeout.map(Duration::from_micros);
+    if let Some(most) = most {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let claims = peer.tube(first, session)?.take_many_async(most, timeout);
+        return Ok(grants(peer.for_lost(), claims));
+    }
+    let heads = tubes.iter().map(|tube| peer.head(tube)).collect::<Result<Vec<_>>>()?;
+    let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
+    Ok(grants(peer.for_lost(), async move { Ok(take.await?.into_iter().collect()) }))
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tubewell_wire::{Address, ClientOptions, WireError};
 
 use super::Store;
-use crate::connection::Connection;
+use crate::connection::{Connection, FRAME_MAX, check_secret};
 use crate::handle::StoreHandle;
 use crate::owner::check_label;
 use crate::{Error, Result};
@@ -82,7 +82,7 @@ impl ConnectOptions {
     /// Blocks until the owner has answered.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid) for another address. [`NotConnected`](Error::NotConnected): no
+    /// [`Invalid`](Error::Invalid) for another address, and for a secret of less than 16 bytes. [`NotConnected`](Error::NotConnected): no
     /// process serves there, it did not accept the secret, or it is of another release.
     ///
     /// # Example
@@ -102,7 +102,9 @@ impl ConnectOptions {
         if let Some(label) = &self.label {
             check_label(label)?;
         }
+        self.secret.as_deref().map_or(Ok(()), check_secret)?;
         let mut options = ClientOptions { secret: self.secret, ..ClientOptions::default() };
+        options.limits.frame = FRAME_MAX;
         if let Some(timeout) = self.timeout {
             options.connect_timeout = timeout;
         }

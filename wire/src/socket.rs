@@ -112,14 +112,50 @@ impl Socket {
         Ok(())
     }
 
-    /// No delay of small writes. Unix sockets have none.
-    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
+    /// No delay of small writes, and an end of the connection if the machine of the peer has vanished. Unix
+    /// sockets need neither.
+    pub(crate) fn set_options(&self) -> io::Result<()> {
         match self {
             #[cfg(unix)]
             Socket::Unix(_) => Ok(()),
-            Socket::Tcp(socket) => socket.set_nodelay(true),
+            Socket::Tcp(socket) => {
+                socket.set_nodelay(true)?;
+                keep_alive(socket)
+            }
         }
     }
+}
+
+/// The operating system asks a silent peer whether it is there, which wakes no thread: after a minute, and then
+/// every ten seconds, three times.
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_vendor = "apple"
+))]
+fn keep_alive(socket: &TcpStream) -> io::Result<()> {
+    use std::time::Duration;
+
+    use rustix::net::sockopt::{
+        set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    };
+    set_tcp_keepidle(socket, Duration::from_secs(60))?;
+    set_tcp_keepintvl(socket, Duration::from_secs(10))?;
+    set_tcp_keepcnt(socket, 3)?;
+    Ok(set_socket_keepalive(socket, true)?)
+}
+
+/// Elsewhere a peer that has vanished is noticed by the next write.
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_vendor = "apple"
+)))]
+#[expect(clippy::unnecessary_wraps, reason = "as elsewhere")]
+fn keep_alive(_: &TcpStream) -> io::Result<()> {
+    Ok(())
 }
 
 /// Whether a read that returned `read` of `room` bytes has left nothing in the socket.

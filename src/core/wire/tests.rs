@@ -279,7 +279,7 @@ fn calls_have_these_bytes() {
         (Call::Tube(JOBS, Verb::DeleteMany(&[1, 2, 128])), b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01"),
         (
             Call::Tube(JOBS, Verb::Put(&PutRequest::of_body(tubewell_drivers::Body::new(b"work".to_vec())))),
-            b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0",
+            b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0\0",
         ),
         (
             Call::Claim(key(), HolderVerb::Ack { result: Some(b"ok") }),

@@ -195,7 +195,7 @@ impl Stream {
                 Socket::Tcp(mio::net::TcpStream::from_std(stream))
             }
         };
-        socket.set_nodelay()?;
+        socket.set_options()?;
         Ok(socket)
     }
 }

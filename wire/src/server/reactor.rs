@@ -172,7 +172,7 @@ impl<S: Service> Reactor<S> {
         self.next += 1;
         // A connection that fails here is closed, which tells the client all there is to tell.
         let Ok(nonce) = auth::nonce() else { return };
-        if socket.set_nodelay().is_err() || socket.register(self.poll.registry(), token).is_err() {
+        if socket.set_options().is_err() || socket.register(self.poll.registry(), token).is_err() {
             return;
         }
         let connection =

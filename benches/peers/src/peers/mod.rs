@@ -14,6 +14,7 @@ mod rustqueue;
 mod smoke;
 mod sqlite;
 mod tarantool;
+mod tubewell_served;
 mod tubewell_store;
 mod tubewell_worker;
 mod yaque_files;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     peers.extend(tubewell_store::peers());
     peers.extend(tubewell_worker::peers());
+    peers.extend(tubewell_served::peers());
     peers.push(Box::new(disk_baseline::DiskBaseline));
     peers.extend(redb_baseline::peers());
     peers.extend(sqlite::peers());
