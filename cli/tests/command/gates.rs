@@ -100,7 +100,8 @@ fn rate_begins_anew_with_each_command() {
     assert!(message.contains("--timeout"), "{message}");
     sandbox.ok("alter mail --rate 2/100ms");
     assert_eq!(sandbox.ok("pop mail --timeout 1m"), "a");
-    let work = "tubewell work mail --once --jobs 4 -- sh -c 'cat; echo'";
+    // Each command writes its line at once.
+    let work = r#"tubewell work mail --once --jobs 4 -- sh -c 'printf "%s\n" "$(cat)"'"#;
     let done = run(sandbox.shell("sh", work), b"").expect(0);
     let mut lines: Vec<&str> = done.text().lines().collect();
     lines.sort_unstable();
