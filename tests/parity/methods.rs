@@ -180,7 +180,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "subscribe counters clock_report options next_id session_named", NEVER_BLOCKS),
         ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
         ("Store", "capacity_async close_async by_key_async find_async", NEVER_BLOCKS),
-        ("Store", "tags tagged", NEVER_BLOCKS),
+        ("Store", "tags tagged serve", NEVER_BLOCKS),
         ("Store", "limits set_limit_async remove_limit_async", NEVER_BLOCKS),
         ("Store", "set_limit remove_limit", "_async"),
         ("Store", "take_any create_tube drop_tube flush close by_key find", "_async"),
