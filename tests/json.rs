@@ -68,7 +68,7 @@ fn tasks_and_pages_are_json_objects() {
         .to_owned()
         + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-        + r#""not_before":null,"progress":null,"spawned_by":null,"steps":0}"#;
+        + r#""not_before":null,"progress":null,"spawned_by":null,"has_steps":false}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -312,7 +312,7 @@ fn task_without_later_fields_is_read() {
         r#","not_before":null"#,
         r#","progress":null"#,
         r#","spawned_by":null"#,
-        r#","steps":0"#,
+        r#","has_steps":false"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);
