@@ -2,6 +2,7 @@
 //! and connections in it are those of this test.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "that threads are idle shows over real time")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
