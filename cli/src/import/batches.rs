@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 32 << 20;
 /// After this pause of the input the lines so far are stored.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long after the end of the input a signal may arrive that cut off the last line.
-const SIGNAL_LAG: Duration = Duration::from_millis(50);
+const SIGNAL_LAG: Duration = Duration::from_millis(250);
 
 /// The tube that the lines go to.
 #[derive(Clone)]
