@@ -1,20 +1,16 @@
 //! The calls of a connection, made on the store.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use tubewell_wire::{Answering, Reply};
 
 use super::answers::{grants, later, now, refused, value};
 use super::peer::Peer;
-use crate::connection::{Mode, Request, TubeName, encode_value};
+use crate::connection::{Mode, Request, encode_value};
 use crate::core::{
     Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
     check_call,
 };
-use crate::pipeline::QueuedCall;
 use crate::{Error, Result, wait};
 
 /// Makes a call.
@@ -43,36 +39,29 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
 
 /// The verbs that wait. `None` for the others.
 fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answering> {
-    let name = TubeName { number: target.number, name: target.name.into() };
-    let session = match verb {
-        Verb::PutOrWait { session, .. }
-        | Verb::PutAndWait { session, .. }
-        | Verb::Claim { session, .. }
-        | Verb::Wait(WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. }) => session,
+    let tube = |session| peer.tube(target.number, target.name, session);
+    Some(match verb {
+        Verb::PutOrWait { session, request, timeout } => {
+            let (tube, request) = (tube(session), request.clone());
+            value(async move { tube?.put_or_wait(&request, timeout).await })
+        }
+        Verb::PutAndWait { session, request, timeout } => {
+            let (tube, request) = (tube(session), request.clone());
+            value(async move { tube?.put_then_wait(&request, timeout).await })
+        }
+        Verb::Claim { session, id } => {
+            let tube = tube(session);
+            grants(peer.for_lost(), async move { Ok(vec![tube?.claim_async(id).await?]) })
+        }
+        Verb::Wait(wait @ (WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. })) => {
+            let tube = tube(session);
+            value(async move { tube?.watch_async(Verb::Wait(wait)).await })
+        }
         Verb::Wait(WaitVerb::Ready { .. })
         | Verb::TakeMany { .. }
         | Verb::CancelPut { .. }
-        | Verb::CancelWatch(_) => return Some(refused(not_for_peers())),
+        | Verb::CancelWatch(_) => refused(not_for_peers()),
         _ => return None,
-    };
-    let tube = match peer.tube(&name, session) {
-        Ok(tube) => tube,
-        Err(error) => return Some(refused(error)),
-    };
-    Some(match verb {
-        Verb::PutOrWait { request, timeout, .. } => {
-            let request = request.clone();
-            value(async move { tube.put_or_wait(&request, timeout).await })
-        }
-        Verb::PutAndWait { request, timeout, .. } => {
-            let request = request.clone();
-            value(async move { tube.put_then_wait(&request, timeout).await })
-        }
-        Verb::Claim { id, .. } => {
-            grants(peer.for_lost(), async move { Ok(vec![tube.claim_async(id).await?]) })
-        }
-        Verb::Wait(wait) => value(async move { tube.watch_async(Verb::Wait(wait)).await }),
-        _ => refused(not_for_peers()),
     })
 }
 
@@ -126,40 +115,14 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     let Ok(Request::Call(_, asked)) = Request::read(&body, &parts) else {
         return reply(&Err(not_for_peers()));
     };
-    let mut queued = Queued { peer: &peer, buffer, call: None };
-    let decided = poll_fn(|context| queued.poll(mode, asked, context)).await;
+    let decided = match mode {
+        Mode::OnceVisible => wait::decide_once_visible(&peer.store, buffer, asked).await,
+        _ => wait::decide(&peer.store, buffer, asked).await.map(|decided| decided.map(Ok)),
+    };
     match answer(&peer, mode, &asked, decided) {
         Answering::Later(answer) => answer.await,
         Answering::Now(reply) => reply,
         Answering::Many(_) => reply(&Err(not_for_peers())),
-    }
-}
-
-/// The place of a call in the queue of a write buffer. Dropping it leaves the queue.
-struct Queued<'a> {
-    peer: &'a Peer,
-    buffer: usize,
-    call: Option<QueuedCall>,
-}
-
-impl Queued<'_> {
-    fn poll(
-        &mut self,
-        mode: Mode,
-        asked: Call<'_>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Decided<Result<Answer>>>> {
-        let decide = |core: &mut Core| carry_out(core, mode, asked);
-        let inner = self.peer.store.inner();
-        inner.poll_defer(&mut self.call, self.buffer, context.waker(), decide)
-    }
-}
-
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            self.peer.store.inner().leave_queue(self.buffer, call);
-        }
     }
 }
 
@@ -172,7 +135,7 @@ fn answer(
 ) -> Answering {
     match decided {
         Ok(Decided { answer, wait: None }) => Answering::Now(reply(&answer)),
-        Ok(decided) => Answering::Later(Box::pin(Committed(Some(decided)))),
+        Ok(decided) => later(async move { reply(&wait::commit(decided).await.flatten()) }),
         Err(refusal) => {
             if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
                 release(peer, asked);
@@ -193,25 +156,6 @@ fn release(peer: &Peer, asked: &Call<'_>) {
         if let Some(epoch) = key.by.epoch {
             peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
         }
-    }
-}
-
-/// A decided call, until its commit.
-struct Committed(Option<Decided<Result<Answer>>>);
-
-impl Future for Committed {
-    type Output = Reply;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
-        let outcome = match self.0.as_ref().and_then(|decided| decided.wait.as_ref()) {
-            Some(wait) => match wait.batch().poll(context.waker()) {
-                Poll::Ready(outcome) => outcome,
-                Poll::Pending => return Poll::Pending,
-            },
-            None => Ok(()),
-        };
-        let decided = self.0.take().map_or(Err(Error::Closed), |decided| decided.answer);
-        Poll::Ready(reply(&outcome.and(decided)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tubewell_wire::{Answering, Reply};
 
 use super::answers::{later, refused};
-use crate::connection::{TubeName, encode_value};
+use crate::connection::encode_value;
 use crate::core::{Call, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
 use crate::open_store::LocalHandle;
@@ -48,12 +48,12 @@ impl Peer {
     }
 
     /// The handle of a tube, for a session of the connection.
-    pub(super) fn tube(&self, name: &TubeName, session: SessionId) -> Result<Tube> {
-        Ok(Tube::new(self.handle(), session, None, self.head(name)?))
+    pub(super) fn tube(&self, number: u32, name: &str, session: SessionId) -> Result<Tube> {
+        Ok(Tube::new(self.handle(), session, None, self.head(number, name)?))
     }
 
-    pub(super) fn head(&self, tube: &TubeName) -> Result<TubeHead> {
-        self.store.inner().run(|core| core.head_of(tube.number, &tube.name))
+    pub(super) fn head(&self, number: u32, name: &str) -> Result<TubeHead> {
+        self.store.inner().run(|core| core.head_of(number, name))
     }
 
     pub(super) fn handle(&self) -> StoreHandle {

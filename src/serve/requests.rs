@@ -42,7 +42,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         }
         Request::WaitReady { tube: name, session, timeout } => {
             let timeout = timeout.map(Duration::from_micros);
-            value(peer.tube(&name, session)?.wait_ready_async(timeout))
+            value(peer.tube(name.number, &name.name, session)?.wait_ready_async(timeout))
         }
         Request::ClaimEnd(key) => {
             // A claim that has ended is an answer too.
@@ -78,10 +78,11 @@ fn take(
     let timeout = timeout.map(Duration::from_micros);
     if let Some(most) = most {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let claims = peer.tube(first, session)?.take_many_async(most, timeout);
+        let claims = peer.tube(first.number, &first.name, session)?.take_many_async(most, timeout);
         return Ok(grants(peer.for_lost(), claims));
     }
-    let heads = tubes.iter().map(|tube| peer.head(tube)).collect::<Result<Vec<_>>>()?;
+    let heads =
+        tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
     Ok(grants(peer.for_lost(), async move { Ok(take.await?.into_iter().collect()) }))
 }

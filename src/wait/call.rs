@@ -50,7 +50,7 @@ impl<T> fmt::Debug for CallFuture<T> {
 }
 
 /// Decides a call as soon as its write buffer has space.
-async fn decide<T: FromAnswer>(
+pub(crate) async fn decide<T: FromAnswer>(
     handle: &LocalHandle,
     buffer: usize,
     call: Call<'_>,
