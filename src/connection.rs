@@ -24,7 +24,7 @@ pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{
     Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants, encode_value,
 };
-use request::{grants_in, read_answer, read_grants, read_value};
+use request::{grants_in, read_answer, read_grants, read_value, refuse_callback};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -49,10 +49,11 @@ impl Connection {
         options: ClientOptions,
         label: Option<Arc<str>>,
     ) -> Result<Arc<Connection>> {
-        let own = SessionId::random();
+        let (own, mut sessions) = (SessionId::random(), Sessions::default());
+        sessions.begin(own, label);
         let shared = Arc::new(Shared {
             own,
-            sessions: Mutex::new(Sessions::new(own, label)),
+            sessions: Mutex::new(sessions),
             max_body: OnceLock::new(),
             connection: OnceLock::new(),
         });
@@ -100,33 +101,29 @@ impl Connection {
     }
 
     fn begin(&self, mode: Mode, call: Call<'_>) -> Result<Pending> {
-        let mut body = Vec::with_capacity(USUAL_CALL);
-        request::encode_call(mode, call, &mut body)?;
-        let kind = CallKind { resend: mode.may_repeat(&call), cancel: false };
-        Ok(self.client.call(body, kind))
+        refuse_callback(&call)?;
+        Ok(self.post(&Request::Call(mode, call), false))
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
     pub(crate) fn request<T: Wire>(&self, request: &Request<'_>) -> RemotePromise<T> {
-        RemotePromise::new(self.begin_request(request), read_value)
+        RemotePromise::new(self.post(request, true), read_value)
     }
 
     /// As `request`, for one that hands out tasks.
     pub(crate) fn request_grants(&self, request: &Request<'_>) -> RemotePromise<Vec<Grant>> {
-        RemotePromise::new(self.begin_request(request), read_grants)
+        RemotePromise::new(self.post(request, true), read_grants)
     }
 
-    fn begin_request(&self, request: &Request<'_>) -> Pending {
-        let mut body = Vec::with_capacity(USUAL_CALL);
-        request.put(&mut body);
-        self.client.call(body, CallKind { resend: request.may_repeat(), cancel: true })
+    /// Sends a request. `cancel`: the owner is told if its caller goes.
+    fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
+        self.client.call(request.to_bytes(), CallKind { resend: request.may_repeat(), cancel })
     }
 
     /// The events that pass a filter. They end when the connection breaks.
     pub(crate) fn events(&self, filter: Filter, capacity: usize) -> Subscription {
-        let mut body = Vec::with_capacity(USUAL_CALL);
-        Request::Events { filter, capacity }.put(&mut body);
-        Subscription::new(RemoteEvents::new(self.client.subscribe(body)))
+        let request = Request::Events { filter, capacity };
+        Subscription::new(RemoteEvents::new(self.client.subscribe(request.to_bytes())))
     }
 
     /// Begins a session. The owner has one handle of it for all of this connection.
@@ -198,9 +195,6 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
         secret.len()
     )))
 }
-
-/// Most calls without a body fit into this many bytes.
-const USUAL_CALL: usize = 256;
 
 /// Why a call has no answer.
 pub(crate) fn into_error(error: CallError) -> Error {

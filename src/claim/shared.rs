@@ -46,24 +46,8 @@ impl Claim {
     /// The task, for a holder in another process. Its row has the body.
     pub(crate) fn into_grant(mut self) -> Grant {
         self.release_on_drop = false;
-        let (tube, name, header) =
-            (self.grant.tube, self.grant.name.clone(), self.grant.header.clone());
-        let Grant { id, epoch, session, buffer, table, attempts_left, .. } = self.grant;
-        let row = Some(self.row.clone());
-        Grant {
-            tube,
-            name,
-            id,
-            epoch,
-            session,
-            header,
-            buffer,
-            table,
-            key: Vec::new(),
-            row,
-            attempts_left,
-            counted: None,
-        }
+        self.grant.key = Vec::new();
+        Grant { row: Some(self.row.clone()), ..self.grant.clone() }
     }
 
     /// The signal that is raised when the claim ends, or when the store is closed.

@@ -35,18 +35,25 @@ impl Mode {
     }
 
     /// Whether a call may be made twice, if its connection breaks before the answer.
-    pub(super) fn may_repeat(self, call: &Call<'_>) -> bool {
+    fn may_repeat(self, call: &Call<'_>) -> bool {
         match call {
             // A connection that is made anew begins its sessions itself.
             Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
-            Call::ByKey(_) | Call::Find { .. } => true,
-            Call::Tube(_, Verb::Put(put)) => put.has_token(),
+            Call::ByKey(_) | Call::Find { .. } | Call::ResumeClaim(..) => true,
+            Call::Tube(
+                _,
+                Verb::Put(request)
+                | Verb::PutOrWait { request, .. }
+                | Verb::PutAndWait { request, .. },
+            ) => request.has_token(),
             Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
             Call::Tube(_, verb) => {
                 self == Mode::Ask
                     || matches!(
                         verb,
                         Verb::Check
+                            | Verb::Wait(_)
+                            | Verb::Claim { .. }
                             | Verb::Peek(_)
                             | Verb::Outcome(_)
                             | Verb::Steps(_)
@@ -130,15 +137,17 @@ mod tag {
     pub(super) const EVENTS: u8 = 14;
 }
 
-/// Encodes a call as a request.
-pub(super) fn encode_call(mode: Mode, call: Call<'_>, out: &mut Vec<u8>) -> Result<()> {
-    if let Call::CreateTube(request) = call
-        && request.options.callback.is_some()
-    {
-        return Err(Error::OwnerOnly { what: "a callback".into() });
+/// Most calls without a body fit into this many bytes.
+const USUAL_CALL: usize = 256;
+
+/// Refuses a call with a function of this process.
+pub(super) fn refuse_callback(call: &Call<'_>) -> Result<()> {
+    match call {
+        Call::CreateTube(request) if request.options.callback.is_some() => {
+            Err(Error::OwnerOnly { what: "a callback".into() })
+        }
+        _ => Ok(()),
     }
-    Request::Call(mode, call).put(out);
-    Ok(())
 }
 
 impl<'a> Request<'a> {
@@ -150,23 +159,19 @@ impl<'a> Request<'a> {
     /// Whether it may be made twice, if its connection breaks before the answer.
     pub(super) fn may_repeat(&self) -> bool {
         match self {
-            Request::Call(
-                _,
-                Call::Tube(_, Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. }),
-            ) => request.has_token(),
+            Request::Call(mode, call) => mode.may_repeat(call),
             Request::Backup(_) => false,
             _ => true,
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(USUAL_CALL);
         self.put(&mut bytes);
         bytes
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Vec<u8>) {
         match self {
             Request::Call(mode, call) => {
                 out.push(match mode {
@@ -306,7 +311,7 @@ impl Wire for Versions {
 
 /// What a connection says first, after the versions that it speaks.
 pub(crate) struct Hello {
-    /// The sessions that it has, its own first.
+    /// The sessions that it has.
     pub(crate) sessions: Vec<HelloSession>,
 }
 

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use super::request::{Hello, HelloSession};
 use crate::SessionId;
 
-pub(super) struct Sessions {
-    own: SessionId,
-    live: BTreeMap<SessionId, Live>,
-}
+#[derive(Default)]
+pub(super) struct Sessions(BTreeMap<SessionId, Live>);
 
 struct Live {
     label: Option<Arc<str>>,
@@ -17,39 +15,31 @@ struct Live {
 }
 
 impl Sessions {
-    pub(super) fn new(own: SessionId, label: Option<Arc<str>>) -> Sessions {
-        let mut sessions = Sessions { own, live: BTreeMap::new() };
-        sessions.begin(own, label);
-        sessions
-    }
-
     /// A session that the owner has begun or resumed has one more handle.
     pub(super) fn begin(&mut self, id: SessionId, label: Option<Arc<str>>) {
-        self.live.entry(id).or_insert(Live { label, handles: 0 }).handles += 1;
+        self.0.entry(id).or_insert(Live { label, handles: 0 }).handles += 1;
     }
 
     /// Adds a handle to a session, if this connection has it already.
     pub(super) fn add_handle(&mut self, id: SessionId) -> bool {
-        self.live.get_mut(&id).map(|live| live.handles += 1).is_some()
+        self.0.get_mut(&id).map(|live| live.handles += 1).is_some()
     }
 
     /// Returns whether this was the last handle.
     pub(super) fn drop_handle(&mut self, id: SessionId) -> bool {
-        let Some(live) = self.live.get_mut(&id) else { return false };
+        let Some(live) = self.0.get_mut(&id) else { return false };
         live.handles = live.handles.saturating_sub(1);
         let is_last = live.handles == 0;
         if is_last {
-            self.live.remove(&id);
+            self.0.remove(&id);
         }
         is_last
     }
 
-    /// What a new connection says: its sessions, its own first.
+    /// What a new connection says.
     pub(super) fn hello(&self) -> Hello {
-        let session = |id: SessionId, live: &Live| HelloSession { id, label: live.label.clone() };
-        let own = self.live.get(&self.own).map(|live| session(self.own, live));
-        let others = self.live.iter().filter(|(id, _)| **id != self.own);
-        let others = others.map(|(id, live)| session(*id, live));
-        Hello { sessions: own.into_iter().chain(others).collect() }
+        let session =
+            |(id, live): (&SessionId, &Live)| HelloSession { id: *id, label: live.label.clone() };
+        Hello { sessions: self.0.iter().map(session).collect() }
     }
 }

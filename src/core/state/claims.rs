@@ -133,7 +133,7 @@ pub(crate) struct ClaimKey {
 }
 
 /// A new claim, as a take returns it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) tube: u32,
     pub(crate) name: Arc<str>,
