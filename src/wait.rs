@@ -180,33 +180,22 @@ impl<'a> TakeFrom<'a> {
     }
 
     pub(crate) fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Claim>>> {
-        match self.handle.clone() {
-            StoreHandle::Here(store) => self.poll_here(&store, context),
-            StoreHandle::Remote(owner) => self.poll_remote(&owner, context),
-        }
-    }
-
-    fn poll_remote(
-        &mut self,
-        owner: &Arc<Connection>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Claim>>> {
         let tubes = self.tubes.as_deref().map_err(Error::clone)?;
-        let (session, timeout) = (self.session, self.timeout);
-        let asked = self.asked.get_or_insert_with(|| {
-            owner.request_grants(&take_request(tubes, session, timeout, None))
-        });
-        let Poll::Ready(grants) = Pin::new(asked).poll(context) else { return Poll::Pending };
-        self.asked = None;
-        Poll::Ready(Ok(remote_claims(owner, self.guard.clone(), grants?).next()))
-    }
-
-    fn poll_here(
-        &mut self,
-        store: &LocalHandle,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Claim>>> {
-        let tubes = self.tubes.as_deref().map_err(Error::clone)?;
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                let asked = self.asked.get_or_insert_with(|| {
+                    let take = take_request(tubes, self.session, self.timeout, None);
+                    owner.request_grants(&take)
+                });
+                let Poll::Ready(grants) = Pin::new(asked).poll(context) else {
+                    return Poll::Pending;
+                };
+                self.asked = None;
+                let claim = remote_claims(owner, self.guard.clone(), grants?).next();
+                return Poll::Ready(Ok(claim));
+            }
+        };
         loop {
             if let Some(expiry) = &mut self.expiry {
                 let Poll::Ready(freed) = expiry.poll_expiry(context.waker()) else {
