@@ -22,6 +22,7 @@ mod check;
 mod disk;
 mod due_flush;
 mod entries;
+mod every_operation;
 mod gates;
 mod history;
 mod image_run;

@@ -11,8 +11,8 @@ use tubewell::{
     TubeOptions,
 };
 
-use crate::disk::{Disk, Medium, Op};
-use crate::images::{Playback, SyncMode};
+use crate::disk::{Disk, Medium};
+use crate::every_operation::crash_at_every_operation;
 use crate::rng::Rng;
 
 const CACHE: usize = 1 << 20;
@@ -192,40 +192,16 @@ fn run_seed(seed: u64, durability: Durability) -> usize {
     let mut rng = Rng::new(seed);
     let mut run = Run::open(Medium::default(), durability);
     run.store.flush().unwrap();
-    let begin = run.disk.position();
     run.put_jobs();
     run.store.flush().unwrap();
     let first = run.disk.position();
     run.work(&mut rng, true);
     let (log, ledger) = (run.disk.log(), run.ledger.clone());
     drop(run);
-    let mut images = 0;
-    let mut killed = Playback::new(Medium::default(), &log, SyncMode::Reliable);
-    let mut medium = Medium::default();
-    let mut played = 0;
-    for at in begin..=log.len() {
-        for op in &log[played..at] {
-            match op {
-                Op::Write { offset, data } => medium.write(*offset, data),
-                Op::SetLen(len) => medium.set_len(*len),
-                Op::Sync { .. } => {}
-            }
-        }
-        played = at;
-        if at < first {
-            continue;
-        }
-        let what = format!("seed {seed}, {durability}, operation {at}");
-        go_on(medium.clone(), &ledger, at, durability, &format!("{what}, killed"));
-        images += 1;
-        killed.play_to(at);
-        if durability == Durability::Flush && killed.has_unsynced_writes() {
-            let (image, lost) = killed.crash(&mut rng);
-            go_on(image, &ledger, at, durability, &format!("{what}, power cut, {lost}"));
-            images += 1;
-        }
-    }
-    images
+    let cuts_power = durability == Durability::Flush;
+    crash_at_every_operation(&log, first, cuts_power, &mut rng, |image, at, what| {
+        go_on(image, &ledger, at, durability, &format!("seed {seed}, {durability}, {what}"));
+    })
 }
 
 #[test]

@@ -10,8 +10,8 @@ use tubewell::{
     Durability, FIFOTTL, ManualClock, OnKey, Put, State, Store, TOKEN_TIME, Tube, TubeOptions,
 };
 
-use crate::disk::{Disk, Medium, Op};
-use crate::images::{Playback, SyncMode};
+use crate::disk::{Disk, Medium};
+use crate::every_operation::crash_at_every_operation;
 use crate::rng::Rng;
 
 const CACHE: usize = 1 << 20;
@@ -110,29 +110,10 @@ fn run_seed(seed: u64, durability: Durability) -> usize {
     let ledger: Vec<Entry> = (0..PUTS).map(put).collect();
     let log = run.disk.log();
     drop(run);
-    let (mut images, mut played) = (0, 0);
-    let mut medium = Medium::default();
-    let mut killed = Playback::new(Medium::default(), &log, SyncMode::Reliable);
-    for at in first..=log.len() {
-        for op in &log[played..at] {
-            match op {
-                Op::Write { offset, data } => medium.write(*offset, data),
-                Op::SetLen(len) => medium.set_len(*len),
-                Op::Sync { .. } => {}
-            }
-        }
-        played = at;
-        let what = format!("seed {seed}, {durability}, operation {at}");
-        go_on(medium.clone(), &ledger, at, durability, &format!("{what}, killed"));
-        images += 1;
-        killed.play_to(at);
-        if durability == Durability::Flush && killed.has_unsynced_writes() {
-            let (image, lost) = killed.crash(&mut rng);
-            go_on(image, &ledger, at, durability, &format!("{what}, power cut, {lost}"));
-            images += 1;
-        }
-    }
-    images
+    let cuts_power = durability == Durability::Flush;
+    crash_at_every_operation(&log, first, cuts_power, &mut rng, |image, at, what| {
+        go_on(image, &ledger, at, durability, &format!("seed {seed}, {durability}, {what}"));
+    })
 }
 
 #[test]

@@ -3,14 +3,12 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::Duration;
 
-use tubewell::{
-    Claim, ConnectOptions, Durability, FIFO, ServeOptions, Served, Store, Tube, TubeOptions,
-};
+use tubewell::{ConnectOptions, Durability, FIFO, ServeOptions, Served, Store, TubeOptions};
 
+use super::tubewell_store::Handle;
 use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape};
-use crate::threads::{Caller, Threaded, Verbs};
+use crate::threads::{Threaded, Verbs};
 
 const SECRET: &[u8] = b"a secret of the bench, for loopback";
 
@@ -76,64 +74,17 @@ struct Open {
 }
 
 impl Verbs for Open {
-    type Caller = Connected;
+    type Caller = Handle;
 
-    fn caller(&self) -> Result<Connected> {
+    fn caller(&self) -> Result<Handle> {
         let options = match self.socket {
             Socket::Unix => ConnectOptions::new(),
             Socket::Tcp => ConnectOptions::new().secret(SECRET),
         };
-        Ok(Connected(options.connect(self.served.url())?.tube("work")?))
+        Ok(Handle::of_fifo(options.connect(self.served.url())?.tube("work")?))
     }
 
     fn close(self) -> Result<()> {
         Ok(self.store.close()?)
-    }
-}
-
-/// A connection of its own.
-struct Connected(Tube);
-
-struct Task(Claim);
-
-impl AsRef<[u8]> for Task {
-    fn as_ref(&self) -> &[u8] {
-        self.0.data()
-    }
-}
-
-impl Caller for Connected {
-    type Task = Task;
-
-    fn put(&mut self, body: &[u8]) -> Result<()> {
-        self.0.put(body)?;
-        Ok(())
-    }
-
-    fn take(&mut self) -> Result<Option<Task>> {
-        Ok(self.0.try_take()?.map(Task))
-    }
-
-    fn wait(&mut self, timeout: Duration) -> Result<Option<Task>> {
-        Ok(self.0.take(timeout)?.map(Task))
-    }
-
-    fn ack(&mut self, task: Task) -> Result<()> {
-        task.0.ack()?;
-        Ok(())
-    }
-
-    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
-        self.0.put_many(bodies.iter().cloned())?;
-        Ok(())
-    }
-
-    fn take_many(&mut self, max: usize) -> Result<Vec<Task>> {
-        Ok(self.0.take_many(max, Duration::ZERO)?.into_iter().map(Task).collect())
-    }
-
-    fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
-        let answers = Claim::ack_many(tasks.into_iter().map(|task| task.0).collect())?;
-        answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(Into::into))
     }
 }

@@ -192,13 +192,14 @@ impl Tasks {
     }
 }
 
-struct Handle {
+/// A tube that one thread uses.
+pub struct Handle {
     tube: Tube,
     tasks: Tasks,
     number: u64,
 }
 
-struct Task(Claim);
+pub struct Task(Claim);
 
 impl AsRef<[u8]> for Task {
     fn as_ref(&self) -> &[u8] {
@@ -207,6 +208,11 @@ impl AsRef<[u8]> for Task {
 }
 
 impl Handle {
+    /// Of a tube with the driver `fifo`.
+    pub fn of_fifo(tube: Tube) -> Handle {
+        Handle { tube, tasks: Tasks { driver: FIFO }, number: 0 }
+    }
+
     fn task(&mut self, body: &[u8]) -> Put {
         self.number += 1;
         self.tasks.of(body, self.number)
