@@ -52,8 +52,8 @@ impl ServeOptions {
     }
 
     /// Serves at a TCP port; port 0 lets the operating system choose one. It needs a
-    /// [`secret`](ServeOptions::secret). The bytes are not encrypted: use a tunnel for any network
-    /// that others can read.
+    /// [`secret`](ServeOptions::secret). The bytes are not encrypted: use a tunnel on a network that
+    /// other users can read.
     pub fn tcp(address: impl Into<SocketAddr>) -> ServeOptions {
         ServeOptions::at(Address::Tcp(address.into()))
     }

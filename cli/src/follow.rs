@@ -9,7 +9,7 @@ use crate::progress::Progress;
 /// How long to wait before the owner is asked again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What comes of waiting for an event.
+/// The result of a wait for an event.
 #[derive(Debug)]
 pub enum Followed {
     Event(Event),

@@ -26,7 +26,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How many tubes a hint names.
 const NAMED_TUBES: usize = 5;
 
-/// What the command line names.
+/// The store that the command line names.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     File(&'a Path),

@@ -90,7 +90,7 @@ pub fn run(store: &Store, args: &Events, output: &mut Output) -> CommandResult {
         Some(owner) if args.follow => note(&format!("following {owner}; Ctrl-C stops")),
         None if !output.json => note(
             "no other process can change the store while this command has it open; an application \
-             that serves it, or `tubewell serve`, lets others in",
+             that serves it, or `tubewell serve`, lets others do so",
         ),
         _ => {}
     }
