@@ -115,8 +115,9 @@ impl Server {
         &self.address
     }
 
-    /// Stops the server: accepts no more connections and calls, drops the futures of calls in flight, waits at
-    /// most [`Limits::stop`] until clients have read what was written for them, and ends both threads.
+    /// Stops the server: accepts no more connections and calls, drops the futures of calls in flight except
+    /// those that were woken, which may have an answer, waits at most [`Limits::stop`] until clients have read
+    /// what was written for them, and ends both threads.
     ///
     /// Blocks until then, except on one of the two threads: there it returns at once. Stopping a stopped
     /// server has no effect.

@@ -185,8 +185,9 @@ impl Connection {
             }
         }
         let (woken, read) = state.relieved(self.limits.unsent);
+        let drained = writes > 0 && state.stage == Stage::Draining && state.outbox.unsent() == 0;
         drop(state);
-        if read {
+        if read || drained {
             self.attention.call(self.token);
         }
         for task in woken {
@@ -223,23 +224,29 @@ impl Connection {
         }
     }
 
-    /// Ends all calls without an answer: drops their futures now, or when the thread that polls one has polled
-    /// it.
+    /// Answers the calls that have an answer, and ends the others without one.
     pub(crate) fn drain(&self) {
         let mut state = self.state.lock();
         state.stage = state.stage.max(Stage::Draining);
-        let calls = state.all();
+        let (starved, calls) = (state.take_starved(), state.all());
         drop(state);
+        starved.into_iter().for_each(Call::wake);
         for task in calls {
-            task.cancel();
+            task.finish();
         }
     }
 
-    /// Closes the socket, and ends all calls.
+    /// Closes the socket, and ends all calls without an answer: drops their futures now, or when the thread
+    /// that polls one has polled it.
     pub(crate) fn close(&self) {
-        self.state.lock().close();
+        let mut state = self.state.lock();
+        state.close();
+        let calls = state.all();
+        drop(state);
         self.socket.shutdown(Shutdown::Both);
-        self.drain();
+        for task in calls {
+            task.cancel();
+        }
     }
 
     /// What is to be called since its answer was not received. The connection is closed and idle.

@@ -179,7 +179,7 @@ impl<S: Service> Entry<S> {
         self.drain(self.until.unwrap_or_else(|| clock::in_time(REFUSAL)));
     }
 
-    /// Ends all calls, and closes the connection when the client has read what was written.
+    /// Ends all calls, and closes the connection when their answers are written.
     pub(crate) fn drain(&mut self, until: Instant) {
         self.stage = Stage::Draining;
         self.until = Some(until);

@@ -215,7 +215,8 @@ impl<S: Service> Reactor<S> {
     fn look(&mut self, token: Token) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
         let status = entry.connection.status();
-        if status.broken || (entry.stage == Stage::Draining && status.written) {
+        let drained = entry.stage == Stage::Draining && status.idle && status.written;
+        if status.broken || drained {
             entry.close();
         }
         if entry.stage == Stage::Closed && entry.connection.status().idle {

@@ -19,6 +19,9 @@ pub(crate) trait Call: Send + Sync {
     /// Drops the future, now or when the thread that polls it has polled it.
     fn cancel(&self);
 
+    /// Drops the future, unless it was woken: then when it was polled, if it has no answer.
+    fn finish(&self);
+
     /// The client has taken this many items so far.
     fn taken(self: Arc<Self>, count: u64);
 }
@@ -53,8 +56,8 @@ pub(crate) struct Misuse(pub(crate) &'static str);
 pub(crate) enum Stage {
     #[default]
     Open,
-    /// What was written goes out, then it is closed. Calls that are ended get no answer: for the client they
-    /// are broken off.
+    /// Answers that are there go out, then it is closed. Other calls get none: for the client they are broken
+    /// off.
     Draining,
     /// Nothing is written any more.
     Closed,
@@ -95,6 +98,11 @@ impl State {
     /// The call with this number, if its future exists.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<dyn Call>> {
         self.calls.get(&number).cloned()
+    }
+
+    /// The calls that wait until the client has read.
+    pub(crate) fn take_starved(&mut self) -> Vec<Arc<dyn Call>> {
+        std::mem::take(&mut self.starved)
     }
 
     /// All calls whose future exists.
@@ -150,7 +158,7 @@ impl State {
     /// The future of a call was dropped. True: the reading thread must look at the connection.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         self.calls.remove(&number);
-        let finished = self.stage == Stage::Closed && self.calls.is_empty();
+        let finished = self.stage != Stage::Open && self.calls.is_empty();
         self.broken || finished || std::mem::take(&mut self.paused)
     }
 
@@ -196,7 +204,7 @@ impl State {
     #[must_use]
     pub(crate) fn relieved(&mut self, limit: usize) -> (Vec<Arc<dyn Call>>, bool) {
         if self.has_room(limit) {
-            (std::mem::take(&mut self.starved), std::mem::take(&mut self.paused))
+            (self.take_starved(), std::mem::take(&mut self.paused))
         } else {
             (Vec::new(), false)
         }

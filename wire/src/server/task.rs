@@ -51,10 +51,19 @@ struct State {
     phase: Phase,
     /// `None` while a thread polls it, and when it has ended.
     work: Option<Work>,
-    /// To be dropped when the thread that polls it has polled it.
-    cancelled: bool,
+    ending: Ending,
     /// Items that the client has taken.
     taken: u64,
+}
+
+/// Whether a future is dropped before it has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    No,
+    /// When it was polled, and not woken since.
+    OncePolled,
+    /// When the thread that polls it has polled it.
+    Now,
 }
 
 /// What came of polling.
@@ -93,7 +102,7 @@ impl Task {
         limit: usize,
         work: Work,
     ) -> Arc<Task> {
-        let state = State { phase: Phase::Queued, work: Some(work), cancelled: false, taken: 0 };
+        let state = State { phase: Phase::Queued, work: Some(work), ending: Ending::No, taken: 0 };
         Arc::new(Task { number, connection, queue, limit, state: Mutex::new(state) })
     }
 
@@ -115,14 +124,30 @@ impl Task {
         }
     }
 
+    /// Drops the future now, if no thread polls it and it need not be polled before.
+    fn give_up(&self, ending: Ending) {
+        let mut state = self.state.lock();
+        state.ending = state.ending.max(ending);
+        let waits = match state.phase {
+            Phase::Idle => true,
+            Phase::Queued => state.ending == Ending::Now,
+            Phase::Running | Phase::Woken | Phase::Done => false,
+        };
+        if waits && let Some(work) = state.work.take() {
+            drop(state);
+            self.end(work, Outcome::End);
+        }
+    }
+
     fn put_back(self: &Arc<Task>, work: Work, again: bool) {
         let mut state = self.state.lock();
-        if state.cancelled {
+        let goes_on = again || state.phase == Phase::Woken;
+        if state.ending == Ending::Now || (state.ending == Ending::OncePolled && !goes_on) {
             drop(state);
             return self.end(work, Outcome::End);
         }
         state.work = Some(work);
-        if again || state.phase == Phase::Woken {
+        if goes_on {
             state.phase = Phase::Queued;
             drop(state);
             self.queue.push(self.clone());
@@ -191,14 +216,11 @@ impl Call for Task {
     }
 
     fn cancel(&self) {
-        let mut state = self.state.lock();
-        state.cancelled = true;
-        if !matches!(state.phase, Phase::Idle | Phase::Queued) {
-            return;
-        }
-        let Some(work) = state.work.take() else { return };
-        drop(state);
-        self.end(work, Outcome::End);
+        self.give_up(Ending::Now);
+    }
+
+    fn finish(&self) {
+        self.give_up(Ending::OncePolled);
     }
 
     fn taken(self: Arc<Self>, count: u64) {

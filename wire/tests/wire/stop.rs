@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell_wire::{CallError, ClientOptions, Limits};
+use tubewell_wire::{CallError, ClientOptions, Limits, Reply};
 
 use crate::raw::{ANSWER, CANCEL, Raw, frame};
 use crate::support::{ONCE, PATIENCE, Place, Serving, options};
@@ -94,12 +94,33 @@ fn stopping_waits_for_a_future_that_is_polled() {
         lines[lines.len() - 4..],
         ["future dropped", "lost ready", "disconnect", "service dropped"]
     );
-    // It may have been written before the connection was closed; no confirmation was awaited.
-    match pending.wait() {
-        Ok(body) => assert_eq!(body, b"ready"),
-        Err(error) => assert!(matches!(error, CallError::Broken { .. }), "{error}"),
-    }
+    // It was written before the connection was closed; no confirmation was awaited.
+    assert_eq!(pending.wait().unwrap(), b"ready");
     drop(other);
+}
+
+#[test]
+fn calls_that_were_woken_before_a_stop_are_answered() {
+    let place = Place::new();
+    let serving = Serving::with(&place, Limits { stop: PATIENCE, ..Limits::default() });
+    let (client, _) = serving.client_with(brief());
+    let polled = client.call(b"future:waits, then is ready".to_vec(), ONCE);
+    let woken = client.call(b"later:woken".to_vec(), ONCE);
+    let other = client.call(b"later:other".to_vec(), ONCE);
+    serving.desk.log.wait_for("at gate", 1);
+    serving.desk.log.wait_for("pending woken", 1);
+    serving.desk.log.wait_for("pending other", 1);
+    serving.desk.finish("woken", Reply::new(b"in time".to_vec()));
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| serving.server.stop());
+        serving.desk.log.wait_for("dropped other", 1);
+        assert_eq!(serving.desk.log.count("dropped woken"), 0);
+        serving.desk.open_gate();
+        stopping.join().unwrap();
+    });
+    assert_eq!(polled.wait().unwrap(), b"ready");
+    assert_eq!(woken.wait().unwrap(), b"in time");
+    assert!(matches!(other.wait(), Err(CallError::Broken { .. })));
 }
 
 #[test]
