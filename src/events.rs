@@ -6,6 +6,7 @@ mod index;
 mod local;
 mod subscription;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
@@ -43,6 +44,16 @@ pub(crate) struct QueuedEvent {
 /// A callback, and the event to call it with.
 type Call = (Callback, Event);
 
+/// What no subscription wants of the events of a tube, as far as it was asked. It spares the changes of
+/// most tasks the search for filters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unwanted {
+    /// The kinds of events without key, owner and tags that no filter lets pass.
+    kinds: KindSet,
+    /// How many subscriptions had begun when they were asked.
+    asked: u64,
+}
+
 /// The subscriptions of a store, for those who have events.
 #[derive(Clone)]
 pub(crate) struct Readers {
@@ -71,9 +82,22 @@ impl Readers {
         self.wanted.asks_for_tags()
     }
 
-    /// Whether some subscription wants an event.
-    pub(crate) fn want(&self, facts: &Facts<'_>) -> bool {
-        self.subscriptions.lock().wants(facts)
+    /// Whether some subscription wants an event. `unwanted` is what is known of the events of its tube.
+    pub(crate) fn want(&self, facts: &Facts<'_>, unwanted: &Cell<Unwanted>) -> bool {
+        if !facts.is_plain() {
+            return self.subscriptions.lock().wants(facts);
+        }
+        let asked = self.wanted.begun();
+        let Unwanted { kinds, .. } =
+            Some(unwanted.get()).filter(|known| known.asked == asked).unwrap_or_default();
+        if kinds.contains(facts.kind()) {
+            return false;
+        }
+        let wants = self.subscriptions.lock().wants(facts);
+        if !wants {
+            unwanted.set(Unwanted { kinds: kinds.and(facts.kind()), asked });
+        }
+        wants
     }
 }
 

@@ -98,7 +98,7 @@ impl Core {
             let (key, owner) = (key.map(|key| &**key), owner.map(|owner| &**owner));
             Facts::new(change.kind, name, key, owner, tags.as_deref().unwrap_or_default())
         };
-        if !has_callback && !self.readers.want(&facts()) {
+        if !has_callback && !self.readers.want(&facts(), &tube.unwanted) {
             return;
         }
         let event = Event {

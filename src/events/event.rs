@@ -151,6 +151,10 @@ impl KindSet {
         self.0 & 1 << number != 0
     }
 
+    pub(super) fn and(self, kind: EventKind) -> KindSet {
+        self.with(kind as usize)
+    }
+
     pub(super) fn with(self, number: usize) -> KindSet {
         KindSet(self.0 | 1 << number)
     }

@@ -163,6 +163,12 @@ impl<'a> Facts<'a> {
         self.kind
     }
 
+    /// Whether the event has a tube and a kind only.
+    pub(super) fn is_plain(&self) -> bool {
+        let [_, others @ ..] = self.fields;
+        self.tags.is_empty() && others.iter().all(Option::is_none)
+    }
+
     pub(super) fn field(&self, field: usize) -> Option<&'a str> {
         self.fields[field]
     }

@@ -70,6 +70,8 @@ pub(super) struct Wanted {
     kinds: AtomicU64,
     /// Whether some filter asks for tags.
     tags: AtomicBool,
+    /// How many subscriptions have begun.
+    begun: AtomicU64,
 }
 
 impl Wanted {
@@ -81,6 +83,12 @@ impl Wanted {
     #[inline]
     pub(super) fn asks_for_tags(&self) -> bool {
         self.tags.load(Ordering::Relaxed)
+    }
+
+    /// How many subscriptions have begun: what no filter wants is not wanted until there are more.
+    #[inline]
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 }
 
@@ -107,6 +115,7 @@ impl Subscriptions {
         let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
         let mut locked = this.lock();
         let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
+        locked.wanted.begun.fetch_add(1, Ordering::Relaxed);
         locked.update_wanted();
         drop(locked);
         Subscription::new(LocalEvents { events, shared, id, subscriptions: this.clone() })

@@ -24,6 +24,36 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
+#[test]
+fn subscription_receives_events_of_a_kind_that_nobody_wanted_before() {
+    for_each_driver(ALL, |case| {
+        let subscribe = |filter| Events::of(&case.store, filter, 100);
+        let kinds = |events: &Events| -> Vec<EventKind> {
+            received(events).into_iter().map(|event| event.kind).collect()
+        };
+        let put_and_ack = || {
+            let id = case.put("x");
+            case.tube.claim(id).unwrap().ack().unwrap();
+        };
+        let (put, take, ack) = (EventKind::Put, EventKind::Take, EventKind::Ack);
+        // Of the same kinds, so that all events are looked at.
+        let other = subscribe(Filter::new().tube("other"));
+        put_and_ack();
+        put_and_ack();
+        let of_acks = subscribe(Filter::new().tube("case").kinds([ack]));
+        put_and_ack();
+        let of_all = subscribe(Filter::new().tube("case"));
+        put_and_ack();
+        drop(of_all);
+        put_and_ack();
+        let again = subscribe(Filter::new());
+        put_and_ack();
+        assert_eq!(kinds(&of_acks), [ack; 4]);
+        assert_eq!(kinds(&again), [put, take, ack]);
+        assert_eq!(kinds(&other), []);
+    });
+}
+
 /// T054
 #[test]
 fn subscription_receives_only_what_passes_its_filter() {

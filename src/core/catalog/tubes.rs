@@ -2,6 +2,7 @@
 //!
 //! Changes of the catalog are always flushed. A space number is never used again.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -313,6 +314,7 @@ impl Core {
             ready_watches: 0,
             waiting_puts: BTreeMap::new(),
             callback: None,
+            unwanted: Cell::default(),
             gates: Gates::new(definition.policies.rate),
             days: DayState::new(&definition.policies),
             definition,

@@ -1,5 +1,6 @@
 //! The state of a tube: its definition in the catalog, and the rest in memory.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::limits::SubQueueLimits;
 use super::policies::Policies;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window, rank_before};
-use crate::events::Callback;
+use crate::events::{Callback, Unwanted};
 use crate::micros::duration;
 use crate::statistics::Statistics;
 use crate::{Durability, Error, Result, TubeInfo};
@@ -146,6 +147,7 @@ pub(crate) struct TubeState {
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
+    pub(crate) unwanted: Cell<Unwanted>,
     pub(crate) gates: Gates,
     /// The numbers of the day, in a tube with metrics.
     pub(crate) days: Option<Box<DayState>>,
