@@ -22,6 +22,7 @@ pub struct Where {
     pub(crate) owner: Option<String>,
     pub(crate) sub_queue: Option<String>,
     pub(crate) newest_first: bool,
+    pub(crate) soonest_first: bool,
 }
 
 impl Where {
@@ -77,14 +78,51 @@ impl Where {
         self
     }
 
+    /// Lists delayed tasks in the order in which they become ready: by the end of their delay, or by
+    /// their [moment](crate::Put::not_before). Default: in the order in which takes would get them.
+    ///
+    /// A task with both counts with its delay until that has elapsed, and one that never becomes ready
+    /// by itself is not listed. The rows that are looked at are those of all tasks of the store that
+    /// wait for a time, a ttl too, so a page may have fewer tasks than others. If the wall clock is set
+    /// between two pages, a task that waits for its moment may be in none or in both.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFOTTL, Put, Store, TubeOptions, Where};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// for minutes in [30, 10, 20] {
+    ///     mails.put(Put::new("mail").delay(Duration::from_secs(60 * minutes)))?;
+    /// }
+    /// let next = mails.list_where(&Where::new().soonest_first(), None, 2)?.tasks;
+    /// assert_eq!(next.iter().map(|task| task.id).collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "scheduled")]
+    pub fn soonest_first(mut self) -> Where {
+        self.soonest_first = true;
+        self
+    }
+
     /// The state of the wanted tasks, if all have the same one.
     pub(crate) fn wanted_state(&self) -> Option<State> {
         let of_group = self.group.as_ref().map(|_| State::Buried);
-        self.state.or(of_group).or(self.owner.as_ref().map(|_| State::Taken))
+        let of_owner = self.owner.as_ref().map(|_| State::Taken);
+        let soonest = self.soonest_first.then_some(State::Delayed);
+        self.state.or(of_group).or(of_owner).or(soonest)
     }
 
     /// Refuses conditions that no task can meet together.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.soonest_first && (self.newest_first || self.wanted_state() != Some(State::Delayed))
+        {
+            return Err(Error::invalid(
+                "delayed tasks alone are listed with the soonest one first; leave out other states, the \
+                 group, the owner and the other order",
+            ));
+        }
         match (self.state, &self.group, &self.owner) {
             (_, Some(_), Some(_)) => Err(Error::invalid(
                 "a task in a failure group is buried, and one with an owner is taken; leave one of \

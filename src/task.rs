@@ -625,6 +625,8 @@ pub(crate) enum CursorOf {
     Group(Arc<str>),
     /// The tasks with a tag, by their ids.
     Tag(Arc<str>),
+    /// The delayed tasks by the times at which they become ready: the order is that on the timeline.
+    Soonest,
 }
 
 impl Hash for Cursor {
@@ -639,6 +641,12 @@ impl Cursor {
     pub(crate) fn of_tag(tag: Arc<str>, id: u64) -> Cursor {
         let position = Position { shelf: Shelf::Ready, order: 0, id, sub: Arc::default() };
         Cursor { position, of: Some(CursorOf::Tag(tag)) }
+    }
+
+    /// The place of a delayed task among those that become ready one after the other.
+    pub(crate) fn of_soonest(time: u64, id: u64) -> Cursor {
+        let position = Position { shelf: Shelf::Delayed, order: time, id, sub: Arc::default() };
+        Cursor { position, of: Some(CursorOf::Soonest) }
     }
 }
 

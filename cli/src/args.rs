@@ -421,6 +421,9 @@ pub struct List {
     /// List the last task of each state first
     #[arg(long, conflicts_with = "group")]
     pub newest_first: bool,
+    /// Only delayed tasks, in the order in which they become ready
+    #[arg(long, conflicts_with_all = ["state", "group", "owner", "newest_first"])]
+    pub soonest_first: bool,
     #[command(flatten)]
     pub shown: Shown,
 }

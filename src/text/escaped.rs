@@ -17,6 +17,8 @@ const CURSOR_VERSION: char = '1';
 const GROUP_LETTER: char = 'g';
 /// The letter of the cursors of tags.
 const TAG_LETTER: char = 't';
+/// The letter of the cursors of delayed tasks by their times.
+const SOONEST_LETTER: char = 's';
 /// Longest text of a cursor: version, shelf, two numbers, two dots, and a sub-queue of which each
 /// byte is escaped. The name of a failure group and a tag are not longer.
 const CURSOR_MAX: usize = 1 + 1 + 20 + 1 + 20 + 1 + 3 * SUB_QUEUE_MAX;
@@ -36,13 +38,14 @@ fn letter_of(shelf: Shelf) -> char {
 /// `1r0.107`, or `1r0.107.example.org` with a sub-queue: version and shelf, order, id, and the
 /// bytes of the sub-queue, of which those that a URL may not have are written as `~` and two
 /// digits. That of a page of a failure group is `1g0.107.timeout`, with the name of the group, and that
-/// of a page of a tag is `1t0.107.urgent`.
+/// of a page of a tag is `1t0.107.urgent`. That of a delayed task by its time is `1s1763900000000000.107`.
 impl Display for Cursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Position { shelf, order, id, sub } = &self.position;
         let (letter, name) = match &self.of {
             Some(CursorOf::Group(group)) => (GROUP_LETTER, group),
             Some(CursorOf::Tag(tag)) => (TAG_LETTER, tag),
+            Some(CursorOf::Soonest) => (SOONEST_LETTER, sub),
             None => (letter_of(*shelf), sub),
         };
         write!(f, "{CURSOR_VERSION}{letter}{order}.{id}")?;
@@ -82,6 +85,9 @@ fn parse_cursor(text: &str) -> Option<Cursor> {
     if letter == TAG_LETTER {
         let is_tag = order == 0 && (1..=TAG_MAX).contains(&name.len());
         return is_tag.then_some(Cursor::of_tag(name, id));
+    }
+    if letter == SOONEST_LETTER {
+        return name.is_empty().then(|| Cursor::of_soonest(order, id));
     }
     let shelf = Shelf::ALL.into_iter().find(|shelf| letter_of(*shelf) == letter)?;
     (name.len() <= SUB_QUEUE_MAX).then(|| Position { shelf, order, id, sub: name }.into())

@@ -64,10 +64,11 @@ impl Tube {
     /// Returns the tasks that meet all conditions of `wanted`, a page at a time: up to `limit` of them,
     /// after the cursor `after`.
     ///
-    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, and else
-    /// that of [`list`](Tube::list), state by state. The next page begins at
+    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of
+    /// their times with [`soonest_first`](crate::Where::soonest_first), and else that of
+    /// [`list`](Tube::list), state by state. The next page begins at
     /// [`Page::next`], which is `None` after the last page. One call looks at 10,000 tasks at most, and
-    /// at 1,000 of a tag or a group, and ends the page there: a page may have fewer tasks than `limit`,
+    /// at 1,000 of a tag, a group or times, and ends the page there: a page may have fewer tasks than `limit`,
     /// or none, although there are more. The cursor is valid for the same conditions, and for others
     /// with the same tag, group or state.
     ///

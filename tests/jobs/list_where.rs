@@ -159,7 +159,8 @@ fn states_are_listed_as_by_list() {
 }
 
 /// Q190 Q193
-/// Difference: taken and delayed tasks are listed in the order of takes.
+/// Difference: taken tasks are listed in the order of takes; delayed ones too, unless
+/// `Where::soonest_first` is asked for.
 #[test]
 fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
     for_each_driver(TIMED, |case| {

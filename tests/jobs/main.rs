@@ -126,6 +126,7 @@ mod schedules_killed;
 mod schedules_tags;
 mod selected;
 mod shared_limits;
+mod soonest_first;
 mod spent;
 mod steps;
 mod steps_ends;

@@ -153,6 +153,7 @@ mod jobs {
     mod schedules_tags;
     mod selected;
     mod shared_limits;
+    mod soonest_first;
     mod spent;
     mod steps;
     mod steps_ends;

@@ -20,7 +20,7 @@ const DELAYED_PAGE: usize = 10_000;
 
 pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    let states = states(&args.state);
+    let states = if args.soonest_first { vec![State::Delayed] } else { states(&args.state) };
     let tasks = tube.statistics()?.tasks;
     let number = |state: &State| match state {
         State::Ready => tasks.ready,
@@ -31,7 +31,10 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Done => tasks.kept,
         State::Recurring => tasks.recurring,
     };
-    let has_conditions = args.tag.is_some() || args.owner.is_some() || args.sub_queue.is_some();
+    let has_conditions = args.soonest_first
+        || args.tag.is_some()
+        || args.owner.is_some()
+        || args.sub_queue.is_some();
     // How many tasks meet conditions is not known before all are read.
     let total: u64 = match &args.group {
         _ if has_conditions => u64::MAX,
@@ -91,7 +94,8 @@ fn wanted(args: &args::List, states: &[State]) -> Vec<Where> {
     let of = |wanted: Where| {
         let wanted = args.tag.iter().fold(wanted, Where::tag);
         let wanted = args.sub_queue.iter().fold(wanted, Where::sub_queue);
-        if args.newest_first { wanted.newest_first() } else { wanted }
+        let wanted = if args.newest_first { wanted.newest_first() } else { wanted };
+        if args.soonest_first { wanted.soonest_first() } else { wanted }
     };
     match &args.owner {
         Some(owner) => vec![of(Where::new().owner(owner))],

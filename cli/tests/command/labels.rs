@@ -95,6 +95,15 @@ fn list_has_conditions() {
     sandbox.ok("put crawl b --sub-queue two");
     assert_eq!(sandbox.ids("list crawl --sub-queue two"), [6]);
     sandbox.fails("list mail --tag x --group g", 2);
+    sandbox.ok("create later --driver fifottl");
+    for (delay, tag) in [(30, "x"), (10, "x"), (20, "y")] {
+        sandbox.ok(&format!("put later task --delay {delay}m --tag {tag}"));
+    }
+    assert_eq!(sandbox.ids("list later --soonest-first"), [8, 9, 7]);
+    assert_eq!(sandbox.ids("list later --soonest-first --tag x"), [8, 7]);
+    assert_eq!(sandbox.ids("list later --soonest-first --limit 1 --skip 1"), [9]);
+    sandbox.fails("list later --soonest-first --newest-first", 2);
+    sandbox.fails("list later --soonest-first --state delayed", 2);
 }
 
 #[test]

@@ -4,21 +4,12 @@
 
 use std::cmp::Reverse;
 
-use tubewell_drivers::{Found, Header, NEVER, Position, Reads, Shelf, Table, Value, keys};
+use tubewell_drivers::{Found, Header, NEVER, Position, Shelf, Value, keys};
 
-use crate::commit::{DueCursor, WriteBuffer};
+use super::DueKind;
 use crate::core::history::Entry;
 use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
-
-/// The kinds of rows that lead from a time to a task.
-#[derive(Clone, Copy, Debug)]
-enum DueKind {
-    /// A time on the timeline.
-    Timeline,
-    /// A moment of the wall clock.
-    Moment,
-}
 
 /// A task that is due.
 struct TaskDue {
@@ -31,33 +22,6 @@ struct TaskDue {
     time: u64,
     space: u32,
     id: u64,
-}
-
-impl DueKind {
-    const ALL: [DueKind; 2] = [DueKind::Timeline, DueKind::Moment];
-
-    /// The table of the rows, and the keys between which they are.
-    fn range(self) -> (Table, &'static [u8], &'static [u8]) {
-        match self {
-            DueKind::Timeline => (Table::Dues, &[], &[u8::MAX; 21]),
-            DueKind::Moment => (Table::Index, &[keys::MOMENT], &[keys::MOMENT + 1]),
-        }
-    }
-
-    /// Time, space and id of the key of a row.
-    fn split(self, key: &[u8]) -> Result<(u64, u32, u64)> {
-        Ok(match self {
-            DueKind::Timeline => keys::split_due(key),
-            DueKind::Moment => keys::split_moment(key),
-        }?)
-    }
-
-    fn cursor(self, buffer: &mut WriteBuffer) -> &mut DueCursor {
-        match self {
-            DueKind::Timeline => &mut buffer.dues,
-            DueKind::Moment => &mut buffer.moments,
-        }
-    }
 }
 
 impl Core {
@@ -134,10 +98,9 @@ impl Core {
         if earliest > now {
             return Ok(None);
         }
-        let (table, begin, end) = kind.range();
         loop {
-            let from = kind.cursor(buffer).next.as_slice().max(begin).to_vec();
-            let Some((key, pointer)) = buffer.scan(table, &from, end, 1)?.pop() else {
+            let from = kind.cursor(buffer).next.clone();
+            let Some((key, pointer)) = kind.rows(buffer, Some(from), 1)?.pop() else {
                 kind.cursor(buffer).earliest = NEVER;
                 return Ok(None);
             };

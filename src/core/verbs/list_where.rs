@@ -20,12 +20,12 @@ use crate::{Error, Result, State};
 /// The maximum number of records that one call looks at.
 const RECORDS: usize = 10_000;
 /// The number of rows of one read.
-const READ: usize = 256;
+pub(super) const READ: usize = 256;
 /// A page with bodies ends after the task with which it has this many bytes of them.
 const BODY_BYTES: u64 = 4 << 20;
 
 /// The tasks of a page, and what the call may still look at.
-struct Matches<'a> {
+pub(super) struct Matches<'a> {
     wanted: &'a Where,
     limit: usize,
     rows_left: usize,
@@ -37,7 +37,7 @@ struct Matches<'a> {
 
 /// A row of a read: where the next page begins if this one ends with it, and the task, unless the row
 /// is left over, or leads to another tube.
-type ReadRow = (Cursor, u64, Option<Found>);
+pub(super) type ReadRow = (Cursor, u64, Option<Found>);
 
 impl Core {
     /// A page of the tasks that are wanted.
@@ -94,21 +94,24 @@ impl Core {
         wanted.check()?;
         let begin = begin_of_page(after, listing_of(wanted))?;
         let (tasks, next, damaged) = (Vec::new(), None, 0);
-        let rows_left =
-            if wanted.tag.is_some() || wanted.group.is_some() { LOOK_UPS } else { RECORDS };
+        let rows_left = match listing_of(wanted) {
+            Listing::Tag(_) | Listing::Group(_) | Listing::Soonest => LOOK_UPS,
+            Listing::State(_) | Listing::All => RECORDS,
+        };
         let mut matches = Matches { wanted, limit, rows_left, bytes_left, tasks, next, damaged };
         if limit == 0 {
             matches.next = Some(cursor_of_empty_page(after));
             return Ok(matches);
         }
-        match (&wanted.tag, &wanted.group, wanted.wanted_state()) {
-            (Some(tag), _, _) => self.match_tagged(number, tag, begin, &mut matches)?,
-            (None, Some(group), _) => self.match_group(number, group, begin, &mut matches)?,
-            (None, None, Some(State::Taken)) => self.match_taken(number, begin, &mut matches)?,
-            (None, None, Some(state)) => {
+        match listing_of(wanted) {
+            Listing::Soonest => self.match_soonest(number, begin, &mut matches)?,
+            Listing::Tag(tag) => self.match_tagged(number, tag, begin, &mut matches)?,
+            Listing::Group(group) => self.match_group(number, group, begin, &mut matches)?,
+            Listing::State(State::Taken) => self.match_taken(number, begin, &mut matches)?,
+            Listing::State(state) => {
                 self.match_shelves(number, &[state.shelf()], begin, &mut matches)?;
             }
-            (None, None, None) => self.match_shelves(number, &Shelf::ALL, begin, &mut matches)?,
+            Listing::All => self.match_shelves(number, &Shelf::ALL, begin, &mut matches)?,
         }
         Ok(matches)
     }
@@ -240,7 +243,7 @@ impl Core {
     }
 
     /// Adds the tasks of a read that are wanted. Returns true if the page ends here.
-    fn add_wanted(
+    pub(super) fn add_wanted(
         &self,
         matches: &mut Matches<'_>,
         read: Vec<ReadRow>,
@@ -293,7 +296,7 @@ impl Matches<'_> {
     }
 
     /// Counts a damaged task.
-    fn undamaged(&mut self, found: Result<Option<Found>>) -> Result<Option<Found>> {
+    pub(super) fn undamaged(&mut self, found: Result<Option<Found>>) -> Result<Option<Found>> {
         match found {
             Err(Error::Corrupt { .. }) => {
                 self.damaged += 1;
@@ -306,6 +309,9 @@ impl Matches<'_> {
 
 /// What the pages list, by the condition that decides which rows are read.
 fn listing_of(wanted: &Where) -> Listing<'_> {
+    if wanted.soonest_first {
+        return Listing::Soonest;
+    }
     match (&wanted.tag, &wanted.group, wanted.wanted_state()) {
         (Some(tag), _, _) => Listing::Tag(tag),
         (None, Some(group), _) => Listing::Group(group),

@@ -18,6 +18,7 @@ mod put;
 mod put_keyed;
 mod replace;
 mod restore;
+mod soonest;
 mod steps;
 mod take;
 mod tokens;

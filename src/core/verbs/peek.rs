@@ -187,6 +187,8 @@ pub(in crate::core) enum Listing<'a> {
     /// The buried tasks of a failure group.
     Group(&'a str),
     Tag(&'a str),
+    /// The delayed tasks, by the times at which they become ready.
+    Soonest,
     /// All tasks of a tube, state by state.
     All,
 }
@@ -198,6 +200,7 @@ impl Listing<'_> {
             (Listing::All, None) => true,
             (Listing::Group(name), Some(CursorOf::Group(of)))
             | (Listing::Tag(name), Some(CursorOf::Tag(of))) => **of == *name,
+            (Listing::Soonest, Some(CursorOf::Soonest)) => true,
             _ => false,
         }
     }
@@ -209,6 +212,7 @@ impl Display for Listing<'_> {
             Listing::State(state) => write!(f, "{state} tasks"),
             Listing::Group(name) => write!(f, "failure group {}", quoted(name)),
             Listing::Tag(tag) => write!(f, "tag {}", quoted(tag)),
+            Listing::Soonest => f.write_str("delayed tasks with the soonest one first"),
             Listing::All => f.write_str("all tasks"),
         }
     }

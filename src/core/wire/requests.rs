@@ -38,7 +38,7 @@ wire_struct! { Restored { id, runs, skipped } }
 wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } }
 
 wire_struct! { Select { state, group, tag, limit } }
-wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first } }
+wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first, soonest_first } }
 wire_struct! { ClaimToken { tube, id, epoch } }
 wire_struct! { TubeRequest { name, driver, options } }
 

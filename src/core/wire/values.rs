@@ -57,7 +57,7 @@ wire_struct! { TaskPage { tasks, next, damaged } }
 wire_struct! { TaggedPage { tasks, next, damaged } }
 wire_struct! { TagCount { tag, tasks } }
 wire_struct! { Cursor { position, of } }
-wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name) } }
+wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name), 2 => Soonest } }
 wire_struct! { Position { shelf, order, id, sub } }
 wire_enum! { Shelf {
     1 => Ready,
