@@ -197,10 +197,9 @@ impl Listing<'_> {
     fn has(self, cursor: &Cursor) -> bool {
         match (self, &cursor.of) {
             (Listing::State(state), None) => cursor.position.shelf == state.shelf(),
-            (Listing::All, None) => true,
+            (Listing::All, None) | (Listing::Soonest, Some(CursorOf::Soonest)) => true,
             (Listing::Group(name), Some(CursorOf::Group(of)))
             | (Listing::Tag(name), Some(CursorOf::Tag(of))) => **of == *name,
-            (Listing::Soonest, Some(CursorOf::Soonest)) => true,
             _ => false,
         }
     }
