@@ -184,9 +184,11 @@ impl Connection {
                 break;
             }
         }
-        let (woken, read) = state.relieved(self.limits.unsent);
+        let (woken, look) = state.relieved(self.limits.unsent);
+        // The reading thread closes a connection once its last output is written, by whichever thread.
+        let look = look || (writes > 0 && state.is_drained());
         drop(state);
-        if read {
+        if look {
             self.attention.call(self.token);
         }
         for task in woken {

@@ -202,6 +202,11 @@ impl State {
         }
     }
 
+    /// Whether the last output of a connection that is to be closed is written.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.stage == Stage::Draining && self.outbox.unsent() == 0
+    }
+
     /// Nothing more is written.
     pub(crate) fn close(&mut self) {
         self.stage = Stage::Closed;
