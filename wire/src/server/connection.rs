@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::time::Instant;
 
-use mio::{Registry, Token, Waker};
-
 use super::service::{OnLost, Reply};
 use super::state::{Call, Misuse, Outcome, Stage, State};
 use crate::clock;
 use crate::limits::Limits;
+use crate::os::{Registry, Token, Waker};
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex};
 use crate::user_code::{catch_panic, drop_caught};

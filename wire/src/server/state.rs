@@ -97,9 +97,11 @@ impl State {
         self.calls.get(&number).cloned()
     }
 
-    /// All calls whose future exists.
+    /// All calls whose future exists, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Call>> {
-        self.calls.values().cloned().collect()
+        let mut calls: Vec<_> = self.calls.values().cloned().collect();
+        calls.sort_unstable_by_key(|call| call.number());
+        calls
     }
 
     /// Whether no future of a call exists.
