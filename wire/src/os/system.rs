@@ -16,7 +16,7 @@ pub(crate) mod blocking {
 
     /// Makes a socket one that blocks.
     #[cfg(unix)]
-    pub(crate) fn from_unix(stream: super::UnixStream) -> std::io::Result<UnixStream> {
+    pub(crate) fn from_unix(stream: mio::net::UnixStream) -> std::io::Result<UnixStream> {
         let stream = UnixStream::from(stream);
         stream.set_nonblocking(false)?;
         Ok(stream)
