@@ -142,7 +142,14 @@ mod system {
 /// The modelled time of the schedule explorer.
 #[cfg(feature = "_shuttle")]
 mod system {
-    pub(in crate::clock) use crate::sync::explored::{now as elapsed, now as running, now as wall};
+    use crate::micros::micros_ceil;
+    use crate::sync::explored;
+
+    pub(in crate::clock) fn elapsed() -> u64 {
+        micros_ceil(explored::now())
+    }
+
+    pub(in crate::clock) use self::{elapsed as running, elapsed as wall};
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The locks and threads of this crate, in one place, so that a schedule explorer can replace them.
 //!
-//! With the feature `_shuttle` they come from `explored`, and `tests/schedules` explores the schedules of
-//! the threads.
+//! With the feature `_shuttle` they come from the schedule explorer, which the transport has too, and
+//! `tests/schedules` explores the schedules of the threads. The engine's own locks are not explored, so no
+//! thread may be switched out inside it.
 
 #[cfg(feature = "_shuttle")]
-pub(crate) mod explored;
+pub(crate) use tubewell_wire::explored;
 
 /// Locks inside the engine's own locks. They are never a point at which the explorer switches
 /// threads.

@@ -109,7 +109,20 @@ fn only_clock_and_platform_call_the_operating_system_past_std() {
 fn only_sync_names_the_locks() {
     only("src", "parking_lot", &["src/sync.rs"]);
     only("src", "std::sync::Mutex", &[]);
-    only("src", "shuttle::", &["src/sync/"]);
+    only("src", "shuttle::", &[]);
+    for word in ["parking_lot", "std::sync::Mutex"] {
+        only("wire/src", word, &["wire/src/sync.rs"]);
+    }
+    only("wire/src", "shuttle::", &["wire/src/sync/explored.rs", "wire/src/os/explored"]);
+}
+
+#[test]
+fn only_os_names_sockets_and_the_clock_of_the_transport() {
+    for word in ["mio::", "net::TcpStream", "net::UnixStream", "getrandom", "Instant::now"] {
+        only("wire/src", word, &["wire/src/os.rs", "wire/src/os/"]);
+    }
+    // The owner of a socket's file.
+    only("wire/src", "rustix", &["wire/src/os/system.rs", "wire/src/client/link.rs"]);
 }
 
 #[test]
@@ -117,6 +130,7 @@ fn only_sync_and_the_callbacks_name_threads() {
     // A thread of its own calls the callbacks. It waits on a channel and takes no lock of ours, so
     // that there are no schedules to explore.
     only("src", "std::thread", &["src/sync.rs", "src/events.rs"]);
+    only("wire/src", "std::thread", &["wire/src/sync.rs"]);
 }
 
 #[test]

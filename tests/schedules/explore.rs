@@ -55,7 +55,8 @@ fn explore_some(test: &str, per_seed: usize, scenario: fn()) {
         });
         if let Err(panic) = catch_unwind(run) {
             eprintln!(
-                "\nTUBEWELL_SEED={seed} cargo test --features _shuttle --test schedules {test}"
+                "\nTUBEWELL_SEED={seed} cargo test -p {} --features _shuttle --test schedules {test}",
+                env!("CARGO_PKG_NAME")
             );
             resume_unwind(panic);
         }
@@ -69,7 +70,7 @@ fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(move || {
-        tubewell::explored::begin();
+        crate::begin();
         scenario();
     });
 }

@@ -1,7 +1,7 @@
 //! Explores thread schedules: in every schedule each call returns, with an allowed answer.
 //!
 //! With the feature `_shuttle`, the library takes its locks and threads from a schedule explorer
-//! (`src/sync/explored.rs`), which decides at each lock operation which thread runs next. Each test
+//! (`wire/src/sync/explored.rs`), which decides at each lock operation which thread runs next. Each test
 //! is a scenario of a few threads, run under many schedules. Half of the schedules are random. The
 //! other half use random priorities that change a few times (PCT), which finds defects that need
 //! few preemptions. A schedule in which all threads are blocked is a failure, and so is an answer
@@ -43,3 +43,5 @@ mod transact;
 mod waits;
 mod workers;
 mod written;
+
+use tubewell::explored::begin;

@@ -34,7 +34,7 @@ pub(crate) struct Hello<'a> {
 /// A fresh nonce.
 pub(crate) fn nonce() -> Result<Nonce, std::io::Error> {
     let mut nonce = [0; 32];
-    crate::random::fill(&mut nonce)?;
+    crate::os::fill_random(&mut nonce)?;
     Ok(nonce)
 }
 

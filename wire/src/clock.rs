@@ -2,14 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::os::now;
+
 /// Longer time-outs are not understood by each system.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The monotonic time.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
 
 /// The instant `after` from now; one far ahead if the sum is out of range.
 pub(crate) fn in_time(after: Duration) -> Instant {

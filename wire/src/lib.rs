@@ -66,13 +66,23 @@ mod clock;
 mod error;
 mod frame;
 mod limits;
+mod os;
 mod outbox;
 mod parse_address;
-mod random;
 mod server;
 mod socket;
 mod sync;
 mod user_code;
+
+/// The schedule explorer, for `tests/schedules` here and in tubewell.
+#[cfg(feature = "_shuttle")]
+#[doc(hidden)]
+pub mod explored {
+    pub use crate::os::explored::{begin, break_connections, open_sockets, set_pipe_size};
+    pub use crate::sync::explored::{
+        Condvar, Mutex, MutexGuard, RwLock, now, pass, switch_point, thread,
+    };
+}
 
 pub use address::Address;
 pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};

@@ -3,11 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 
-use mio::net::TcpStream;
+use crate::os::{Interest, Registry, TcpStream, Token, keep_alive};
 #[cfg(unix)]
-use mio::net::UnixStream;
-use mio::{Interest, Registry, Token};
-
+use crate::os::{UnixStream, reregister};
 use crate::outbox::Chunk;
 
 /// A connected socket, which never blocks.
@@ -95,14 +93,12 @@ impl Socket {
         token: Token,
         report: bool,
     ) -> io::Result<()> {
-        use std::os::fd::AsRawFd;
         let interest =
             if report { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        let fd = match self {
-            Socket::Unix(socket) => socket.as_raw_fd(),
-            Socket::Tcp(socket) => socket.as_raw_fd(),
-        };
-        registry.reregister(&mut mio::unix::SourceFd(&fd), token, interest)
+        match self {
+            Socket::Unix(socket) => reregister(registry, socket, token, interest),
+            Socket::Tcp(socket) => reregister(registry, socket, token, interest),
+        }
     }
 
     /// Does nothing: `writable` is reported since the socket was registered.
@@ -124,38 +120,6 @@ impl Socket {
             }
         }
     }
-}
-
-/// The operating system asks a silent peer whether it is there, which wakes no thread: after a minute, and then
-/// every ten seconds, three times.
-#[cfg(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "freebsd",
-    target_vendor = "apple"
-))]
-fn keep_alive(socket: &TcpStream) -> io::Result<()> {
-    use std::time::Duration;
-
-    use rustix::net::sockopt::{
-        set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
-    };
-    set_tcp_keepidle(socket, Duration::from_secs(60))?;
-    set_tcp_keepintvl(socket, Duration::from_secs(10))?;
-    set_tcp_keepcnt(socket, 3)?;
-    Ok(set_socket_keepalive(socket, true)?)
-}
-
-/// Elsewhere a peer that has vanished is noticed by the next write.
-#[cfg(not(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "freebsd",
-    target_vendor = "apple"
-)))]
-#[expect(clippy::unnecessary_wraps, reason = "as elsewhere")]
-fn keep_alive(_: &TcpStream) -> io::Result<()> {
-    Ok(())
 }
 
 /// Whether a read that returned `read` of `room` bytes has left nothing in the socket.

@@ -70,7 +70,9 @@ impl Buffer {
                 return None;
             }
             match left {
-                Some(left) => drop(self.changed.wait_for(&mut state, left)),
+                Some(left) => {
+                    self.changed.wait_for(&mut state, left);
+                }
                 None => self.changed.wait(&mut state),
             }
         }

@@ -172,7 +172,7 @@ impl Calls {
     }
 
     /// The connection has broken. The socket may have taken `written` bytes. Calls of which nothing was sent,
-    /// and those that may be sent again, wait until `deadline`; the others fail.
+    /// and those that may be sent again, wait until `deadline`; the others fail, in the order of the calls.
     pub(crate) fn broke(&mut self, written: u64, deadline: Instant) -> Vec<Lost> {
         let mut again = Vec::new();
         let mut lost = Vec::new();
@@ -182,7 +182,7 @@ impl Calls {
                 let resend = !cancelled && entry.body.is_some() && (entry.kind.resend || !was_sent);
                 if !resend {
                     let caller = std::mem::replace(&mut entry.caller, Caller::Gone);
-                    lost.push(Lost { caller, was_sent });
+                    lost.push((number, Lost { caller, was_sent }));
                     return false;
                 }
                 again.push(number);
@@ -196,7 +196,8 @@ impl Calls {
             self.waiting.push_front(number);
         }
         self.in_flight = 0;
-        lost
+        lost.sort_unstable_by_key(|&(number, _)| number);
+        lost.into_iter().map(|(_, lost)| lost).collect()
     }
 
     /// Removes the waiting calls whose time is over.
@@ -221,10 +222,12 @@ impl Calls {
         None
     }
 
-    /// Removes all calls.
+    /// Removes all calls. Returns their callers in the order of the calls.
     pub(crate) fn take_all(&mut self) -> Vec<Caller> {
         self.waiting.clear();
         self.in_flight = 0;
-        self.entries.drain().map(|(_, entry)| entry.caller).collect()
+        let mut entries: Vec<_> = self.entries.drain().collect();
+        entries.sort_unstable_by_key(|&(number, _)| number);
+        entries.into_iter().map(|(_, entry)| entry.caller).collect()
     }
 }

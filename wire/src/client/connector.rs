@@ -2,8 +2,6 @@
 
 use std::net::Shutdown;
 
-use mio::{Registry, Token, Waker};
-
 use super::buffer::Buffer;
 use super::calls::{Caller, Calls};
 use super::handler::Handler;
@@ -13,6 +11,7 @@ use crate::address::Address;
 use crate::clock;
 use crate::error::CallError;
 use crate::frame;
+use crate::os::{Registry, Token, Waker};
 use crate::outbox::Outbox;
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex, MutexGuard};

@@ -1,9 +1,6 @@
 //! Makes a connection: the socket, and the hello with time-outs.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::greeting::Greeting;
@@ -11,9 +8,12 @@ use super::handler::Handler;
 use super::options::ClientOptions;
 use crate::frame::Input;
 use crate::limits::HELLO_BODY;
+use crate::os::blocking::TcpStream;
+#[cfg(unix)]
+use crate::os::blocking::{self, UnixStream};
 use crate::socket::Socket;
 use crate::user_code::catch_panic;
-use crate::{Address, WireError, auth, clock};
+use crate::{Address, WireError, auth, clock, os};
 
 /// A connection on which the server has accepted the client.
 pub(crate) struct Link {
@@ -117,16 +117,12 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<UnixStr
     const AGAIN: Duration = Duration::from_millis(5);
     loop {
         // It does not block, which the one of std may do without end.
-        match mio::net::UnixStream::connect(path) {
+        match os::UnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 crate::sync::thread::park_timeout(left(deadline)?.min(AGAIN));
             }
             Err(error) => return Err(error),
-            Ok(stream) => {
-                let stream = UnixStream::from(stream);
-                stream.set_nonblocking(false)?;
-                return Ok(stream);
-            }
+            Ok(stream) => return blocking::from_unix(stream),
         }
     }
 }
@@ -188,11 +184,11 @@ impl Stream {
             #[cfg(unix)]
             Stream::Unix(stream) => {
                 stream.set_nonblocking(true)?;
-                Socket::Unix(mio::net::UnixStream::from_std(stream))
+                Socket::Unix(os::UnixStream::from_std(stream))
             }
             Stream::Tcp(stream) => {
                 stream.set_nonblocking(true)?;
-                Socket::Tcp(mio::net::TcpStream::from_std(stream))
+                Socket::Tcp(os::TcpStream::from_std(stream))
             }
         };
         socket.set_options()?;

@@ -4,8 +4,6 @@ use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token, Waker};
-
 use super::calls::Lost;
 use super::connector::{Connected, Connector, State, WAKER, fail};
 use super::delivery::{Delivery, take_frame};
@@ -16,6 +14,7 @@ use crate::address::Address;
 use crate::clock;
 use crate::error::{CallError, WireError};
 use crate::frame::{self, Input, NO_CALL};
+use crate::os::{self, Events, Poll, Token, Waker};
 use crate::socket::{Socket, is_drained};
 use crate::sync::{Arc, Mutex, thread};
 use crate::user_code::catch_panic;
@@ -220,7 +219,7 @@ impl Reader {
 fn shortened(pause: Duration) -> Duration {
     let mut random = [0];
     // Without random numbers the pause is as long as it can be.
-    let part = if crate::random::fill(&mut random).is_ok() { u32::from(random[0]) } else { 0 };
+    let part = if os::fill_random(&mut random).is_ok() { u32::from(random[0]) } else { 0 };
     pause.saturating_sub(pause.saturating_mul(part) / 512)
 }
 

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::time::Instant;
 
-use mio::{Registry, Token, Waker};
-
 use super::service::{OnLost, Reply};
 use super::state::{Call, Misuse, Outcome, Stage, State};
 use crate::clock;
 use crate::limits::Limits;
+use crate::os::{Registry, Token, Waker};
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex};
 use crate::user_code::{catch_panic, drop_caught};
@@ -184,10 +183,11 @@ impl Connection {
                 break;
             }
         }
-        let (woken, read) = state.relieved(self.limits.unsent);
-        let drained = writes > 0 && state.stage == Stage::Draining && state.outbox.unsent() == 0;
+        let (woken, look) = state.relieved(self.limits.unsent);
+        // The reading thread closes a connection once its last output is written, by whichever thread.
+        let look = look || (writes > 0 && state.is_drained());
         drop(state);
-        if read || drained {
+        if look {
             self.attention.call(self.token);
         }
         for task in woken {

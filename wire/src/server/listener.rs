@@ -3,9 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use mio::net::TcpListener;
-use mio::{Interest, Registry, Token};
-
+use crate::os::{Interest, Registry, TcpListener, Token};
 use crate::socket::Socket;
 use crate::{Address, WireError};
 
@@ -90,8 +88,7 @@ mod unix {
     use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
 
-    use mio::net::{UnixListener, UnixStream};
-
+    use crate::os::{self, UnixListener, UnixStream};
     use crate::{Address, WireError};
 
     /// A unix socket and its file, which is removed when this is dropped.
@@ -172,7 +169,7 @@ mod unix {
     impl TemporaryFolder {
         fn beside(path: &Path) -> io::Result<TemporaryFolder> {
             let mut random = [0; 4];
-            crate::random::fill(&mut random)?;
+            os::fill_random(&mut random)?;
             // Short: the paths of sockets may have about a hundred bytes.
             let name = format!(".{:x}", u32::from_le_bytes(random));
             let folder = path.with_file_name(name);

@@ -25,9 +25,14 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Adds a task that was woken.
+    /// Adds a task that was woken, unless the queue is stopped.
     pub(crate) fn push(&self, task: T) {
         let mut state = self.state.lock();
+        if state.stopped {
+            // Nothing would take it from the queue to which it refers. It is dropped without the lock.
+            drop(state);
+            return;
+        }
         state.woken.push_back(task);
         let parked = std::mem::take(&mut state.parked);
         drop(state);
@@ -58,5 +63,22 @@ impl<T> Queue<T> {
     pub(crate) fn clear(&self) {
         let left = std::mem::take(&mut self.state.lock().woken);
         drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Arc;
+
+    #[test]
+    fn task_that_is_woken_after_the_stop_is_dropped() {
+        let queue = Queue::default();
+        queue.stop();
+        assert!(!queue.next(&mut VecDeque::new()));
+        queue.clear();
+        let task = Arc::new(());
+        queue.push(task.clone());
+        assert_eq!(Arc::strong_count(&task), 1);
     }
 }

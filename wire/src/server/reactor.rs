@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token, Waker};
-
 use super::connection::{Attention, Connection};
 use super::entry::{Arrived, Entry};
 use super::listener::Listener;
@@ -15,6 +13,7 @@ use super::service::Service;
 use super::state::Stage;
 use super::task::Task;
 use crate::auth;
+use crate::os::{Events, Poll, Token, Waker};
 use crate::socket::Socket;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::user_code::drop_caught;
@@ -278,7 +277,8 @@ impl<S: Service> Reactor<S> {
             let _ = listener.deregister(self.poll.registry());
         }
         let until = clock::in_time(self.limits.stop);
-        let tokens: Vec<Token> = self.entries.keys().copied().collect();
+        let mut tokens: Vec<Token> = self.entries.keys().copied().collect();
+        tokens.sort_unstable();
         for token in tokens {
             if let Some(entry) = self.entries.get_mut(&token)
                 && entry.stage == Stage::Open

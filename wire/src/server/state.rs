@@ -105,9 +105,11 @@ impl State {
         std::mem::take(&mut self.starved)
     }
 
-    /// All calls whose future exists.
+    /// All calls whose future exists, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Call>> {
-        self.calls.values().cloned().collect()
+        let mut calls: Vec<_> = self.calls.values().cloned().collect();
+        calls.sort_unstable_by_key(|call| call.number());
+        calls
     }
 
     /// Whether no future of a call exists.
@@ -208,6 +210,11 @@ impl State {
         } else {
             (Vec::new(), false)
         }
+    }
+
+    /// Whether the last output of a connection that is to be closed is written.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.stage == Stage::Draining && self.outbox.unsent() == 0
     }
 
     /// Nothing more is written.

@@ -1,0 +1,78 @@
+//! The operating system.
+
+use std::io;
+use std::time::Instant;
+
+pub(crate) use mio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+pub(crate) use mio::net::{UnixListener, UnixStream};
+pub(crate) use mio::{Events, Poll, Registry, Waker};
+
+/// Sockets that block.
+pub(crate) mod blocking {
+    pub(crate) use std::net::TcpStream;
+    #[cfg(unix)]
+    pub(crate) use std::os::unix::net::UnixStream;
+
+    /// Makes a socket one that blocks.
+    #[cfg(unix)]
+    pub(crate) fn from_unix(stream: mio::net::UnixStream) -> std::io::Result<UnixStream> {
+        let stream = UnixStream::from(stream);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+}
+
+/// Changes what is reported of a socket. Reports at once what it is ready for.
+#[cfg(unix)]
+pub(crate) fn reregister(
+    registry: &Registry,
+    socket: &impl std::os::fd::AsRawFd,
+    token: mio::Token,
+    interest: mio::Interest,
+) -> io::Result<()> {
+    registry.reregister(&mut mio::unix::SourceFd(&socket.as_raw_fd()), token, interest)
+}
+
+/// The operating system asks a silent peer whether it is there, which wakes no thread: after a minute, and then
+/// every ten seconds, three times.
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_vendor = "apple"
+))]
+pub(crate) fn keep_alive(socket: &TcpStream) -> io::Result<()> {
+    use std::time::Duration;
+
+    use rustix::net::sockopt::{
+        set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    };
+    set_tcp_keepidle(socket, Duration::from_secs(60))?;
+    set_tcp_keepintvl(socket, Duration::from_secs(10))?;
+    set_tcp_keepcnt(socket, 3)?;
+    Ok(set_socket_keepalive(socket, true)?)
+}
+
+/// Elsewhere a peer that has vanished is noticed by the next write.
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_vendor = "apple"
+)))]
+#[expect(clippy::unnecessary_wraps, reason = "as elsewhere")]
+pub(crate) fn keep_alive(_: &TcpStream) -> io::Result<()> {
+    Ok(())
+}
+
+/// The monotonic time.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Fills `bytes` with random numbers.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
+}
