@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use tubewell::{
-    Claim, Date, Durability, Error, ManualClock, Result, Session, SessionId, Store, StoreOptions,
-    Subscription, Tube,
+    Claim, Date, Durability, Error, Result, Session, SessionId, Store, StoreOptions, Subscription,
+    Tube,
 };
 
 use super::convert::{agree, duration};
@@ -33,7 +33,8 @@ use super::reference::{
     Answer, ClaimNo, Model, SessionNo, Stage, Taken, TaskNo, Transition, TubeNo, WaitNo,
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
-use super::{convert, reference, steps};
+use super::stores::ManualClock;
+use super::{convert, reference, steps, stores};
 use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;

@@ -7,7 +7,7 @@ use tubewell::{Error, Store};
 use super::convert::{duration, library_wall};
 use super::reference::{Micros, State, TaskNo, TieBreak};
 use super::steps::{ClockMove, WallMove};
-use super::{Client, System, WaitingTake};
+use super::{Client, System, WaitingTake, stores};
 
 impl System {
     /// By how much the clock moves.
@@ -107,6 +107,7 @@ impl System {
             }
             WallMove::Right => self.model.now(),
         };
+        stores::settle(&self.store);
         self.clock.set_wall(library_wall(to));
         self.model.set_wall(to);
         self.advance(0);
