@@ -98,6 +98,14 @@ fn corpus_of_operations_restores_tasks_with_keys() {
 }
 
 #[test]
+fn corpus_of_operations_makes_puts_again_with_their_tokens() {
+    let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
+    let met: BTreeSet<&str> =
+        inputs.flat_map(|bytes| tubewell_fuzz::operations::met_tokens(&bytes)).collect();
+    assert_eq!(met, BTreeSet::from(["forgotten", "seen"]));
+}
+
+#[test]
 fn corpus_of_operations_moves_tasks_to_other_tubes() {
     let wanted = [
         "Ready Verb(Move) Done",

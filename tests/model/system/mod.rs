@@ -205,6 +205,12 @@ impl System {
         self.model.restored_keys()
     }
 
+    /// What became of puts whose tokens were known.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn met_tokens(&self) -> &BTreeSet<&'static str> {
+        self.model.met_tokens()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
