@@ -221,6 +221,7 @@ impl System {
                 | Action::Kill { .. }
         );
         self.act(step.action);
+        self.settle_waits();
         if self.model.has_children_to_tell() {
             self.tell_children();
         }
@@ -237,6 +238,13 @@ impl System {
         self.check_statistics();
         if moved && self.check_every < 10 || self.steps.is_multiple_of(self.check_every) {
             self.check();
+        }
+    }
+
+    /// Returns when the answers of waits are there, if there are waits.
+    fn settle_waits(&self) {
+        if !(self.waits.is_empty() && self.puts.is_empty() && self.watches.is_empty()) {
+            stores::settle_waits(&self.store);
         }
     }
 

@@ -63,6 +63,7 @@ impl System {
         let next_id = self.store.next_id();
         self.model.take_new_tasks();
         self.clock.advance(duration(by));
+        self.settle_waits();
         self.sync_put_threads_at_this_time();
         self.poll_watches();
         if !may_lose {
