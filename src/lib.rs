@@ -377,6 +377,13 @@ pub mod explored {
     pub use crate::sync::explored::{begin, pass};
 }
 
+/// Connections without sockets, for the fuzz targets.
+#[cfg(feature = "_peer")]
+#[doc(hidden)]
+pub mod unserved {
+    pub use crate::serve::unserved::{Asked, Bytes, Decoded, Peer, Said, decode, read_answer};
+}
+
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
 pub use counters::{ClockReport, Counters};

@@ -5,6 +5,8 @@ mod calls;
 mod peer;
 mod requests;
 mod service;
+#[cfg(feature = "_peer")]
+pub(crate) mod unserved;
 
 use std::fmt;
 use std::net::SocketAddr;

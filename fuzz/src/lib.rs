@@ -10,6 +10,7 @@
 )]
 #![allow(clippy::missing_panics_doc, reason = "a target panics to report a finding")]
 
+pub mod calls;
 pub mod command;
 pub mod damaged;
 mod disk;
@@ -29,7 +30,8 @@ pub use oracle::Oracle;
 pub type Target = (&'static str, fn(&[u8], Oracle));
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
+    ("calls", calls::check),
     ("command", command::check),
     ("damaged", damaged::check),
     ("key_order", key_order::check),

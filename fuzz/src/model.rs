@@ -8,5 +8,7 @@ mod convert;
 pub mod reference;
 #[path = "../../tests/model/steps.rs"]
 pub mod steps;
+#[path = "../../tests/common/stores.rs"]
+mod stores;
 #[path = "../../tests/model/system/mod.rs"]
 pub mod system;

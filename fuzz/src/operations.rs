@@ -20,13 +20,15 @@ use tubewell::{Durability, Store, StoreOptions};
 use crate::disk::Disk;
 use crate::model::reference::{Cause, Micros, NEVER, Stage};
 use crate::model::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Group, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Group, Pick, Setup, Step, TOKENS,
     TaskTemplate,
 };
 use crate::model::system::{StorePlace, System};
 use crate::oracle::Oracle;
 
 const MS: Micros = 1000;
+/// How long a put is remembered by its token.
+const TOKEN_TIME: Micros = 3_600_000_000;
 /// With more steps, each input would be slow, without additional findings.
 const STEPS_MAX: usize = 150;
 /// Sizes of bodies. The record has those of up to 1024 bytes.
@@ -61,6 +63,12 @@ pub fn shut_sub_queues(bytes: &[u8]) -> BTreeSet<&'static str> {
 #[must_use]
 pub fn restored_keys(bytes: &[u8]) -> BTreeSet<&'static str> {
     run(bytes, Oracle::Correct).map_or_else(BTreeSet::new, |it| it.restored_keys().clone())
+}
+
+/// What became of puts of an input whose tokens were known.
+#[must_use]
+pub fn met_tokens(bytes: &[u8]) -> BTreeSet<&'static str> {
+    run(bytes, Oracle::Correct).map_or_else(BTreeSet::new, |it| it.met_tokens().clone())
 }
 
 /// Runs the steps of an input. `None` if it has no setup.
@@ -147,6 +155,8 @@ struct Choices {
     restored_keys: bool,
     /// Schedules put tasks.
     schedules: bool,
+    /// Puts have tokens.
+    tokens: bool,
 }
 
 impl Source<'_> {
@@ -214,6 +224,9 @@ impl Source<'_> {
         if self.1.moments {
             self.add_moment(&mut template)?;
         }
+        if self.1.tokens && self.once_in(2)? {
+            template.token = Some((*self.0.choose(&TOKENS[..3])?).to_owned());
+        }
         Ok(template)
     }
 
@@ -237,6 +250,10 @@ impl Source<'_> {
     }
 
     fn clock_move(&mut self) -> Result<ClockMove> {
+        // Schedules would put as many tasks as fit into the time.
+        if self.1.tokens && !self.1.schedules && self.once_in(3)? {
+            return self.0.choose(&[TOKEN_TIME, TOKEN_TIME - 1, 1]).copied().map(ClockMove::By);
+        }
         if self.once_in(3)? {
             return self
                 .0

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use tubewell_fuzz::calls::Counts;
 use tubewell_fuzz::{Oracle, TARGETS, Target};
 
 fn corpus(target: &str) -> Vec<PathBuf> {
@@ -16,6 +18,61 @@ fn corpus(target: &str) -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty(), "{target} has no corpus");
     files
+}
+
+/// Requests that the owner of a store refuses to any connection: they are calls of its own process.
+const NOT_FOR_PEERS: [&str; 5] = [
+    "HolderVerb::EndSignal",
+    "Verb::CancelPut",
+    "Verb::CancelWatch",
+    "Verb::TakeMany",
+    "WaitVerb::Ready",
+];
+
+/// What became of the requests in the corpus of `calls`, by their variants.
+static REQUESTS: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {
+    let mut all: BTreeMap<String, Counts> = BTreeMap::new();
+    for file in corpus("calls") {
+        for (name, met) in tubewell_fuzz::calls::met(&fs::read(file).unwrap()) {
+            let counts = all.entry(name).or_default();
+            counts.malformed += met.malformed;
+            counts.refused += met.refused;
+            counts.carried_out += met.carried_out;
+        }
+    }
+    all
+});
+
+#[test]
+fn corpus_of_calls_has_every_request_of_the_protocol() {
+    let protocol = include_str!("../../src/core/wire/tests/protocol.txt");
+    let of_requests = ["Call::", "ProgressReport::", "TagEdit::"];
+    let is_request = |name: &&str| {
+        let enumeration = name.split("::").next().unwrap();
+        enumeration.ends_with("Verb") || of_requests.iter().any(|of| name.starts_with(of))
+    };
+    let names: Vec<&str> =
+        protocol.lines().map(|line| line.split_once(' ').unwrap().1).filter(is_request).collect();
+    assert!(names.len() > 110, "{names:?}");
+    let mut missed = Vec::new();
+    for name in names {
+        let counts = REQUESTS.get(name).copied().unwrap_or_default();
+        if NOT_FOR_PEERS.contains(&name) {
+            assert_eq!(counts.carried_out, 0, "{name}");
+        }
+        if counts.carried_out + counts.refused == 0 {
+            missed.push(name);
+        }
+    }
+    assert_eq!(missed, Vec::<&str>::new());
+}
+
+#[test]
+fn most_requests_in_the_corpus_of_calls_are_carried_out() {
+    let counts = REQUESTS[""];
+    let all = counts.malformed + counts.refused + counts.carried_out;
+    assert!(counts.carried_out * 2 > all, "{counts:?}");
+    assert!(counts.malformed > 0 && counts.refused > 0, "{counts:?}");
 }
 
 /// All transitions of tasks in the corpus of `operations`, or of those with limited attempts.
@@ -95,6 +152,14 @@ fn corpus_of_operations_restores_tasks_with_keys() {
     let met: BTreeSet<&str> =
         inputs.flat_map(|bytes| tubewell_fuzz::operations::restored_keys(&bytes)).collect();
     assert_eq!(met, BTreeSet::from(["in use", "kept", "new", "replaced"]));
+}
+
+#[test]
+fn corpus_of_operations_makes_puts_again_with_their_tokens() {
+    let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
+    let met: BTreeSet<&str> =
+        inputs.flat_map(|bytes| tubewell_fuzz::operations::met_tokens(&bytes)).collect();
+    assert_eq!(met, BTreeSet::from(["forgotten", "seen"]));
 }
 
 #[test]

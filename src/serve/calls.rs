@@ -60,7 +60,8 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
         Verb::Wait(WaitVerb::Ready { .. })
         | Verb::TakeMany { .. }
         | Verb::CancelPut { .. }
-        | Verb::CancelWatch(_) => refused(not_for_peers()),
+        | Verb::CancelWatch(_)
+        | Verb::Held(_, _, HolderVerb::EndSignal) => refused(not_for_peers()),
         _ => return None,
     })
 }

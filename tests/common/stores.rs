@@ -41,6 +41,9 @@ pub fn owner(store: &Store) -> Store {
 /// Returns when the calls that nothing has waited for have been made, as those of dropped handles.
 pub fn settle(_: &Store) {}
 
+/// Returns when the waits that have ended have their answers, and those that were given up have ended.
+pub fn settle_waits(_: &Store) {}
+
 /// Whether a wait has ended because the store was closed.
 pub fn is_closed(error: &Error) -> bool {
     *error == Error::Closed

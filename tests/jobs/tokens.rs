@@ -380,3 +380,17 @@ fn concurrent_puts_with_one_token_put_one_task() {
     assert_eq!(tube.statistics().unwrap().tasks.total, 50);
     assert_sound(&store);
 }
+
+#[test]
+fn finish_with_a_token_into_a_dropped_tube_is_refused_as_one_without() {
+    for_each_driver(ALL, |case| {
+        let gone = other(case);
+        case.store.drop_tube("other").unwrap();
+        for put in [case.draft("x"), case.draft("x").token("t")] {
+            case.tube.put(case.draft("first")).unwrap();
+            let claim = case.tube.try_take().unwrap().unwrap();
+            let refused = claim.finish(Finish::new().put(&gone, put));
+            assert_eq!(refused, Err(Error::TubeDropped { name: "other".into() }));
+        }
+    });
+}

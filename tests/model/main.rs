@@ -20,6 +20,8 @@ mod reference;
 mod restored_tasks;
 mod schedules;
 mod steps;
+#[path = "../common/stores.rs"]
+mod stores;
 mod system;
 
 use std::cell::Cell;

@@ -3,8 +3,8 @@
 //! [`stores`] is what differs. What a suite expects of a store that is open in its process, it does
 //! not expect here: [`owner_only`] has the tests and files that are left out, with the reasons.
 //!
-//! [`reconnected`] and [`killed`] are about connections alone: those that break, and processes that
-//! are killed.
+//! [`random_steps`] compares a connection with the reference model. [`reconnected`] and [`killed`] are
+//! about connections alone: those that break, and processes that are killed.
 //!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
@@ -25,6 +25,7 @@ mod owner_only;
 #[path = "../kill/process.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod process;
+mod random_steps;
 mod reconnected;
 #[path = "../common/rng.rs"]
 mod rng;
@@ -231,6 +232,21 @@ mod worker {
     mod stop;
     mod support;
     mod waits;
+}
+
+/// The reference model and its steps; [`random_steps`] runs them.
+#[path = "../model"]
+#[allow(dead_code, reason = "the model test uses the rest")]
+mod model {
+    use crate::stores;
+
+    mod convert;
+    pub mod generator;
+    pub mod reference;
+    mod restored_tasks;
+    mod schedules;
+    pub mod steps;
+    pub mod system;
 }
 
 /// The entry point of a child process. Does nothing in the parent.

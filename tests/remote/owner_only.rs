@@ -81,6 +81,9 @@ const FILES: &[(&str, &str)] = &[
     ("jobs/schedules_at_random", RANDOM),
     ("jobs/schedules_killed", PROCESS),
     ("jobs/update_at_random", RANDOM),
+    ("model/coverage", RANDOM),
+    ("model/rare_steps", RANDOM),
+    ("model/regressions", "cases of the model test"),
     ("parity/capacity", FULL),
     ("parity/close", "the close of the owner, seen by what the owner has in memory"),
     ("parity/methods", "compares the texts of signatures"),
@@ -109,7 +112,7 @@ fn tests_that_are_left_out_exist() {
 fn every_file_of_the_suites_is_used_or_left_out() {
     let main = include_str!("main.rs");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for suite in ["catalogue", "conformance", "jobs", "parity", "threads", "worker"] {
+    for suite in ["catalogue", "conformance", "jobs", "model", "parity", "threads", "worker"] {
         let begin = main.find(&format!("\nmod {suite} {{")).unwrap();
         let used = &main[begin..begin + main[begin..].find("\n}").unwrap()];
         for entry in fs::read_dir(tests.join(suite)).unwrap() {

@@ -133,6 +133,14 @@ pub fn settle(store: &Store) {
     drop(store.tube("none of this name, for a round trip"));
 }
 
+/// The owner polls the waits that were woken in order, and a flush behind them. Waits begin, are given up
+/// and are woken before the first one; a task that is handed out may first be counted, until the second.
+pub fn settle_waits(store: &Store) {
+    settle(store);
+    store.flush().unwrap();
+    store.flush().unwrap();
+}
+
 /// Whether a wait has ended because the owner was closed, or its connection.
 pub fn is_closed(error: &Error) -> bool {
     matches!(error, Error::Closed | Error::NotConnected { .. })

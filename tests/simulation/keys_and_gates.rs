@@ -1,9 +1,10 @@
-//! Keys, gates, limits of sub-queues and moves under simulation: tubes that share keys and limits,
-//! and tasks that go from tube to tube. While the disk works, each take gives the first task that no
+//! Keys, tokens, gates, limits of sub-queues and moves under simulation: tubes that share keys and
+//! limits, and tasks that go from tube to tube. While the disk works, each take gives the first task that no
 //! gate and no limit holds back, and each key has the task of a model. After a fault, a kill or a power
 //! cut, every task and gate is as its last answered call has left it.
 
 mod recovery;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::world::{Upset, World};
+use tokens::TokenPut;
 
 const MS: Micros = 1000;
 const NEVER: Micros = Micros::MAX;
@@ -75,6 +77,7 @@ struct Simulation {
     tasks: BTreeMap<u64, Task>,
     gates: Gates,
     claims: Vec<Claim>,
+    token_puts: Vec<TokenPut>,
     versions: u64,
     /// Tasks whose last call has failed, so that it is not known what became of them.
     unknown: BTreeSet<u64>,
@@ -99,6 +102,7 @@ impl Simulated for Simulation {
             tasks: BTreeMap::new(),
             gates: Gates::default(),
             claims: Vec::new(),
+            token_puts: Vec::new(),
             versions: 0,
             unknown: BTreeSet::new(),
             unflushed: BTreeSet::new(),
@@ -110,7 +114,9 @@ impl Simulated for Simulation {
     fn act(&mut self, rng: &mut Rng) {
         let nth = rng.index(TUBES);
         match rng.below(40) {
-            0..10 => self.put(nth, rng),
+            0..7 => self.put(nth, rng),
+            7 => self.put_with_token(nth, rng),
+            8..10 => self.put_again(rng),
             10..19 => self.take(nth),
             19..26 => self.end_claim(rng),
             26..31 => self.administer(rng),
@@ -404,6 +410,9 @@ fn keys_gates_and_moves_match_model_and_survive_faults_kills_and_power_cuts() {
         "replace",
         "keep",
         "reject",
+        "put with a token",
+        "seen",
+        "put that did not take place",
         "take",
         "take beside a gate",
         "ack",

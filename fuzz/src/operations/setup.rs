@@ -43,6 +43,7 @@ impl Source<'_> {
         self.1.parents |= has_parents;
         self.1.moments |= choices & 8 != 0;
         self.1.schedules |= choices & 32 != 0;
+        self.1.tokens |= choices & 64 != 0;
         let restores_keys = choices & 16 != 0;
         self.1.restored_keys |= restores_keys;
         self.1.restores |= restores_keys;

@@ -29,6 +29,8 @@ impl Core {
         self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
+        // A token is looked up in its tube.
+        finish.targets().try_for_each(|into| self.tube(into.tube, &into.name).map(drop))?;
         let look_ups = self.look_up_puts(puts_of(finish))?;
         let headers = self.headers_after(key, &header, finish, &look_ups)?;
         let bytes = finish.targets().map(|into| into.request.bytes()).sum();

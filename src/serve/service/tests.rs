@@ -9,10 +9,12 @@ use tubewell_wire::{Answering, Service};
 
 use super::StoreService;
 use crate::connection::{Mode, Request};
-use crate::core::{Call, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb};
+use crate::core::{
+    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes,
+};
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
-use crate::{FIFOTTL, Put, SessionId, Store, TubeOptions};
+use crate::{Error, FIFOTTL, Put, Result, SessionId, Store, TubeOptions};
 
 struct Served {
     store: Store,
@@ -98,4 +100,27 @@ fn peer_cannot_take_the_session_of_the_owner() {
     assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
     let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
     assert!(claim.is_some(), "the session of the owner has ended");
+}
+
+/// The signal of a claim is one of the owner's process, whether the claim is named by its key or by the
+/// id of its task.
+#[test]
+fn peer_cannot_ask_for_the_signal_of_a_claim() {
+    let served = served();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put("one").unwrap();
+    let claim = jobs.try_take().unwrap().unwrap();
+    let by = Holder { session: served.store.local().open_store().own, epoch: None };
+    let tube = TubeRef { number: 0, name: "jobs" };
+    for call in [
+        Call::Claim(ClaimKey { tube: 0, by, id: claim.id() }, HolderVerb::EndSignal),
+        Call::Tube(tube, Verb::Held(by, claim.id(), HolderVerb::EndSignal)),
+    ] {
+        let request = Request::Call(Mode::Ask, call).to_bytes();
+        let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
+            panic!("{call:?} waits");
+        };
+        let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
+        assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
+    }
 }

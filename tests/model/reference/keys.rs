@@ -35,6 +35,7 @@ impl Model {
         is_limited: bool,
     ) -> Answer<(TaskNo, State)> {
         if let Some(seen) = self.seen(tube, draft) {
+            self.met_tokens.insert("seen");
             return Ok(seen);
         }
         let is_full = is_limited && !self.has_capacity(tube, 1);

@@ -94,6 +94,8 @@ pub struct Model {
     limited_transitions: BTreeSet<Transition>,
     /// What became of restored tasks with keys.
     restored_keys: BTreeSet<&'static str>,
+    /// What became of puts whose tokens were known.
+    met_tokens: BTreeSet<&'static str>,
 }
 
 impl Model {
@@ -119,6 +121,7 @@ impl Model {
             transitions: BTreeSet::new(),
             limited_transitions: BTreeSet::new(),
             restored_keys: BTreeSet::new(),
+            met_tokens: BTreeSet::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tokens: puts that can be made again.
 
+use std::collections::BTreeSet;
+
 use super::{Draft, Micros, Model, State, Status, TaskNo, TubeNo};
 
 /// How long a put is remembered by its token.
@@ -23,8 +25,14 @@ impl Model {
     /// Remembers a put that has changed something.
     pub(super) fn remember(&mut self, tube: TubeNo, draft: &Draft, id: TaskNo) {
         if let Some(token) = &draft.token {
-            self.tokens.insert((tube, token.clone()), (id, self.now));
+            let before = self.tokens.insert((tube, token.clone()), (id, self.now));
+            self.met_tokens.extend(before.map(|_| "forgotten"));
         }
+    }
+
+    /// What became of puts whose tokens were known.
+    pub fn met_tokens(&self) -> &BTreeSet<&'static str> {
+        &self.met_tokens
     }
 
     pub(super) fn forget_tokens(&mut self, tube: TubeNo) {

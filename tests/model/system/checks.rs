@@ -450,10 +450,15 @@ impl System {
         assert_eq!((self.events.try_recv(), self.events.dropped()), (None, 0));
     }
 
-    /// Compares everything, and again after a reopen.
-    pub fn finish(&mut self) {
+    /// Compares everything.
+    pub fn check_all(&mut self) {
         self.poll_waits();
         self.check();
+    }
+
+    /// Compares everything, and again after a reopen.
+    pub fn finish(&mut self) {
+        self.check_all();
         self.reopen(&ClockMove::By(0), false);
         self.check();
     }

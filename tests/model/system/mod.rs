@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use tubewell::{
-    Claim, Date, Durability, Error, ManualClock, Result, Session, SessionId, Store, StoreOptions,
-    Subscription, Tube,
+    Claim, Date, Durability, Error, Result, Session, SessionId, Store, StoreOptions, Subscription,
+    Tube,
 };
 
 use super::convert::{agree, duration};
@@ -33,7 +33,8 @@ use super::reference::{
     Answer, ClaimNo, Model, SessionNo, Stage, Taken, TaskNo, Transition, TubeNo, WaitNo,
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
-use super::{convert, reference, steps};
+use super::stores::ManualClock;
+use super::{convert, reference, steps, stores};
 use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
@@ -204,6 +205,12 @@ impl System {
         self.model.restored_keys()
     }
 
+    /// What became of puts whose tokens were known.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn met_tokens(&self) -> &BTreeSet<&'static str> {
+        self.model.met_tokens()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
@@ -214,6 +221,7 @@ impl System {
                 | Action::Kill { .. }
         );
         self.act(step.action);
+        self.settle_waits();
         if self.model.has_children_to_tell() {
             self.tell_children();
         }
@@ -230,6 +238,13 @@ impl System {
         self.check_statistics();
         if moved && self.check_every < 10 || self.steps.is_multiple_of(self.check_every) {
             self.check();
+        }
+    }
+
+    /// Returns when the answers of waits are there, if there are waits.
+    fn settle_waits(&self) {
+        if !(self.waits.is_empty() && self.puts.is_empty() && self.watches.is_empty()) {
+            stores::settle_waits(&self.store);
         }
     }
 

@@ -8,11 +8,11 @@ use std::thread;
 
 use tubewell::{Claim, Result, TakeFuture, Tube};
 
-use super::System;
 use super::convert::{agree, timeout};
 use super::put_wait::MAX_YIELDS;
 use super::reference::{Micros, SessionNo, WaitNo};
 use super::steps::Choice;
+use super::{System, stores};
 
 /// A waiting take. Its future is polled only after its waker was called.
 pub(super) struct WaitingTake {
@@ -97,6 +97,7 @@ impl System {
             keep,
         };
         waiting.poll_once_if_woken();
+        stores::settle_waits(&self.store);
         if self.model.answer(no).is_some() {
             waiting.poll_until_answered();
         }

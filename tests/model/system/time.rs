@@ -7,7 +7,7 @@ use tubewell::{Error, Store};
 use super::convert::{duration, library_wall};
 use super::reference::{Micros, State, TaskNo, TieBreak};
 use super::steps::{ClockMove, WallMove};
-use super::{Client, System, WaitingTake};
+use super::{Client, System, WaitingTake, stores};
 
 impl System {
     /// By how much the clock moves.
@@ -63,6 +63,7 @@ impl System {
         let next_id = self.store.next_id();
         self.model.take_new_tasks();
         self.clock.advance(duration(by));
+        self.settle_waits();
         self.sync_put_threads_at_this_time();
         self.poll_watches();
         if !may_lose {
@@ -107,6 +108,7 @@ impl System {
             }
             WallMove::Right => self.model.now(),
         };
+        stores::settle(&self.store);
         self.clock.set_wall(library_wall(to));
         self.model.set_wall(to);
         self.advance(0);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tubewell::{CallFuture, Result};
 
-use super::System;
 use super::convert::{agree, refusal_of};
 use super::reference::{Answer, Ending, WaitNo};
 use super::steps::Pick;
+use super::{System, stores};
 
 /// A caller that waits for the end of a task.
 pub(super) struct WaitingForEnd {
@@ -62,6 +62,7 @@ impl System {
             answer: None,
         };
         waiting.poll();
+        stores::settle_waits(&self.store);
         assert_eq!(waiting.answer, None);
         self.watches.insert(self.model.watch(no), waiting);
     }

@@ -42,6 +42,7 @@ impl Simulation {
         }
         self.world.cover("learned");
         let found: Vec<(u64, Task)> = (0..TUBES).flat_map(|nth| self.read_tube(nth)).collect();
+        self.learn_token_puts(&found, |id| lost.contains(&id));
         for (id, task) in self.tasks.iter_mut().filter(|(id, _)| lost.contains(id)) {
             let new = found.iter().find(|(of, _)| of == id).map(|(_, task)| *task);
             *task = new.unwrap_or(Task { status: None, ..*task });
