@@ -83,6 +83,7 @@ struct TaskLine<'a> {
     tube: &'a str,
     id: u64,
     state: &'static str,
+    put_at: String,
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
@@ -335,6 +336,7 @@ fn task_line<'a>(
         tube,
         id: info.id,
         state: info.state.as_str(),
+        put_at: moment::show(info.put_at),
         pri: info.pri,
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(due_in))),

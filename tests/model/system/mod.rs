@@ -214,6 +214,7 @@ impl System {
                 | Action::Kill { .. }
         );
         self.act(step.action);
+        self.show_moments();
         if self.model.has_children_to_tell() {
             self.tell_children();
         }
@@ -230,6 +231,18 @@ impl System {
         self.check_statistics();
         if moved && self.check_every < 10 || self.steps.is_multiple_of(self.check_every) {
             self.check();
+        }
+    }
+
+    /// Lets the store and the model show a moment by the same clocks, if these were set.
+    fn show_moments(&self) {
+        let tubes = self.model.tubes().keys();
+        let mut tasks = tubes.flat_map(|tube| self.model.tasks(*tube));
+        if self.model.is_set_anew()
+            && let Some((no, task)) = tasks.next()
+        {
+            let _ = self.store.find(self.ids[&no]).unwrap();
+            self.model.shown(task.put_at);
         }
     }
 
