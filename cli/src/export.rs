@@ -36,7 +36,7 @@ struct TubeLine<'a> {
     temporary: bool,
     /// The longest delay of a relaxed tube in seconds, otherwise the text.
     durability: Option<serde_json::Value>,
-    /// Left out without a limit, so that earlier releases can import the line.
+    /// Left out without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_runtime: Option<f64>,
     /// As above, and so are all that follow.
@@ -98,7 +98,7 @@ struct TaskLine<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     tags: &'a [String],
     takes: u32,
-    /// Left out if all takes are attempts, so that earlier releases can import the line.
+    /// Left out if all takes are attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
     /// Left out without a limit of its own, and so are the others without a value.
