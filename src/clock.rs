@@ -4,8 +4,8 @@
 //! A store uses two monotonic clocks, both in microseconds. *Running* time stands still while the
 //! machine is suspended. Claims, waits and session grace use it, so a suspend does not expire the
 //! claims of a worker. *Elapsed* time includes suspends. Delays and ttl use it. The *wall* clock
-//! can be set by the user. A store reads it when it is opened, and for tasks that wait for a moment
-//! of that clock.
+//! can be set by the user. A store reads it when it is opened, for tasks that wait for a moment of
+//! that clock, and to show when something has happened.
 
 mod manual;
 

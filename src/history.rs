@@ -40,7 +40,7 @@ pub struct HistoryEntry {
     /// were removed, since the history was full.
     pub number: u64,
     /// When it happened, by the wall clock as it is now: the time that has passed since then is
-    /// measured, so a clock that is set moves all times of a history.
+    /// measured, so a clock that is set by a second or more moves all times of a history.
     pub at: SystemTime,
     /// What happened. [`EventKind::Log`] for an entry of the program.
     pub what: EventKind,

@@ -1,12 +1,14 @@
 //! Tasks of another store, to be put back as they were.
 
+use std::time::SystemTime;
+
 use crate::{HistoryEntry, LastFailure, Put, SpawnedBy, Step};
 
 /// A task to be put back as it was in another store; see
 /// [`Tube::restore_many`](crate::Tube::restore_many).
 ///
-/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
-/// failure, and whether it is buried or done. An option that is left out is as in a put.
+/// It is a [`Put`] with what a put cannot give: the id, the time of the put, how often the task was
+/// taken, its last failure, and whether it is buried or done. An option that is left out is as in a put.
 ///
 /// The put may have parents ([`Put::after`], [`Put::on_parent`]), by their ids in the new store: the
 /// task is then blocked, or waits for them when it is kicked if it is buried. The parents must be
@@ -46,6 +48,7 @@ pub struct Restore {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) history: Vec<HistoryEntry>,
     pub(crate) steps: Vec<Step>,
+    pub(crate) put_at: Option<SystemTime>,
 }
 
 /// The outcome of a task that is restored as done: its result, if it has one.
@@ -69,6 +72,7 @@ impl Restore {
             outcome: None,
             history: Vec::new(),
             steps: Vec::new(),
+            put_at: None,
         }
     }
 
@@ -76,6 +80,14 @@ impl Restore {
     #[must_use]
     pub fn id(mut self, id: u64) -> Restore {
         self.id = Some(id);
+        self
+    }
+
+    /// When it was put: [`TaskInfo::put_at`](crate::TaskInfo::put_at). Default now, which a later
+    /// moment counts as. Its waiting time in the numbers of the tube begins with the restore.
+    #[must_use]
+    pub fn put_at(mut self, moment: SystemTime) -> Restore {
+        self.put_at = Some(moment);
         self
     }
 

@@ -456,8 +456,8 @@ pub struct Receipt {
 
 /// A task without its body.
 ///
-/// With the feature `serde`, its durations are objects with `secs` and `nanos`, and its moment is one
-/// with `secs_since_epoch` and `nanos_since_epoch`.
+/// With the feature `serde`, its durations are objects with `secs` and `nanos`, and its moments are
+/// objects with `secs_since_epoch` and `nanos_since_epoch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -517,6 +517,25 @@ pub struct TaskInfo {
     /// returns them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub has_steps: bool,
+    /// When it was put, by the wall clock as it is now. Its age is the time from then until now.
+    ///
+    /// Nothing that happens to the task changes this time: not a release, a bury, a kick, an
+    /// [`update`](crate::Tube::update), a move to another tube, an
+    /// [`advance`](crate::Claim::advance), or a put that [replaces](crate::OnKey::Replace) the task. A
+    /// put that [waits](crate::Tube::put_wait) for space puts its task when there is some, and a
+    /// schedule puts each of its runs. A [restored](crate::Restore::put_at) task has the time that it is
+    /// restored with.
+    ///
+    /// The store measures the time that has passed since the put, as for a ttl. If the wall clock is
+    /// set by a second or more while the store is open, this time is set with it. Otherwise it is
+    /// always the same. In the JSON of an earlier release it is missing, and then the beginning of 1970.
+    #[cfg_attr(feature = "serde", serde(default = "unix_epoch"))]
+    pub put_at: SystemTime,
+}
+
+#[cfg(feature = "serde")]
+fn unix_epoch() -> SystemTime {
+    SystemTime::UNIX_EPOCH
 }
 
 /// How far the work on a taken task is, as its holder reported; from

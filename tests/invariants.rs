@@ -81,6 +81,7 @@ fn only_the_clock_names_the_system_time() {
         "src/history.rs",
         "src/date.rs",
         "src/moment.rs",
+        "src/restore.rs",
         "src/schedule.rs",
         "src/spawned_by.rs",
         "src/task.rs",

@@ -68,7 +68,8 @@ fn tasks_and_pages_are_json_objects() {
         .to_owned()
         + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-        + r#""not_before":null,"progress":null,"spawned_by":null,"has_steps":false}"#;
+        + r#""not_before":null,"progress":null,"spawned_by":null,"has_steps":false,"#
+        + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -301,7 +302,7 @@ fn owner_infos_are_json_objects() {
 fn task_without_later_fields_is_read() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
+    let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     let text = to_string(&info).unwrap();
     for later in [
         r#""attempts":0,"#,
@@ -318,6 +319,11 @@ fn task_without_later_fields_is_read() {
         assert_ne!(earlier, text);
         assert_eq!(from_str::<TaskInfo>(&earlier).unwrap(), info);
     }
+    let later = r#","put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}"#;
+    let earlier = from_str::<TaskInfo>(&text.replace(later, "")).unwrap();
+    assert_eq!(earlier.put_at, UNIX_EPOCH, "not known");
+    info.put_at = UNIX_EPOCH;
+    assert_eq!(earlier, info);
 }
 
 /// Durations keep every nanosecond, and those without a limit.

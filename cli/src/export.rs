@@ -36,7 +36,7 @@ struct TubeLine<'a> {
     temporary: bool,
     /// The longest delay of a relaxed tube in seconds, otherwise the text.
     durability: Option<serde_json::Value>,
-    /// Left out without a limit, so that earlier releases can import the line.
+    /// Left out without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_runtime: Option<f64>,
     /// As above, and so are all that follow.
@@ -83,6 +83,7 @@ struct TaskLine<'a> {
     tube: &'a str,
     id: u64,
     state: &'static str,
+    put_at: String,
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
@@ -97,7 +98,7 @@ struct TaskLine<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     tags: &'a [String],
     takes: u32,
-    /// Left out if all takes are attempts, so that earlier releases can import the line.
+    /// Left out if all takes are attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
     /// Left out without a limit of its own, and so are the others without a value.
@@ -335,6 +336,7 @@ fn task_line<'a>(
         tube,
         id: info.id,
         state: info.state.as_str(),
+        put_at: moment::show(info.put_at),
         pri: info.pri,
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(due_in))),

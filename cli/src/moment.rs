@@ -44,6 +44,11 @@ pub fn time_until(moment: SystemTime) -> Duration {
     since_1970(moment).map_or(Duration::MAX, |_| left)
 }
 
+/// How long ago a moment was, at another one: zero if it was later.
+pub fn age(moment: SystemTime, now: SystemTime) -> Duration {
+    now.duration_since(moment).unwrap_or_default()
+}
+
 /// The time from 1970 to a moment: zero if it is earlier, `None` if it never comes, which is what
 /// the last one of 64 bits of microseconds stands for.
 fn since_1970(moment: SystemTime) -> Option<Duration> {

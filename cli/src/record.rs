@@ -1,6 +1,6 @@
 //! Tasks, tubes and bodies as JSON. docs/command.md documents the fields.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +18,8 @@ pub struct TaskRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
     pub state: &'static str,
+    pub put_at: String,
+    pub age: f64,
     pub pri: u32,
     pub sub_queue: Option<&'a str>,
     pub key: Option<&'a str>,
@@ -43,13 +45,19 @@ pub struct TaskRecord<'a> {
 }
 
 impl<'a> TaskRecord<'a> {
-    /// The task of this tube.
-    pub fn new(tube: &'a Tube, task: &'a Task) -> tubewell::Result<TaskRecord<'a>> {
+    /// The task of this tube. `now`: by the clock of the store.
+    pub fn new(
+        tube: &'a Tube,
+        task: &'a Task,
+        now: SystemTime,
+    ) -> tubewell::Result<TaskRecord<'a>> {
         let info = &task.info;
         Ok(TaskRecord {
             id: info.id,
             tube: tube.name(),
             state: info.state.as_str(),
+            put_at: moment::show(info.put_at),
+            age: moment::age(info.put_at, now).as_secs_f64(),
             pri: info.pri,
             sub_queue: info.sub_queue.as_deref(),
             key: info.key.as_deref(),

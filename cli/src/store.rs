@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{Claim, Error, FIFOTTL, LIMFIFOTTL, Store, StoreOptions, Tube, UTUBETTL};
 
@@ -111,6 +111,12 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
         note(&untrusted_clock(wall.saturating_sub(clocks.timeline)));
     }
     Ok(store)
+}
+
+/// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
+pub fn now(store: &Store) -> SystemTime {
+    let clocks = store.clock_report();
+    UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline)
 }
 
 /// The remark that the wall clock is not trusted.

@@ -1,6 +1,6 @@
 //! A task as text.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 
@@ -13,9 +13,10 @@ use crate::{duration, moment};
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
-pub const COLUMNS: [&str; 12] = [
+pub const COLUMNS: [&str; 13] = [
     "ID",
     "STATE",
+    "AGE",
     "PRI",
     "TAKES",
     "ATTEMPTS",
@@ -28,12 +29,13 @@ pub const COLUMNS: [&str; 12] = [
     "BODY",
 ];
 
-/// A task as a row of a table.
-pub fn row(task: &Task) -> Vec<Cell> {
+/// A task as a row of a table. `now`: by the clock of the store, as in the other functions.
+pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
     let info = &task.info;
     vec![
         Cell::number(info.id),
         Cell::text(info.state.as_str()).style(colour(info.state)),
+        Cell::number(duration::show(moment::age(info.put_at, now))),
         Cell::number(info.pri),
         Cell::number(info.takes),
         Cell::number(attempts(info)),
@@ -48,18 +50,24 @@ pub fn row(task: &Task) -> Vec<Cell> {
 }
 
 /// Prints a task of this tube with its whole body, one field per line.
-pub fn print(tube: &Tube, task: &Task, output: &mut Output) -> CommandResult {
-    print_fields(&fields(&task.info, count_steps(tube, &task.info)?), output)?;
+pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> CommandResult {
+    print_fields(&fields(&task.info, count_steps(tube, &task.info)?, now), output)?;
     output.line("")?;
     output.bytes(&task.data)?;
     if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
 }
 
 /// The fields of a task that has finished so many steps, with their names.
-pub fn fields(info: &TaskInfo, steps: Option<usize>) -> Vec<(&'static str, String)> {
+pub fn fields(
+    info: &TaskInfo,
+    steps: Option<usize>,
+    now: SystemTime,
+) -> Vec<(&'static str, String)> {
+    let age = duration::show(moment::age(info.put_at, now));
     let mut lines = vec![
         ("task", info.id.to_string()),
         ("state", info.state.as_str().to_owned()),
+        ("put", format!("{}, {age} ago", moment::show(info.put_at))),
         ("pri", info.pri.to_string()),
         ("taken", count(u64::from(info.takes), "time")),
     ];

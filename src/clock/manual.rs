@@ -139,8 +139,9 @@ impl ManualClock {
     /// Sets the wall clock to `wall` after the beginning of 1970, UTC. It advances from there.
     ///
     /// In an open store only the tasks with a moment ([`Put::not_before`](crate::Put::not_before))
-    /// follow it, from the next [`advance`](Self::advance) on, which may be one by zero. Nothing else
-    /// falls due earlier or later: the store reads the wall clock for it only when it is opened.
+    /// follow it, from the next [`advance`](Self::advance) on, which may be one by zero, and the times
+    /// that are shown, such as [`put_at`](crate::TaskInfo::put_at). Nothing else falls due earlier or
+    /// later: the store reads the wall clock for it only when it is opened.
     ///
     /// # Example: a clock that lost its battery
     /// ```

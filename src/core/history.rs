@@ -9,9 +9,10 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Header, NewEntries, StoredEntries, Value, check_entry, encode_entry};
 
-use super::state::Core;
+use super::state::{Clocks, Core};
 use crate::codec::{decode_row, encode_row};
 use crate::history::cut;
+use crate::moment::{micros_of, system_time};
 use crate::{Error, EventKind, HistoryEntry, Result, State};
 
 /// What a change says of itself in the history of its task.
@@ -188,12 +189,10 @@ impl Core {
         let after = StoredEntries::after(Some(stored), 0, self.history_limit(number));
         header.edit_more(|more| more.history = after);
         self.need_format_of_header(header);
-        let (now, wall) = (self.now.timeline, self.wall.at(self.now.timeline));
         // If some were lost, those before move up to the ones behind.
         let rows = stored.numbers().zip(entries).map(|(number, entry)| {
-            let ago = wall.saturating_sub(crate::moment::micros_of(entry.at));
             let stored = StoredEntry {
-                at: now.saturating_sub(ago),
+                at: self.clocks().time_of(micros_of(entry.at)),
                 what: entry.what.as_str().to_owned(),
                 state: state_byte(entry.state),
                 owner: entry.owner.as_deref().map(Arc::from),
@@ -216,8 +215,8 @@ impl Core {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let (now, wall) = (self.now.timeline, self.wall.at(self.now.timeline));
-        rows.iter().map(|(number, row)| decode_entry(id, *number, row, now, wall)).collect()
+        let clocks = self.clocks();
+        rows.iter().map(|(number, row)| decode_entry(id, *number, row, clocks)).collect()
     }
 
     /// Whether a change of a task with this header adds an entry, or removes some.
@@ -259,22 +258,20 @@ impl Core {
     }
 }
 
-/// Decodes a row of a history. `now` and `wall` are this moment, on the timeline and on the wall clock.
+/// Decodes a row of a history.
 pub(crate) fn decode_entry(
     id: u64,
     number: u64,
     row: &Value,
-    now: u64,
-    wall: u64,
+    clocks: Clocks<'_>,
 ) -> Result<HistoryEntry> {
     let bytes = check_entry(id, number, Some(row))?;
     let unreadable =
         || Error::corrupt(format!("task {id}: entry {number} of its history cannot be read"));
     let stored: StoredEntry = decode_row(bytes).ok_or_else(unreadable)?;
-    let ago = now.saturating_sub(stored.at);
     Ok(HistoryEntry {
         number,
-        at: crate::moment::system_time(wall.saturating_sub(ago)),
+        at: system_time(clocks.shown(stored.at)),
         what: stored.what.parse().map_err(|_| unreadable())?,
         state: state_of_byte(stored.state).ok_or_else(unreadable)?,
         owner: stored.owner.map(|owner| owner.to_string()),

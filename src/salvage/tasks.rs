@@ -120,8 +120,6 @@ impl Salvage<'_> {
     /// The history of a task, and how many of its entries cannot be read.
     fn history(&mut self, space: u32, id: u64, header: &Header) -> (Vec<HistoryEntry>, usize) {
         let Some(stored) = header.history() else { return (Vec::new(), 0) };
-        let Clocks { now, wall } = self.clocks();
-        let wall = wall.at(now);
         let rows: Vec<_> = stored
             .numbers()
             .map(|number| {
@@ -129,9 +127,10 @@ impl Salvage<'_> {
                 (number, self.reader.get(Table::Notes, &key))
             })
             .collect();
+        let clocks = self.clocks();
         let entries = rows
             .iter()
-            .filter_map(|(number, row)| decode_entry(id, *number, row.as_ref()?, now, wall).ok());
+            .filter_map(|(number, row)| decode_entry(id, *number, row.as_ref()?, clocks).ok());
         let entries: Vec<HistoryEntry> = entries.collect();
         let damaged = rows.len() - entries.len();
         (entries, damaged)

@@ -11,8 +11,8 @@
 //! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
 //! larger priority of qless is a lower number here.
 //!
-//! The times of creation and change (B001, B015, B027) are those of the entries of a history. Left out
-//! of their cases: a kick of a failure group into another tube (Q119).
+//! The time of creation is that of the put, and those of changes (B001, B015, B027) are in the history.
+//! Left out of their cases: a kick of a failure group into another tube (Q119).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
@@ -49,6 +49,7 @@ mod stores;
 mod support;
 
 mod advance;
+mod ages;
 mod alter;
 mod attempts;
 mod budgets;

@@ -481,6 +481,8 @@ pub struct RestoredTemplate {
     pub takes: u32,
     pub forgiven: u32,
     pub failure: Option<FailureTemplate>,
+    /// When it was put.
+    pub put_at: Option<Moment>,
     pub state: StateTemplate,
 }
 

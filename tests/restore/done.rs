@@ -192,7 +192,8 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
         if let Salvaged::Task { task, result, .. } = what {
             let left = task.info.ttl_left.unwrap_or(Duration::MAX);
             let put = Put::new(task.data).ttl(left);
-            restored.push(Restore::new(put).id(task.info.id).takes(1).done(result));
+            let restore = Restore::new(put).id(task.info.id).put_at(task.info.put_at);
+            restored.push(restore.takes(1).done(result));
         }
         Ok(())
     };

@@ -91,7 +91,7 @@ fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube,
     for (of, parent) in parents {
         put = put.after(&of, [parent]);
     }
-    let mut restore = Restore::new(put).id(info.id).takes(info.takes);
+    let mut restore = Restore::new(put).id(info.id).put_at(info.put_at).takes(info.takes);
     restore = restore.buried(info.state == State::Buried);
     restore = info.group.iter().fold(restore, Restore::group);
     info.failure.iter().fold(restore, |restore, failure| restore.failure(failure.clone()))

@@ -22,11 +22,12 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     if args.body {
         return output.body(&task.data);
     }
+    let now = store::now(store);
     if output.json {
-        return output.object(&TaskRecord::new(&tube, &task)?);
+        return output.object(&TaskRecord::new(&tube, &task, now)?);
     }
     task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
-    task_text::print(&tube, &task, output)
+    task_text::print(&tube, &task, now, output)
 }
 
 /// Puts the task anew that has a key.

@@ -44,6 +44,7 @@ pub fn tags(store: &Store, args: &Tags, output: &mut Output) -> CommandResult {
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
     let limit = args.shown.limit();
     let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
+    let now = store::now(store);
     loop {
         let page = store.tagged(&args.tag, place, PAGE)?;
         damaged += page.damaged;
@@ -71,15 +72,15 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
             };
             shown += 1;
             if output.json {
-                output.object(&TaskRecord::new(&tube, &task)?)?;
+                output.object(&TaskRecord::new(&tube, &task, now)?)?;
             } else if args.shown.bodies {
                 if shown > 1 {
                     output.line("")?;
                 }
                 task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
-                task_text::print(&tube, &task, output)?;
+                task_text::print(&tube, &task, now, output)?;
             } else {
-                let mut row = task_text::row(&task);
+                let mut row = task_text::row(&task, now);
                 row.insert(1, Cell::text(&found.tube));
                 rows.push(row);
             }

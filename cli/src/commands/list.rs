@@ -1,7 +1,7 @@
 //! `list`: the tasks of a tube, by state.
 
 use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use tubewell::{Cursor, Error, Page, State, Store, Task, Tube, Where};
@@ -42,7 +42,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         Some(name) => group_size(&tube, name)?,
     };
     let limit = args.shown.limit();
-    let mut printer = Printer::new(&tube, args, limit, output);
+    let mut printer = Printer::new(&tube, args, store::now(store), output);
     if let Some(name) = &args.group {
         let pages = |place| tube.list_group(name, place, PAGE);
         print_pages(pages, &mut printer)?;
@@ -164,6 +164,8 @@ struct Printer<'a> {
     tube: &'a Tube,
     args: &'a args::List,
     output: &'a mut Output,
+    /// When the list began, by the clock of the store.
+    now: SystemTime,
     skip: u64,
     left: u64,
     shown: u64,
@@ -177,15 +179,16 @@ impl<'a> Printer<'a> {
     fn new(
         tube: &'a Tube,
         args: &'a args::List,
-        limit: u64,
+        now: SystemTime,
         output: &'a mut Output,
     ) -> Printer<'a> {
         Printer {
             tube,
             args,
             output,
+            now,
             skip: args.shown.skip,
-            left: limit,
+            left: args.shown.limit(),
             shown: 0,
             damaged: 0,
             rows: Vec::new(),
@@ -222,15 +225,15 @@ impl<'a> Printer<'a> {
 
     fn print(&mut self, task: &Task) -> CommandResult {
         if self.output.json {
-            return self.output.object(&TaskRecord::new(self.tube, task)?);
+            return self.output.object(&TaskRecord::new(self.tube, task, self.now)?);
         }
         if self.args.shown.bodies {
             if std::mem::replace(&mut self.printed, true) {
                 self.output.line("")?;
             }
-            return task_text::print(self.tube, task, self.output);
+            return task_text::print(self.tube, task, self.now, self.output);
         }
-        self.rows.push(task_text::row(task));
+        self.rows.push(task_text::row(task, self.now));
         if self.rows.len() >= PAGE { self.print_rows() } else { Ok(()) }
     }
 

@@ -21,10 +21,11 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
     if args.body {
         return output.body(&task.data);
     }
+    let now = store::now(store);
     if output.json {
-        return output.object(&TaskRecord::new(&tube, &task)?);
+        return output.object(&TaskRecord::new(&tube, &task, now)?);
     }
-    task_text::print(&tube, &task, output)
+    task_text::print(&tube, &task, now, output)
 }
 
 /// The task that `pop` would print. No task is taken, so every sub-queue is free.

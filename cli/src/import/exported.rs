@@ -32,6 +32,8 @@ struct TaskLine {
     tube: String,
     id: Option<u64>,
     state: args::State,
+    /// Earlier releases do not write it.
+    put_at: Option<String>,
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
@@ -103,6 +105,7 @@ pub struct ExportedTask {
     result: Option<Vec<u8>>,
     history: Vec<HistoryEntry>,
     steps: Vec<Step>,
+    put_at: Option<SystemTime>,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -206,6 +209,7 @@ impl ExportedTask {
         if let Some(run) = self.spawned_by {
             restore = restore.spawned_by(run);
         }
+        restore = self.put_at.into_iter().fold(restore, Restore::put_at);
         id.into_iter().fold(restore, Restore::id)
     }
 }
@@ -283,6 +287,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         history: line.history.into_iter().map(EntryLine::entry).collect::<Result<_, _>>()?,
         spawned_by: line.spawned_by.map(exported_run).transpose()?,
         steps: line.steps.into_iter().map(StepLine::step).collect::<Result<_, _>>()?,
+        put_at: line.put_at.map(|text| exported_moment("put_at", &text)).transpose()?,
         put,
         pri: line.pri,
         ttl: exported_time("ttl", line.ttl)?,
@@ -298,8 +303,11 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
 
 fn exported_run(line: SpawnedByRecord) -> Result<SpawnedBy, String> {
     let SpawnedByRecord { schedule, run, moment } = line;
-    let moment = moment::parse(&moment).map_err(|why| format!("spawned_by: {why}"))?;
-    Ok(SpawnedBy::new(schedule, run, moment))
+    Ok(SpawnedBy::new(schedule, run, exported_moment("spawned_by", &moment)?))
+}
+
+fn exported_moment(field: &str, text: &str) -> Result<SystemTime, String> {
+    moment::parse(text).map_err(|why| format!("{field}: {why}"))
 }
 
 fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {

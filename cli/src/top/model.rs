@@ -3,7 +3,7 @@
 //! The model reads nothing itself, neither the store nor a clock. Times are those since the command
 //! began.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::key::Key;
 use super::rates::Rates;
@@ -189,6 +189,11 @@ impl Model {
         self.reading.as_ref().map_or(Duration::ZERO, |reading| self.now.saturating_sub(reading.at))
     }
 
+    /// What the clock of the store shows now, if it was read.
+    pub fn clock(&self) -> Option<SystemTime> {
+        self.reading.as_ref()?.now.checked_add(self.age())
+    }
+
     /// Takes an input in, and returns what is to be done.
     pub fn update(&mut self, now: Duration, input: Input) -> Vec<Request> {
         self.now = self.now.max(now);
@@ -241,7 +246,7 @@ impl Model {
             |reading: &Reading| reading.tubes.iter().any(|(tube, _)| tube.resumes_in.is_some());
         let has_times = match self.detail() {
             Some(Detail::Overview(shown)) => {
-                !(shown.running.is_empty() && shown.schedules.is_empty())
+                !(shown.running.is_empty() && shown.schedules.is_empty() && shown.next.is_empty())
             }
             Some(Detail::Tasks { tasks, .. }) => {
                 tasks.iter().any(|task| task.due_in.or(task.ttl_left).is_some())

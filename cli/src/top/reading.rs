@@ -1,6 +1,7 @@
 //! What is read of a store for a screen.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use tubewell::{
     Cursor, Error, FailureGroup, HistoryEntry, Owner, Page, ScheduleInfo, State, Statistics, Store,
@@ -38,6 +39,8 @@ pub struct Reading {
     pub want: Want,
     /// When, since the command began.
     pub at: Duration,
+    /// As above, by the clock of the store.
+    pub now: SystemTime,
     pub tubes: Vec<(TubeInfo, Statistics)>,
     pub detail: Detail,
 }
@@ -62,6 +65,8 @@ pub struct Overview {
     pub running: Vec<(String, TaskInfo, Option<Owner>)>,
     pub groups: Vec<(String, FailureGroup)>,
     pub schedules: Vec<(String, ScheduleInfo)>,
+    /// When the task was put that the next take would get, of each tube that has one.
+    pub next: BTreeMap<String, SystemTime>,
 }
 
 /// A task with all that is known of it.
@@ -94,7 +99,7 @@ pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading
         Err(Error::NotFound { id }) => Detail::Gone(format!("task {id} is no longer there")),
         detail => detail?,
     };
-    Ok(Reading { want, at, tubes, detail })
+    Ok(Reading { want, at, now: crate::store::now(store), tubes, detail })
 }
 
 /// All tubes with their counts; none if the owner has not answered.
@@ -108,10 +113,10 @@ fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result
     let mut overview = Overview::default();
     for (tube, counts) in tubes {
         let tasks = counts.tasks;
-        if tasks.taken == 0 && tasks.buried == 0 && tasks.recurring == 0 {
+        if tasks.ready == 0 && tasks.taken == 0 && tasks.buried == 0 && tasks.recurring == 0 {
             continue;
         }
-        match add(store, &tube.name, counts, &mut overview) {
+        match add(store, tube, counts, &mut overview) {
             // It was dropped after the tubes were read.
             Err(Error::TubeNotFound { .. } | Error::TubeDropped { .. }) => {}
             added => added?,
@@ -123,11 +128,16 @@ fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result
 /// Adds what goes on in one tube.
 fn add(
     store: &Store,
-    name: &str,
+    TubeInfo { name, usable, .. }: &TubeInfo,
     counts: &Statistics,
     overview: &mut Overview,
 ) -> tubewell::Result<()> {
     let tube = store.tube(name)?;
+    // A tube whose driver only the application has gives nothing to this process.
+    if counts.tasks.ready > 0 && *usable {
+        let next = tube.peek_ready(1)?.pop();
+        overview.next.extend(next.map(|next| (name.clone(), next.put_at)));
+    }
     let left = MOST.saturating_sub(overview.running.len());
     if counts.tasks.taken > 0 && left > 0 {
         for info in tube.list(State::Taken, None, left)?.tasks {
@@ -136,18 +146,18 @@ fn add(
                 Err(Error::NotFound { .. }) => continue,
                 owner => owner?,
             };
-            overview.running.push((name.to_owned(), info, owner));
+            overview.running.push((name.clone(), info, owner));
         }
     }
     if counts.tasks.buried > 0 {
         let left = MOST.saturating_sub(overview.groups.len());
         let groups = tube.groups()?.into_iter().take(left);
-        overview.groups.extend(groups.map(|group| (name.to_owned(), group)));
+        overview.groups.extend(groups.map(|group| (name.clone(), group)));
     }
     let left = MOST.saturating_sub(overview.schedules.len());
     if counts.tasks.recurring > 0 && left > 0 {
         let schedules = tube.schedules(None, left)?.schedules.into_iter();
-        overview.schedules.extend(schedules.map(|schedule| (name.to_owned(), schedule)));
+        overview.schedules.extend(schedules.map(|schedule| (name.clone(), schedule)));
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use super::model::{List, Model};
 use super::reading::{Detail, Want, aged};
 use super::task_view;
 use super::view::{Cell, Item, Row, Tone};
-use crate::duration;
 use crate::output::{escape_controls, size};
 use crate::task_text;
+use crate::{duration, moment};
 
 pub const TUBES: &[&str] = &[
-    "TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "PAUSED", "PUT/S", "TAKE/S", "ACK/S",
-    "FAIL/S", "WAITING", "KEPT",
+    "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "PAUSED", "PUT/S", "TAKE/S",
+    "ACK/S", "FAIL/S", "WAITING", "KEPT",
 ];
 pub const RUNNING: &[&str] = &["TUBE", "ID", "OWNER", "FOR", "EXPIRES", "PROGRESS"];
 pub const GROUPS: &[&str] = &["TUBE", "BURIED", "GROUP"];
@@ -78,9 +78,15 @@ impl Model {
             Some(time) => left(time, self.age()),
             None => if tube.paused { "yes" } else { "" }.into(),
         };
+        let next = match self.detail() {
+            Some(Detail::Overview(shown)) => shown.next.get(&tube.name),
+            _ => None,
+        };
+        let age = next.zip(self.clock()).map(|(put_at, now)| moment::age(*put_at, now));
         let mut cells = vec![
             Cell::text(&tube.name).tone(Tone::Bold),
             Cell::count(tasks.ready, Tone::Good),
+            Cell::number(age.map(duration::show).unwrap_or_default()),
             Cell::count(tasks.taken, Tone::Plain),
             Cell::count(tasks.delayed, Tone::Warn),
             Cell::count(tasks.blocked, Tone::Warn),

@@ -142,7 +142,10 @@ impl Model {
     /// The lines of the task that is shown.
     pub fn text(&self) -> Vec<(String, Tone)> {
         match self.detail() {
-            Some(Detail::Task(detail)) => task_view::lines(detail, self.age()),
+            Some(Detail::Task(detail)) => {
+                let clock = self.clock().unwrap_or(detail.task.info.put_at);
+                task_view::lines(detail, self.age(), clock)
+            }
             _ => Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! A task as lines of text: its fields, its history and its body.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tubewell::{HistoryEntry, Owner};
 
@@ -13,9 +13,9 @@ use crate::{duration, moment};
 /// How many bytes of a body are shown.
 const BODY: usize = 64 * 1024;
 
-/// The lines of a task that was read some time ago.
-pub fn lines(detail: &TaskDetail, ago: Duration) -> Vec<(String, Tone)> {
-    let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps);
+/// The lines of a task that was read some time ago. `now`: by the clock of the store.
+pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String, Tone)> {
+    let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps, now);
     if let Some(owner) = &detail.owner {
         let held = duration::show(owner.held.saturating_add(ago));
         fields.push(("owner", format!("{}, for {held}", escape_controls(&owner_name(owner)))));

@@ -320,10 +320,15 @@ fn clock_of_ages_stands_still_if_there_are_none() {
     jobs.put("one").unwrap();
     desk.change();
     assert!(desk.model.has_clock());
+    (0..10).for_each(|_| desk.pass(1));
+    assert!(desk.model.has_clock(), "a task is ready");
+    jobs.try_take().unwrap().unwrap().ack().unwrap();
+    desk.change();
     desk.pass(1);
     assert!(desk.model.has_clock(), "the rates are not zero yet");
     (0..10).for_each(|_| desk.pass(1));
     assert!(!desk.model.has_clock());
+    jobs.put("two").unwrap();
     let _claim = jobs.try_take().unwrap();
     desk.change();
     (0..10).for_each(|_| desk.pass(1));
@@ -336,9 +341,39 @@ fn ages_go_on_without_readings() {
     desk.pass(5);
     let shown = desk.shown(100, 20);
     assert!(shown.contains("worker-3   5s"), "{shown}");
+    assert!(shown.contains("mail      1   5s "), "{shown}");
     assert!(shown.contains("9m55s") && shown.contains("  55s"), "{shown}");
     desk.pass(1000);
     assert!(desk.shown(100, 20).contains("hourly      0ms"), "{}", desk.shown(100, 20));
+    desk.press([Key::Tab, Key::Enter]);
+    desk.pass(90);
+    let shown = desk.shown(100, 20);
+    assert!(shown.contains("put       2026-01-01T00:00:00Z, 1m30s ago"), "{shown}");
+}
+
+/// The age is that of the task which a take would get, and not that of the oldest one.
+#[test]
+fn tube_shows_the_age_of_its_next_task() {
+    let (clock, store) = store();
+    let options = || TubeOptions::new().max_taken(1);
+    let jobs = store.create_tube("jobs", FIFOTTL, options()).unwrap();
+    let age = |desk: &mut Desk| {
+        desk.change();
+        desk.model.rows()[0].cells[2].text.clone()
+    };
+    jobs.put(Put::new("old").pri(1)).unwrap();
+    clock.advance(Duration::from_secs(60));
+    let mut desk = Desk::at(clock.clone(), store);
+    assert_eq!(age(&mut desk), "1m");
+    jobs.put("urgent").unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(age(&mut desk), "2s");
+    let claim = jobs.try_take().unwrap().unwrap();
+    assert_eq!(age(&mut desk), "", "the tube is busy");
+    claim.ack().unwrap();
+    assert_eq!(age(&mut desk), "1m2s");
+    jobs.pause().unwrap();
+    assert_eq!(age(&mut desk), "");
 }
 
 #[test]

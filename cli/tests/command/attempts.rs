@@ -168,11 +168,11 @@ fn list_and_peek_show_attempts_and_the_last_failure() {
     let shown = sandbox.ok("peek jobs 0");
     let (head, _) = shown.split_once("\nsize").unwrap();
     let lines: Vec<&str> = head.lines().collect();
-    assert_eq!(lines[3..5], ["taken     1 time", "attempts  1 of 5"]);
-    assert!(lines[5].starts_with("failure   timeout in attempt 1, "), "{shown}");
-    assert_eq!(lines[6], "message   ");
-    assert!(lines[7].starts_with("          no answer\\u{1b}[31m xx"), "{shown}");
-    assert_eq!(lines[8], "          second");
+    assert_eq!(lines[4..6], ["taken     1 time", "attempts  1 of 5"]);
+    assert!(lines[6].starts_with("failure   timeout in attempt 1, "), "{shown}");
+    assert_eq!(lines[7], "message   ");
+    assert!(lines[8].starts_with("          no answer\\u{1b}[31m xx"), "{shown}");
+    assert_eq!(lines[9], "          second");
     assert!(!table.contains('\u{1b}') && !shown.contains('\u{1b}'));
 
     // A plain tube has no limit, and its failures are shown as well.

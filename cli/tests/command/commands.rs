@@ -120,8 +120,9 @@ fn peek_shows_one_task_and_changes_nothing() {
     let shown = sandbox.ok("peek mail 1");
     assert!(shown.contains("state     ready") && shown.ends_with("\n\ntwo\n"), "{shown}");
     assert_eq!(sandbox.ok("peek mail --body"), "one");
-    let task = sandbox.json("peek mail 0");
+    let task = sandbox.tasks("peek mail 0");
     let expected = json!({
+        "put_at": task[0]["put_at"],
         "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 0,
         "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,

@@ -36,7 +36,7 @@ fn store_with_attempts() -> Sandbox {
 
 /// The tasks without the parts that depend on the time.
 fn tasks(sandbox: &Sandbox) -> Vec<Value> {
-    let mut tasks = [sandbox.json("list jobs"), sandbox.json("list plain")].concat();
+    let mut tasks = [sandbox.tasks("list jobs"), sandbox.tasks("list plain")].concat();
     for task in &mut tasks {
         if let Some(due) = task["due_in"].as_f64() {
             task["due_in"] = json!((due / 600.0).ceil());

@@ -26,7 +26,7 @@ fn store_with_outcomes() -> Sandbox {
 
 /// The done tasks of both tubes with their results, without the times.
 fn outcomes(sandbox: &Sandbox) -> Vec<Value> {
-    let done = ["sums", "plain"].map(|tube| sandbox.json(&format!("list {tube} --state done")));
+    let done = ["sums", "plain"].map(|tube| sandbox.tasks(&format!("list {tube} --state done")));
     let mut tasks = done.concat();
     for task in &mut tasks {
         let words = format!("outcome {} {}", task["tube"].as_str().unwrap(), task["id"]);

@@ -41,7 +41,7 @@ fn contents(sandbox: &Sandbox) -> Vec<Value> {
     let names: Vec<String> =
         all.iter().map(|tube| tube["tube"].as_str().unwrap().to_owned()).collect();
     for name in names {
-        let mut tasks = sandbox.json(&format!("list {name} --all"));
+        let mut tasks = sandbox.tasks(&format!("list {name} --all"));
         for task in &mut tasks {
             for time in ["ttl_left", "due_in"] {
                 if let Some(seconds) = task[time].as_f64() {
@@ -103,6 +103,32 @@ fn import_into_a_new_store_restores_an_export() {
         assert!(!order.is_empty());
         assert_eq!(popped(&other, tube), order, "{tube}");
     }
+}
+
+#[test]
+fn imported_task_has_the_time_of_its_put() {
+    let sandbox = Sandbox::with(&["one"]);
+    let lines = String::from_utf8(sandbox.run("export -").expect(0).out).unwrap();
+    let mut task: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    task["id"] = json!(1);
+    task["put_at"] = json!("2020-02-29T12:00:00.000001Z");
+    // Earlier exports do not have the time.
+    let mut early = task.clone();
+    early["id"] = json!(2);
+    early.as_object_mut().unwrap().remove("put_at");
+    let other = Sandbox::empty();
+    let all = format!("{lines}{task}\n{early}\n");
+    other.feed("import --all", all.as_bytes()).expect(0);
+    let listed = other.json("list mail");
+    assert_eq!(listed[0]["put_at"], sandbox.json("peek mail 0")[0]["put_at"]);
+    assert_eq!(listed[1]["put_at"], "2020-02-29T12:00:00.000001Z");
+    let years = |task: &Value| task["age"].as_f64().unwrap() / 31_557_600.0;
+    assert!(years(&listed[1]) > 6.0 && years(&listed[0]) < 1.0 && years(&listed[2]) < 1.0);
+
+    task["put_at"] = json!("yesterday");
+    let wrong = format!("{lines}{task}\n");
+    let message = Sandbox::empty().feed("import --all", wrong.as_bytes()).expect(7).err;
+    assert!(message.contains("line 3: put_at: write a date and a time"), "{message}");
 }
 
 #[test]
@@ -185,6 +211,7 @@ fn export_with_an_untrusted_clock_keeps_ttls() {
 #[test]
 fn export_to_standard_output_prints_only_lines() {
     let sandbox = Sandbox::with(&["one"]);
+    let put_at = &sandbox.json("peek mail 0")[0]["put_at"];
     let done = sandbox.run("export -").expect(0);
     let objects = done.objects();
     assert_eq!(
@@ -197,8 +224,8 @@ fn export_to_standard_output_prints_only_lines() {
     assert_eq!(
         objects[1],
         json!({
-            "tube": "mail", "id": 0, "state": "ready", "pri": 0, "ttl": null, "ttr": null,
-            "delay": 0.0, "sub_queue": null, "takes": 0, "data": "one",
+            "tube": "mail", "id": 0, "state": "ready", "put_at": put_at, "pri": 0, "ttl": null,
+            "ttr": null, "delay": 0.0, "sub_queue": null, "takes": 0, "data": "one",
         })
     );
     assert_eq!((objects.len(), done.err.as_str()), (2, "exported 1 task of 1 tube\n"));

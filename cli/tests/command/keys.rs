@@ -58,7 +58,7 @@ fn find_shows_the_task_and_its_tube() {
     assert!(shown.starts_with("tube      mail\ntask      0\n"), "{shown}");
     assert!(shown.contains("key       k\n") && shown.ends_with("\n\nhello\n"), "{shown}");
     assert_eq!(sandbox.ok("find k --body"), "hello");
-    assert_eq!(sandbox.json("find k"), sandbox.json("peek mail"));
+    assert_eq!(sandbox.tasks("find k"), sandbox.tasks("peek mail"));
 }
 
 #[test]

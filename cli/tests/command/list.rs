@@ -1,8 +1,11 @@
 //! `list`: pages, states, order and bodies.
 
-use serde_json::json;
+use std::time::{Duration, UNIX_EPOCH};
 
-use crate::support::Sandbox;
+use serde_json::json;
+use tubewell::{Put, Restore, TubeOptions};
+
+use crate::support::{Sandbox, columns_of};
 
 #[test]
 fn list_prints_pages_by_state() {
@@ -32,7 +35,13 @@ fn list_with_bodies_prints_whole_bodies() {
     sandbox.feed("put mail -", format!("{long}\nsecond line\n").as_bytes()).expect(0);
     sandbox.feed("put mail -", b"\xff\0 bytes").expect(0);
     sandbox.ok("put mail last --pri 7");
-    let shown = sandbox.run("list mail --bodies").expect(0).out;
+    // The ages go on.
+    let without_ages = |shown: &[u8]| -> Vec<u8> {
+        let is_age = |line: &&[u8]| line.starts_with(b"put       ") && line.ends_with(b" ago\n");
+        let lines = shown.split_inclusive(|byte| *byte == b'\n');
+        lines.filter(|line| !is_age(line)).flatten().copied().collect()
+    };
+    let shown = without_ages(&sandbox.run("list mail --bodies").expect(0).out);
     let block = |id: u64, pri: u64, size: &str, body: &[u8]| {
         let head = format!(
             "task      {id}\nstate     ready\npri       {pri}\ntaken     0 times\nsize      {size}\n\n"
@@ -47,15 +56,41 @@ fn list_with_bodies_prints_whole_bodies() {
     ];
     assert_eq!(shown, expected.join(&b'\n'), "{}", String::from_utf8_lossy(&shown));
     let page = sandbox.run("list mail --bodies --skip 1 --limit 1").expect(0);
-    assert_eq!(page.out, expected[1]);
+    assert_eq!(without_ages(&page.out), expected[1]);
     assert!(page.err.contains("give --skip 2"), "{}", page.err);
 
     // JSON has whole bodies with or without the option.
-    let tasks = sandbox.json("list mail --bodies");
-    assert_eq!(tasks, sandbox.json("list mail"));
+    let tasks = sandbox.tasks("list mail --bodies");
+    assert_eq!(tasks, sandbox.tasks("list mail"));
     assert_eq!(tasks[1]["data"], json!(format!("{long}\nsecond line\n")));
     assert_eq!(tasks[2]["data_base64"], "/wAgYnl0ZXM=");
     assert_eq!(sandbox.ok("list mail --state buried --bodies"), "no tasks\n");
+}
+
+#[test]
+fn list_shows_how_long_ago_tasks_were_put() {
+    let sandbox = Sandbox::empty();
+    let store = tubewell::Store::open(sandbox.store()).unwrap();
+    let mail = store.create_tube("mail", tubewell::FIFO, TubeOptions::new()).unwrap();
+    let now = store.clock_report().wall;
+    let restore = |age: u64| {
+        let put_at = UNIX_EPOCH + now.saturating_sub(Duration::from_secs(age));
+        Restore::new(Put::new("x").tag("t")).put_at(put_at)
+    };
+    mail.restore_many([restore(200_000), restore(7300)]).unwrap();
+    drop(mail);
+    store.close().unwrap();
+    for (words, column) in [("list mail", 2), ("tagged t", 3)] {
+        let table = sandbox.ok(words);
+        let columns = columns_of(&table);
+        let ages = columns.iter().map(|row| row[column]);
+        assert_eq!(ages.collect::<Vec<_>>(), ["AGE", "2d7h", "2h1m"], "{table}");
+        let tasks = sandbox.json(words);
+        let ages = tasks.iter().map(|task| task["age"].as_f64().unwrap());
+        assert!(ages.zip([200_000.0, 7300.0]).all(|(age, old)| (old..old + 60.0).contains(&age)));
+    }
+    let peeked = sandbox.ok("peek mail 0");
+    assert!(peeked.contains("Z, 2d7h ago\n"), "{peeked}");
 }
 
 #[test]

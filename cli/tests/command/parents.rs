@@ -166,8 +166,8 @@ fn stats_list_and_peek_show_blocked_tasks() {
     assert_eq!(sandbox.json("stats mail")[0]["blocked"], 1);
     let table = sandbox.ok("list mail");
     let columns = columns_of(&table);
-    assert_eq!(columns[0][4..6], ["ATTEMPTS", "PARENTS"]);
-    assert_eq!((columns[1][5], columns[3][1], columns[3][5]), ("-", "blocked", "2"));
+    assert_eq!(columns[0][5..7], ["ATTEMPTS", "PARENTS"]);
+    assert_eq!((columns[1][6], columns[3][1], columns[3][6]), ("-", "blocked", "2"));
     let listed = sandbox.json("list mail --state blocked");
     assert_eq!((listed.len(), &listed[0]["open_parents"]), (1, &json!(2)));
     let peeked = sandbox.ok("peek mail 2");

@@ -140,6 +140,16 @@ impl Sandbox {
         ended.objects()
     }
 
+    /// The tasks that a command prints, without their ages, which go on between two commands.
+    pub fn tasks(&self, words: &str) -> Vec<Value> {
+        let mut tasks = self.json(words);
+        for task in &mut tasks {
+            let age = task.as_object_mut().and_then(|task| task.remove("age"));
+            assert!(age.unwrap().as_f64().unwrap() >= 0.0);
+        }
+        tasks
+    }
+
     /// Claims a task with these arguments. Returns the token.
     pub fn claim(&self, words: &str) -> String {
         self.json(&format!("claim {words}"))[0]["token"].as_str().unwrap().to_owned()

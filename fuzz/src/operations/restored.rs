@@ -38,6 +38,7 @@ impl Source<'_> {
             // One in eight has too many.
             forgiven: if self.once_in(8)? { 4 } else { self.0.int_in_range(0..=takes)? },
             failure: self.maybe(2, Self::failure)?,
+            put_at: None,
             state,
         })
     }

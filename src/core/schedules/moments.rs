@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, NEVER, Recur, RecurRule};
 
-use crate::core::state::{Core, Interval};
+use crate::core::state::{Core, Interval, SAME_CLOCK};
 use crate::{Error, Result};
 
 /// How late a run may be that is not made up for if it was missed, in microseconds: a minute. An open
@@ -11,8 +11,6 @@ const LATE: u64 = 60_000_000;
 
 /// How many of the newest moments of an expression are looked for.
 const MAX_LATEST: u64 = 100;
-/// How far the clocks may be apart to count as the same, in microseconds.
-const SAME_CLOCK: u64 = 1_000_000;
 
 /// What is to be done of a schedule that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

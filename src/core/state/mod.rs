@@ -56,8 +56,8 @@ pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;
 #[cfg(feature = "redb")]
 pub(super) use in_doubt::{AckedTask, InDoubt};
-pub(super) use moments::OLDEST_STORE;
 pub(crate) use moments::{Clocks, WallClock};
+pub(super) use moments::{OLDEST_STORE, SAME_CLOCK};
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(super) use parents::Chore;
 pub(crate) use parents::{ChildFate, ParentEnd};

@@ -1,8 +1,13 @@
 //! Moments of the wall clock, before which tasks are not ready.
 //!
 //! A moment stays one of the wall clock: it is compared with that clock whenever a task could become
-//! ready, and never converted to the timeline for good. The wall clock is read for tasks with a
-//! moment only. Invariant: a store does not read it as long as it has none and gets none.
+//! ready, and never converted to the timeline for good.
+//!
+//! The times of the past, such as that of a put, are times of the timeline, and are shown as moments.
+//! Invariant: as long as the wall clock is not set, a time is always shown as the same moment.
+//!
+//! A store reads the wall clock for tasks with a moment, for schedules, and for what it shows or
+//! restores, and else only when it is opened.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,6 +20,9 @@ use super::time::LAST;
 /// the wall clock says nothing about that clock.
 pub(crate) const OLDEST_STORE: u64 = 1_735_689_600_000_000;
 
+/// How far the clocks may be apart to count as the same, in microseconds.
+pub(in crate::core) const SAME_CLOCK: u64 = 1_000_000;
+
 /// The wall clock, as far as it is trusted.
 pub(crate) struct WallClock {
     read: Box<dyn Fn() -> u64 + Send>,
@@ -22,12 +30,15 @@ pub(crate) struct WallClock {
     limit: u64,
     /// How far ahead of the timeline it was when it was last trusted, in microseconds.
     ahead: Cell<i128>,
+    /// How far ahead of the timeline the moments are that are shown.
+    shown_ahead: Cell<i128>,
 }
 
 impl WallClock {
     /// `read` returns the microseconds since 1970 UTC that the clock shows.
     pub(crate) fn new(limit: u64, read: impl Fn() -> u64 + Send + 'static) -> WallClock {
-        WallClock { read: Box::new(read), limit, ahead: Cell::new(0) }
+        let (ahead, shown_ahead) = (Cell::new(0), Cell::new(0));
+        WallClock { read: Box::new(read), limit, ahead, shown_ahead }
     }
 
     /// What the clock shows at this moment of the timeline. If it is not trusted, the last time that
@@ -38,9 +49,24 @@ impl WallClock {
             self.ahead.set(i128::from(shown) - i128::from(timeline));
             return shown;
         }
-        let trusted = i128::from(timeline) + self.ahead.get();
-        u64::try_from(trusted.max(0)).map_or(LAST, |trusted| trusted.min(LAST))
+        clamped(i128::from(timeline) + self.ahead.get())
     }
+
+    /// How far ahead of the timeline the moments are that are shown now. The two clocks are not read
+    /// at once, so the difference between them is another one with each call: a new one counts only
+    /// if the clock was set.
+    fn shown_ahead(&self, timeline: u64) -> i128 {
+        let is_same = |ahead: i128| ahead.unsigned_abs() < u128::from(SAME_CLOCK);
+        let ahead = i128::from(self.at(timeline)) - i128::from(timeline);
+        if !is_same(ahead - self.shown_ahead.get()) {
+            self.shown_ahead.set(if is_same(ahead) { 0 } else { ahead });
+        }
+        self.shown_ahead.get()
+    }
+}
+
+fn clamped(micros: i128) -> u64 {
+    u64::try_from(micros.max(0)).map_or(LAST, |micros| micros.min(LAST))
 }
 
 impl Default for WallClock {
@@ -67,6 +93,18 @@ impl Clocks<'_> {
     /// comes.
     pub(in crate::core) fn until(self, moment: u64) -> u64 {
         if moment == NEVER { NEVER } else { moment.saturating_sub(self.wall.at(self.now)) }
+    }
+
+    /// The moment at which the wall clock, as it is now, would have shown a time of the timeline that
+    /// has passed.
+    pub(crate) fn shown(self, time: u64) -> u64 {
+        clamped(i128::from(time) + self.wall.shown_ahead(self.now))
+    }
+
+    /// The inverse of [`shown`](Self::shown): the time of a moment that has passed, and now for a later
+    /// one.
+    pub(in crate::core) fn time_of(self, moment: u64) -> u64 {
+        clamped(i128::from(moment) - self.wall.shown_ahead(self.now)).min(self.now)
     }
 
     /// How long it is until a delayed task is ready, as the clocks are now; `NEVER` if it never is.
@@ -182,6 +220,33 @@ mod tests {
         assert_eq!(wall.at(3), NOW);
         shown.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(wall.at(4), LAST);
+    }
+
+    #[test]
+    fn times_are_shown_as_the_same_moments_until_the_clock_is_set() {
+        let shown = Arc::new(AtomicU64::new(0));
+        let read = Arc::clone(&shown);
+        let wall = WallClock::new(NEVER, move || read.load(Ordering::Relaxed));
+        let at = |now: u64, ahead: i64| {
+            shown.store(now.saturating_add_signed(ahead), Ordering::Relaxed);
+            Clocks { now, wall: &wall }
+        };
+        let set = |ahead: i64| NOW.saturating_add_signed(ahead);
+        // The clocks are read one after the other, and the wall clock is corrected a little.
+        for ahead in [0, 7, 300, -40_000, 999_999, -999_999] {
+            assert_eq!(at(NOW + 10, ahead).shown(NOW), NOW);
+            assert_eq!(at(NOW + 10, ahead).time_of(NOW), NOW);
+        }
+        // It is set back by an hour, and forward again, by some microseconds less than it was.
+        let hour = 3_600_000_000;
+        for jitter in [0, 5, 900, -900] {
+            let clocks = at(NOW + 20, jitter - hour);
+            assert_eq!((clocks.shown(NOW), clocks.time_of(set(-hour))), (set(-hour), NOW));
+        }
+        assert_eq!(at(NOW + 30, -5).shown(NOW), NOW);
+        // Moments that have not come, and those before the timeline.
+        let clocks = at(NOW + 40, hour);
+        assert_eq!((clocks.time_of(set(2 * hour)), clocks.time_of(7)), (NOW + 40, 0));
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) history: Option<Box<History>>,
 }
 
-/// The attempts of a restored task, its result, the entries of its history, and its steps.
+/// The attempts of a restored task, its result, the entries of its history, its steps, and its age.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// How many takes do not count. At most all of them.
@@ -162,6 +162,8 @@ pub(crate) struct History {
     pub(in crate::core) result: Option<Vec<u8>>,
     pub(in crate::core) entries: Vec<HistoryEntry>,
     pub(in crate::core) steps: Vec<Step>,
+    /// When it was put, in microseconds of the wall clock.
+    pub(in crate::core) put_at: Option<u64>,
 }
 
 impl PutRequest {
@@ -448,6 +450,7 @@ impl History {
             result: task.outcome.take().and_then(|outcome| outcome.result),
             entries: std::mem::take(&mut task.history),
             steps: std::mem::take(&mut task.steps),
+            put_at: task.put_at.map(micros_of),
         }
     }
 
@@ -455,7 +458,7 @@ impl History {
         let has_ended =
             self.buried_with.is_some() || self.failure.is_some() || self.result.is_some();
         let is_new = self.entries.is_empty() && self.steps.is_empty() && self.spawned_by.is_none();
-        self.forgiven == 0 && !has_ended && is_new
+        self.forgiven == 0 && !has_ended && is_new && self.put_at.is_none()
     }
 
     /// Refuses what no task of a store has.

@@ -283,5 +283,6 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
         progress: None,
         spawned_by: header.more.as_ref().and_then(|more| more.spawned_by).map(SpawnedBy::of),
         has_steps: header.has_steps(),
+        put_at: system_time(clocks.shown(header.created)),
     }
 }

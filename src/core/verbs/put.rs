@@ -382,7 +382,7 @@ impl Core {
             None => self.clocks().place(!parents.is_empty(), &mut header),
         };
         if header.created != self.now.timeline {
-            // It was in another tube before.
+            // It was in another tube or store before.
             let rules = self.rules(number)?;
             rules.note_ready(shelf, &mut header, rules.now);
         }

@@ -11,8 +11,8 @@ use crate::micros::micros_ceil;
 use crate::{Error, Result, SpawnedBy, Step};
 
 impl Core {
-    /// Completes the header of a task that is restored: its attempts, its last failure, and how it
-    /// is buried or done.
+    /// Completes the header of a task that is restored: its age, its attempts, its last failure, and
+    /// how it is buried or done.
     pub(in crate::core) fn restored_header(
         &self,
         number: u32,
@@ -20,7 +20,10 @@ impl Core {
         mut header: Header,
     ) -> Result<Header> {
         let history = request.history.as_deref();
-        if let Some(History { forgiven, failure, spawned_by, steps, .. }) = history {
+        if let Some(History { forgiven, failure, spawned_by, steps, put_at, .. }) = history {
+            if let Some(moment) = put_at {
+                header.created = self.clocks().time_of(*moment);
+            }
             header.edit_more(|more| {
                 more.forgiven = *forgiven;
                 more.has_steps = !steps.is_empty();

@@ -21,7 +21,7 @@ wire_struct! { PutRequest {
     restored_as, history, token,
 }}
 wire_struct! { History {
-    forgiven, buried_with, failure, spawned_by, result, entries, steps,
+    forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at,
 }}
 wire_struct! { After { parents, keys, on_parent } }
 wire_enum! { OnKey { 0 => Reject, 1 => Keep, 2 => Replace } }

@@ -38,6 +38,7 @@ wire_struct! { Task { info, data } }
 wire_struct! { TaskInfo {
     id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
     group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
+    put_at,
 }}
 wire_struct! { TubeTask { tube, info } }
 wire_struct! { Progress { done, total, text } }

@@ -101,6 +101,7 @@ impl Model {
             },
             max_attempts: draft.max_attempts.or(old.max_attempts),
             tags: if new.tags.is_empty() { old.tags.clone() } else { new.tags },
+            put_at: old.put_at,
             takes: old.takes,
             forgiven: old.takes,
             failure: old.failure.take().filter(|_| from != Stage::Kept),

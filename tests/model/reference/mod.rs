@@ -38,6 +38,7 @@ mod types;
 mod verbs;
 mod watches;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
@@ -62,6 +63,8 @@ pub struct Model {
     now: Micros,
     /// What the wall clock shows.
     wall: Micros,
+    /// How far ahead of the time the moments are that are shown.
+    shown_ahead: Cell<i64>,
     /// How long a session survives after its last handle is dropped.
     grace: Micros,
     tubes: BTreeMap<TubeNo, Tube>,
@@ -103,6 +106,7 @@ impl Model {
         Model {
             now: START,
             wall: START,
+            shown_ahead: Cell::new(0),
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),

@@ -5,6 +5,9 @@
 
 use super::{Cause, Micros, Model, NEVER, Stage, Status, Task, TaskNo, Verb};
 
+/// Clocks that are less than a second apart count as the same.
+pub(super) const SAME_CLOCK: Micros = 1_000_000;
+
 impl Model {
     /// What the wall clock shows.
     pub fn wall(&self) -> Micros {
@@ -14,6 +17,34 @@ impl Model {
     /// Sets the wall clock. What is due by it then is processed with the next advance.
     pub fn set_wall(&mut self, wall: Micros) {
         self.wall = wall;
+    }
+
+    /// The moment as which a time that has passed is shown.
+    pub fn shown(&self, time: Micros) -> Micros {
+        time.saturating_add_signed(self.shown_ahead())
+    }
+
+    /// The time that is shown as this moment, if it has passed, and else now.
+    pub fn time_shown(&self, moment: Micros) -> Micros {
+        moment.saturating_add_signed(-self.shown_ahead()).min(self.now)
+    }
+
+    /// Whether the clock was set since a moment was shown, so that the next one is another one.
+    pub fn is_set_anew(&self) -> bool {
+        !is_same(self.ahead() - self.shown_ahead.get())
+    }
+
+    /// How far ahead of the time the moments are that are shown.
+    fn shown_ahead(&self) -> i64 {
+        if self.is_set_anew() {
+            let ahead = self.ahead();
+            self.shown_ahead.set(if is_same(ahead) { 0 } else { ahead });
+        }
+        self.shown_ahead.get()
+    }
+
+    fn ahead(&self) -> i64 {
+        self.wall.cast_signed() - self.now.cast_signed()
     }
 
     /// The moments for which tasks wait.
@@ -123,4 +154,8 @@ impl Model {
         let task = self.task(id);
         (task.expires_at, task.ttl_from) = (of.expires_at, of.ttl_from);
     }
+}
+
+fn is_same(ahead: i64) -> bool {
+    ahead.unsigned_abs() < SAME_CLOCK
 }

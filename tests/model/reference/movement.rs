@@ -165,9 +165,9 @@ impl Model {
             None => State::Done,
             Some((to, draft)) => {
                 let history = self.task(id).history.clone();
-                let spawned_by = self.task(id).spawned_by;
+                let (spawned_by, put_at) = (self.task(id).spawned_by, self.task(id).put_at);
                 let new = self.new_task(*to, draft);
-                let mut task = Task { key: own_key, history, spawned_by, ..new };
+                let mut task = Task { key: own_key, history, spawned_by, put_at, ..new };
                 if task.tags.is_empty() {
                     task.tags.clone_from(&self.tasks[&id].tags);
                 }

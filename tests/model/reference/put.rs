@@ -135,6 +135,7 @@ impl Model {
             ended: 0,
             kept_until: NEVER,
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
+            put_at: self.now,
             expires_at: self.now.saturating_add(ttl),
             not_before: draft.not_before,
             ttl_from: None,

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Answer, Cause, Draft, LastFailure, Model, OnKey, OnParent, Refusal, Stage, State, Status, Task,
-    TaskNo, Tube, TubeNo,
+    Answer, Cause, Draft, LastFailure, Micros, Model, OnKey, OnParent, Refusal, Stage, State,
+    Status, Task, TaskNo, Tube, TubeNo,
 };
 
 /// A task as it was in another store.
@@ -16,6 +16,8 @@ pub struct Restored {
     pub takes: u32,
     pub forgiven: u32,
     pub failure: Option<LastFailure>,
+    /// The moment at which it was put.
+    pub put_at: Option<Micros>,
     pub state: RestoredState,
 }
 
@@ -39,7 +41,8 @@ impl Restored {
     /// Whether it says nothing that a put does not say.
     fn is_plain(&self) -> bool {
         let is_open = matches!(self.state, RestoredState::Open);
-        is_open && !self.has_id && self.takes == 0 && self.failure.is_none()
+        let is_new = self.failure.is_none() && self.put_at.is_none();
+        is_open && !self.has_id && self.takes == 0 && is_new
     }
 
     /// Refuses options that the driver does not support.
@@ -185,6 +188,7 @@ impl Model {
         }
         (task.takes, task.forgiven) = (restored.takes, restored.forgiven);
         task.failure.clone_from(&restored.failure);
+        task.put_at = restored.put_at.map_or(self.now, |moment| self.time_shown(moment));
         let keep = match &restored.state {
             RestoredState::Open => return Ok(self.insert_task(task, Cause::Restored)),
             RestoredState::Buried { group } => {

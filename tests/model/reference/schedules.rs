@@ -4,6 +4,7 @@
 //! a run is a part of its key. The moments of the runs follow each other after an interval.
 
 use super::labels;
+use super::moments::SAME_CLOCK;
 use super::{
     After, Answer, Cause, Draft, Micros, Model, NEVER, OnKey, Refusal, Stage, State, Status, Task,
     TaskNo, TubeNo, Verb,
@@ -15,8 +16,6 @@ const RETRY: Micros = 1_000_000;
 const LATE: Micros = 60_000_000;
 /// How long after the restore of an id a run might take an id that is still to be restored.
 const RESTORE_TIME: Micros = 60_000_000;
-/// The clocks count as the same if they are less than this apart.
-const SAME_CLOCK: Micros = 1_000_000;
 const MIN_INTERVAL: Micros = 1000;
 const KEY_MAX: usize = 230;
 

@@ -126,6 +126,7 @@ impl Model {
     /// the status of those whose claim is parked again.
     fn begin_run(&mut self) -> Vec<(TaskNo, Option<Status>)> {
         self.ids_restored_until = None;
+        self.shown_ahead.set(0);
         self.waits.clear();
         self.put_waits.clear();
         self.watches.clear();

@@ -438,6 +438,7 @@ pub struct Task {
     pub ended: Micros,
     pub kept_until: Micros,
     pub ttr: Micros,
+    pub put_at: Micros,
     /// The time of the put, plus the ttl, plus all later additions to the ttl.
     pub expires_at: Micros,
     /// The moment of the wall clock before which it is not ready.

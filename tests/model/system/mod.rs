@@ -222,6 +222,7 @@ impl System {
         );
         self.act(step.action);
         self.settle_waits();
+        self.show_moments();
         if self.model.has_children_to_tell() {
             self.tell_children();
         }
@@ -245,6 +246,18 @@ impl System {
     fn settle_waits(&self) {
         if !(self.waits.is_empty() && self.puts.is_empty() && self.watches.is_empty()) {
             stores::settle_waits(&self.store);
+        }
+    }
+
+    /// Lets the store and the model show a moment by the same clocks, if these were set.
+    fn show_moments(&self) {
+        let tubes = self.model.tubes().keys();
+        let mut tasks = tubes.flat_map(|tube| self.model.tasks(*tube));
+        if self.model.is_set_anew()
+            && let Some((no, task)) = tasks.next()
+        {
+            let _ = self.store.find(self.ids[&no]).unwrap();
+            self.model.shown(task.put_at);
         }
     }
 

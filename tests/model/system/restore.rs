@@ -4,7 +4,7 @@ use tubewell::{LastFailure, Put, Restore, Ticket, WhenFull};
 
 use super::System;
 use super::checks::REPORTED;
-use super::convert::{agree, duration};
+use super::convert::{agree, duration, library_moment};
 use super::outcomes::result_of;
 use super::reference::{self, Draft, Restored, RestoredState, TubeNo};
 use super::steps::{FailureTemplate, Group, RestoredTemplate, StateTemplate, TaskTemplate};
@@ -77,8 +77,10 @@ impl System {
                 RestoredState::Done { result }
             }
         };
+        let put_at = template.put_at.map(|moment| moment.at(self.model.wall()));
+        task = put_at.map(library_moment).into_iter().fold(task, Restore::put_at);
         let has_id = template.skipped_ids.is_some();
-        (task, Restored { draft, has_id, takes, forgiven, failure, state })
+        (task, Restored { draft, has_id, takes, forgiven, failure, put_at, state })
     }
 
     /// A failure that was recorded in another store.

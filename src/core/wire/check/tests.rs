@@ -155,6 +155,7 @@ fn history() -> History {
         result: None,
         entries: Vec::new(),
         steps: Vec::new(),
+        put_at: None,
     }
 }
 
