@@ -163,6 +163,7 @@ impl Handler for Shared {
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
         let welcome: Welcome = crate::core::from_bytes(welcome)
             .map_err(|malformed| Error::from(malformed).to_string())?;
+        welcome.check()?;
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);
         Ok(())

@@ -285,9 +285,10 @@ impl Versions {
         if version >= self.lowest.max(VERSIONS.lowest) {
             return Ok(version);
         }
+        let older = if self.highest < VERSIONS.lowest { "this program" } else { "the owner" };
         Err(format!(
             "the owner of the store speaks versions {} to {} of the calls, and this program {} to {}; \
-             update the older one",
+             {older} is older: update it",
             VERSIONS.lowest, VERSIONS.highest, self.lowest, self.highest
         ))
     }
@@ -332,6 +333,18 @@ impl Wire for Hello {
     }
 }
 
+impl Hello {
+    /// Reads a hello. What a newer release says behind it is skipped.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Hello, Malformed> {
+        let mut input = Input::new(bytes);
+        let hello = Hello::get(&mut input)?;
+        if Versions::of_hello(bytes)?.highest <= VERSIONS.highest {
+            input.end()?;
+        }
+        Ok(hello)
+    }
+}
+
 impl Wire for HelloSession {
     fn put(&self, out: &mut Vec<u8>) {
         self.id.put(out);
@@ -361,6 +374,21 @@ impl Wire for Welcome {
     }
 }
 
+impl Welcome {
+    /// Refuses a version that this release does not speak.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Versions { lowest, highest } = VERSIONS;
+        if (lowest..=highest).contains(&self.version) {
+            return Ok(());
+        }
+        Err(format!(
+            "the owner of the store has chosen version {} of the calls, and this program speaks \
+             {lowest} to {highest}",
+            self.version
+        ))
+    }
+}
+
 /// Encodes the answer to a request.
 pub(crate) fn encode_value<T: Wire>(answer: &Result<T>) -> Vec<u8> {
     let mut out = vec![VALUE];
@@ -378,11 +406,16 @@ pub(crate) fn encode_grants(answer: &Result<Vec<Grant>>) -> Vec<u8> {
 /// Reads the answer to a call.
 pub(crate) fn read_answer<T: FromAnswer>(bytes: &[u8]) -> Result<T> {
     let answer: Answer = read_value(bytes)?;
-    T::from_answer(answer).ok_or_else(|| Error::OutcomeUnknown {
-        why: "the owner of the store has answered another call; use the same release in both \
-              processes"
-            .into(),
-    })
+    T::from_answer(answer).ok_or_else(|| unreadable("the answer to another call"))
+}
+
+/// The error of an answer that cannot be read. The call may have taken effect.
+fn unreadable(what: &str) -> Error {
+    let why = format!(
+        "the answer of the owner of the store cannot be read: {what}; use the same release in both \
+         processes"
+    );
+    Error::OutcomeUnknown { why }
 }
 
 pub(crate) fn read_value<T: Wire>(bytes: &[u8]) -> Result<T> {
@@ -408,7 +441,7 @@ fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
         },
         None => Err(Malformed { what: "an answer without bytes" }),
     };
-    match answer? {
+    match answer.map_err(|Malformed { what }| unreadable(what))? {
         // The owner will be back, or another one.
         Err(Error::Closed) => {
             Err(Error::NotConnected { why: "the owner of the store has closed it".into() })

@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::requests::answer;
 use crate::Error;
 use crate::connection::{Hello, HelloSession, Versions, Welcome};
-use crate::core::{from_bytes, to_bytes};
+use crate::core::to_bytes;
 use crate::open_store::LocalHandle;
 
 pub(super) struct StoreService {
@@ -30,8 +30,7 @@ impl Service for StoreService {
     fn connect(&self, hello: &[u8]) -> Result<(Peer, Vec<u8>), String> {
         let versions = Versions::of_hello(hello);
         let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
-        let hello: Hello =
-            from_bytes(hello).map_err(|malformed| Error::from(malformed).to_string())?;
+        let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
         let peer = Peer::new(&self.store, &self.threads);
         let mut sessions = hello.sessions.iter();
         let begun = sessions

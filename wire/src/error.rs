@@ -60,7 +60,8 @@ pub enum WireError {
     },
     /// Client and server have no version of the protocol in common.
     #[error(
-        "{address} speaks versions {their_lowest} to {their_highest} of the protocol, and this program {our_lowest} to {our_highest}; update the older one"
+        "{address} speaks versions {their_lowest} to {their_highest} of the protocol, and this program {our_lowest} to {our_highest}; {} is older: update it",
+        older(*their_highest, *our_lowest)
     )]
     Version {
         /// The address.
@@ -102,6 +103,11 @@ pub enum WireError {
         /// The error of the operating system.
         source: io::Error,
     },
+}
+
+/// The older one of two sides without a common version.
+fn older(their_highest: u8, our_lowest: u8) -> &'static str {
+    if their_highest < our_lowest { "the other side" } else { "this program" }
 }
 
 impl WireError {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use tubewell_wire::{Answering, Service};
 
@@ -14,7 +14,9 @@ use crate::core::{
 };
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
-use crate::{Error, FIFOTTL, Put, Result, SessionId, Store, TubeOptions};
+use crate::{
+    Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions,
+};
 
 struct Served {
     store: Store,
@@ -41,6 +43,19 @@ impl Served {
             Answering::Now(_) => {}
             Answering::Later(mut answer) => drop(answer.as_mut().poll(&mut context)),
             Answering::Many(mut items) => drop(items.as_mut().poll_next(&mut context)),
+        }
+    }
+
+    /// Begins a subscription of all events with this capacity. Returns the next event, as bytes, if
+    /// there is one.
+    fn events(&self, capacity: usize) -> impl FnMut() -> Option<Vec<u8>> {
+        let request = Request::Events { filter: Filter::new(), capacity }.to_bytes();
+        let Answering::Many(mut events) = self.service.call(&self.peer, &request) else {
+            panic!("one answer")
+        };
+        move || match events.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
         }
     }
 }
@@ -123,4 +138,40 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
         let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
         assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
     }
+}
+
+#[test]
+fn subscription_of_a_peer_holds_at_most_65536_events() {
+    const MOST: usize = 65_536;
+    let served = served();
+    let brief = TubeOptions::new().temporary(true);
+    let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
+    let mut events = served.events(usize::MAX);
+    let mut next_missed = || events().map(|event| from_bytes::<Event>(&event).unwrap().missed);
+    // Nothing is read meanwhile.
+    brief.put_many((0..MOST + 10).map(|_| "")).unwrap();
+    for _ in 0..MOST {
+        assert_eq!(next_missed(), Some(0));
+    }
+    assert_eq!(next_missed(), None);
+    brief.put("after those that were missed").unwrap();
+    assert_eq!(next_missed(), Some(10));
+}
+
+/// A client holds at most 1024 events of a subscription that is not read, and so at most 2 MiB.
+#[test]
+fn event_with_the_longest_texts_has_less_than_2_kib() {
+    let served = served();
+    let (name, key, label) = ("n".repeat(255), "k".repeat(255), "l".repeat(255));
+    served.store.create_tube(&name, FIFOTTL, TubeOptions::new()).unwrap();
+    let mut events = served.events(100);
+    let tube = served.store.session_named(label).unwrap().tube(&name).unwrap();
+    tube.put(Put::new("").key(key)).unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
+    claim.progress_text(&"p".repeat(1024)).unwrap();
+    claim.bury_with(crate::Failure::new("g".repeat(255), "")).unwrap();
+    let sizes: Vec<usize> = std::iter::from_fn(|| events().map(|event| event.len())).collect();
+    assert_eq!(sizes.len(), 4);
+    let largest = sizes.into_iter().max().unwrap();
+    assert!((1024 + 3 * 255..2048).contains(&largest), "{largest}");
 }

@@ -1,0 +1,109 @@
+//! Conversations of a client with an owner, kept in `tests/protocol` for every version of the protocol that
+//! was released. Every later release must answer the recorded bytes of a client as the owner of that
+//! version did, and its client must understand the recorded bytes of that owner.
+//!
+//! `cargo test --test protocol -- --ignored record_conversation` writes the conversation of the newest
+//! version. This is done once for each of them. Existing conversations must never be written again: a
+//! version that changes the protocol gets a file of its own, and both sides still speak the older ones.
+//!
+//! What is not recorded: the proofs of a secret over TCP, which are made from random numbers of both
+//! sides, and refusals, which [`negotiation`] has.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
+mod frames;
+mod negotiation;
+mod owner;
+mod player;
+mod proxy;
+mod recording;
+mod script;
+mod shown;
+mod varying;
+
+use std::collections::BTreeSet;
+
+use frames::CALL;
+use owner::Owner;
+use recording::{Line, NEWEST, recordings};
+
+/// Run by hand, once for each version of the protocol.
+#[test]
+#[ignore = "writes the conversation of the newest version of the protocol"]
+fn record_conversation() {
+    recording::write(NEWEST, &proxy::record());
+}
+
+/// Answers are equal byte by byte, but for the epochs of claims, which begin at a random number in each
+/// run of a store, and the counters of the storage, which say how its commits were shared.
+#[test]
+fn owner_answers_recorded_clients_as_recorded() {
+    for (name, lines) in recordings() {
+        let owner = Owner::start();
+        owner::play_client(&owner, &name, &lines);
+        assert_eq!(owner.store.verify().unwrap(), [""; 0], "{name}");
+    }
+}
+
+/// The client sends the recorded bytes, too, but for its nonce and the ids of its sessions, which are
+/// random.
+#[test]
+fn client_understands_recorded_owners() {
+    for (name, lines) in recordings() {
+        let results = player::play_owner(&name, &lines);
+        let recorded = lines.iter().filter_map(|line| match line {
+            Line::Result(result) => Some(result),
+            _ => None,
+        });
+        for (result, recorded) in results.iter().zip(recorded.clone()) {
+            assert_eq!(result, recorded, "{name}");
+        }
+        assert_eq!(results.len(), recorded.count(), "{name}");
+    }
+}
+
+/// The numbers of requests, calls, verbs of a tube and verbs of a claim. Without those that are of the
+/// owner's own process, which clients do not send: `CancelPut`, `CancelWatch`, `TakeMany` and `EndSignal`.
+#[test]
+fn recorded_conversation_has_every_request_of_version_1() {
+    let (_, lines) = recordings().into_iter().find(|(name, _)| name == "version-1").unwrap();
+    let (mut requests, mut calls) = (BTreeSet::new(), BTreeSet::new());
+    let (mut verbs, mut held) = (BTreeSet::new(), BTreeSet::new());
+    let bodies = lines.iter().filter_map(|line| match line {
+        Line::Client(frame) if frame.kind() == CALL => Some(frame.body()),
+        _ => None,
+    });
+    for body in bodies {
+        requests.insert(body[0]);
+        if body[0] > 4 {
+            continue;
+        }
+        calls.insert(body[1]);
+        match body[1] {
+            // The number of the tube, its name, and the verb.
+            1 => verbs.insert(body[4 + usize::from(body[3])]),
+            2 => held.insert(verb_of_claim(&body[2..])),
+            _ => false,
+        };
+    }
+    let missing = |has: BTreeSet<u8>, all: u8, none: &[u8]| -> Vec<u8> {
+        (0..=all).filter(|number| !has.contains(number) && !none.contains(number)).collect()
+    };
+    assert_eq!(missing(requests, 14, &[]), [0; 0], "requests");
+    assert_eq!(missing(calls, 24, &[]), [0; 0], "calls");
+    assert_eq!(missing(verbs, 50, &[3, 8, 9]), [0; 0], "verbs of a tube");
+    assert_eq!(missing(held, 14, &[13]), [0; 0], "verbs of a claim");
+}
+
+/// The number of a verb, behind the claim: its tube, the session, an epoch if there is one, and the id.
+fn verb_of_claim(bytes: &[u8]) -> u8 {
+    let after_number =
+        |at: usize| at + 1 + bytes[at..].iter().take_while(|byte| **byte > 0x7f).count();
+    let epoch = after_number(0) + 16;
+    let id = if bytes[epoch] == 1 { after_number(epoch + 1) } else { epoch + 1 };
+    bytes[after_number(id)]
+}

@@ -1,0 +1,149 @@
+//! Calls of any caller: edits, dead letters, gates, schedules, moves, deferred calls, inspection.
+
+use std::time::Duration;
+
+use tubewell::{Failure, Put, Reschedule, Schedule, Select, State, TubeOptions, Update, WhenFull};
+
+use super::puts::moment;
+use super::{HOUR, MINUTE, SECOND, Script};
+
+impl Script<'_> {
+    pub fn edits(&self) {
+        self.about("edits");
+        let jobs = self.jobs();
+        let id = self.put(&jobs, Put::new("edited").pri(50).delay(HOUR));
+        let update = Update::new().body("new body").priority(51).delay(2 * HOUR).tags(["updated"]);
+        self.note("update", jobs.update(id, update));
+        let update = Update::new().not_before(moment() + HOUR);
+        self.note("not_before", jobs.update(id, update));
+        self.note("set_priority", jobs.set_priority(id, 52));
+        self.note("add_tags", jobs.add_tags(id, ["added", "too"]));
+        self.note("remove_tags", jobs.remove_tags(id, ["too"]));
+        self.note("log", jobs.log(id, "said by a caller"));
+        self.note("history", jobs.history(id));
+        self.note("peek", jobs.peek(id));
+        self.note("cancel", jobs.cancel(id));
+        self.note("not found", jobs.peek(id));
+    }
+
+    pub fn dead_letters(&self) {
+        self.about("dead letters");
+        let jobs = self.jobs();
+        let buried = |name: &str| {
+            let id = self.put(&jobs, Put::new(name).pri(0).tag("dead"));
+            let claim = jobs.try_take().unwrap().unwrap();
+            claim.bury_with(Failure::new("broken", format!("{name} is broken"))).unwrap();
+            id
+        };
+        let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
+        self.note("groups", jobs.groups());
+        self.note("list_group", jobs.list_group("broken", None, 2));
+        self.note("outcome", jobs.outcome(ids[0]));
+        self.note("kick_task", jobs.kick_task(ids[0]));
+        self.note("not buried", jobs.kick_task(ids[0]));
+        self.note("kick", jobs.kick(1));
+        self.note("kick_where", jobs.kick_where(Select::new().group("broken").limit(1)));
+        self.note("resolve", jobs.resolve(ids[3], Some(b"by hand")));
+        self.note("forget", jobs.forget(ids[3]));
+        self.note("not done", jobs.forget(ids[4]));
+        self.note("bury", jobs.bury(ids[0]));
+        self.note("delete", jobs.delete_where(Select::new().state(State::Buried).tag("dead")));
+    }
+
+    pub fn many(&self) {
+        self.about("deletes");
+        let jobs = self.jobs();
+        let ids: Vec<u64> = (0..4).map(|n| self.put(&jobs, format!("deleted {n}"))).collect();
+        self.note("delete", jobs.delete(ids[0]));
+        self.note("delete_if", jobs.delete_if(ids[1], &[State::Ready]));
+        self.note("wrong state", jobs.delete_if(ids[2], &[State::Buried]));
+        self.note("delete_many", jobs.delete_many(&ids[2..]));
+    }
+
+    pub fn gates(&self) {
+        self.about("gates");
+        let (store, jobs) = (self.store, self.jobs());
+        self.note("pause", jobs.pause());
+        self.note("pause_for", jobs.pause_for(MINUTE));
+        self.note("pause_until", jobs.pause_until(moment()));
+        self.note("paused", jobs.try_take());
+        self.note("unpause", jobs.unpause());
+        self.note("pause_sub_queue", jobs.pause_sub_queue("ann", MINUTE));
+        self.note("paused_sub_queues", jobs.paused_sub_queues());
+        self.note("unpause_sub_queue", jobs.unpause_sub_queue("ann"));
+        self.note("set_limit", store.set_limit("host", 4));
+        self.note("limits", store.limits());
+        self.note("remove_limit", store.remove_limit("host"));
+        self.note("unsupported", self.plain().pause_sub_queue("ann", MINUTE));
+    }
+
+    pub fn schedules(&self) {
+        self.about("schedules");
+        let jobs = self.jobs();
+        let hourly = Schedule::every(HOUR).key("hourly").times(5).within(MINUTE);
+        let task = Put::new("run").sub_queue("runs").tag("run").ttr(MINUTE).max_attempts(2);
+        self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR).put(task)));
+        let change = Reschedule::new().every(2 * HOUR).body("another run").priority(2);
+        self.note("reschedule", jobs.reschedule("hourly", change));
+        self.note("schedules", jobs.schedules(None, 10));
+        self.note("by_key", self.store.by_key("hourly"));
+        let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").pri(0));
+        self.note("schedule", jobs.schedule(minutely));
+        self.advance(MINUTE);
+        let run = jobs.try_take().unwrap().unwrap();
+        self.note("run", &run);
+        self.note("spawned by", jobs.peek(run.id()).map(|task| task.info.spawned_by));
+        self.note("ack", run.ack());
+        self.note("unschedule", jobs.unschedule("minutely"));
+        self.note("unschedule again", jobs.unschedule("minutely"));
+    }
+
+    pub fn movement(&self) {
+        self.about("moves");
+        let (plain, counted) = (self.plain(), self.tube("counted"));
+        let id = self.put(&plain, "moved");
+        self.note("move_to", plain.move_to(id, &counted));
+        self.note("find", self.store.find(id));
+        self.note("move_all", counted.move_all(&plain));
+    }
+
+    pub fn deferred(&self) {
+        self.about("deferred calls");
+        let written = self.tube("written");
+        let deferred = written.deferred(WhenFull::Block);
+        self.note("put", deferred.put("deferred").and_then(|ticket| ticket.wait()));
+        let refusing = written.deferred(WhenFull::Refuse);
+        self.note("put", refusing.put("refused if full").and_then(|ticket| ticket.wait()));
+        self.note("not found", deferred.delete(4000).and_then(|ticket| ticket.wait()));
+        let claim = written.try_take().unwrap().unwrap();
+        let parked = claim.park_deferred(MINUTE, WhenFull::Block).unwrap().wait();
+        self.note("park", parked.map(|token| token.id()));
+        self.note("capacity", crate::executor::block_on(self.store.capacity_async()));
+        self.note("tube", crate::executor::block_on(deferred.capacity_async()));
+    }
+
+    pub fn inspection(&self) {
+        self.about("what the store says of itself");
+        let (store, jobs) = (self.store, self.jobs());
+        self.note("statistics of a tube", jobs.statistics());
+        self.note("statistics", store.statistics().len());
+        self.note("days", jobs.days(store.today()..=store.today()));
+        self.note("info", jobs.info());
+        self.note("tubes", store.tubes().len());
+        self.note("owners", store.owners());
+        self.note("next_id", store.next_id());
+        self.note("clock", store.clock_report());
+        self.note("counters", store.counters().commits > 0);
+        self.note("flush", store.flush().map(drop));
+        self.note("catch_up", store.catch_up());
+        self.note("verify", store.verify());
+        self.note("backup", store.backup("/"));
+        let held = self.put(&jobs, Put::new("held at the end").pri(0));
+        self.note("take", jobs.try_take());
+        self.note("busy", store.drop_tube("jobs"));
+        self.note("left", jobs.peek(held).map(|task| task.info.state));
+        self.advance(SECOND);
+        self.note("temporary", self.tube("brief").alter(TubeOptions::new()));
+        self.note("taken", self.plain().take_many(2, Duration::ZERO).map(|claims| claims.len()));
+    }
+}

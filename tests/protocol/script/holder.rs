@@ -1,0 +1,92 @@
+//! Steps, tasks that are held by their ids, parked claims and sessions.
+
+use std::time::Duration;
+
+use tubewell::{Claim, Error, Failure, Put, SessionId};
+
+use super::{HOUR, MINUTE, SECOND, Script};
+
+impl Script<'_> {
+    pub fn steps(&self) {
+        self.about("steps");
+        let (jobs, plain) = (self.jobs(), self.plain());
+        self.put(&jobs, Put::new("steps").pri(1));
+        let claim = jobs.try_take().unwrap().unwrap();
+        self.note("step", claim.step("measure", || Ok::<u32, Error>(21)));
+        self.note("step again", claim.step::<u32, Error>("again", || Ok(22)));
+        self.note("spawn", claim.spawn("child", &plain, "spawned"));
+        self.note("steps", claim.steps());
+        let id = claim.id();
+        self.note("release", claim.release(Duration::ZERO));
+        self.note("steps of a task", jobs.steps(id));
+        let claim = jobs.claim(id).unwrap();
+        self.note("stored step", claim.step("measure", || Ok::<u32, Error>(99)));
+        self.note("ack", claim.ack());
+    }
+
+    pub fn held_by_id(&self) {
+        self.about("tasks that are held by their ids");
+        let jobs = self.jobs();
+        let take = |name: &str| {
+            self.put(&jobs, Put::new(name).pri(1));
+            jobs.try_take().unwrap().unwrap().detach().info.id
+        };
+        let failure = Failure::new("refused", "by id");
+        self.note("ack", jobs.ack(take("ack")));
+        self.note("ack_many", jobs.ack_many(&[take("first"), take("second"), 4000]));
+        self.note("release", jobs.release(take("release"), HOUR));
+        let id = take("touch");
+        self.note("touch", jobs.touch(id, SECOND));
+        self.note("renew", jobs.renew(id, MINUTE));
+        self.note("fail", jobs.fail(take("fail"), &failure));
+        self.note("snooze", jobs.snooze(take("snooze"), HOUR));
+        self.note("bury_with", jobs.bury_with(take("bury_with"), &failure));
+        self.note("ack_with", jobs.ack_with(take("ack_with"), "by id"));
+        self.note("revoke", jobs.revoke(take("revoke")));
+        self.note("not taken", jobs.ack(100));
+        self.note("release_all", jobs.release_all());
+        take("revoke_all");
+        self.note("revoke_all", jobs.revoke_all());
+    }
+
+    pub fn parked(&self) {
+        self.about("a parked claim");
+        let jobs = self.jobs();
+        self.put(&jobs, Put::new("parked").pri(0));
+        let token = jobs.try_take().unwrap().unwrap().park(HOUR).unwrap();
+        self.note("owner_of", jobs.owner_of(token.id()));
+        let claim = self.store.resume_claim(&token);
+        self.note("resume_claim", &claim);
+        self.note("ack", claim.unwrap().ack());
+        self.note("resume_claim again", self.store.resume_claim(&token));
+    }
+
+    pub fn sessions(&self) {
+        self.about("sessions");
+        let (store, jobs) = (self.store, self.jobs());
+        let session = store.session_named("second").unwrap();
+        self.note("describe", session.describe("worker", "of the conversation"));
+        self.put(&jobs, Put::new("of a session").pri(0));
+        let claim = session.tube("jobs").unwrap().try_take();
+        self.note("take", &claim);
+        let claim: Claim = claim.unwrap().unwrap();
+        self.note("owners", store.owners());
+        self.note("owner", claim.owner());
+        let id = session.id();
+        drop(session);
+        let task = claim.id();
+        let _ = claim.detach();
+        // The session is in its grace, and its claim stands.
+        let resumed = store.resume_session(id).unwrap();
+        self.note("owner of its task", jobs.owner_of(task));
+        self.note("end", resumed.end());
+        self.note("released", jobs.peek(task));
+        let last = store.session_named("last").unwrap();
+        let id = last.id();
+        drop(last);
+        self.note("resume", store.resume_session(id).map(drop));
+        self.note("unknown", store.resume_session(SessionId::from_bytes([9; 16])).map(drop));
+        self.note("delete", jobs.delete(task));
+        self.advance(Duration::ZERO);
+    }
+}

@@ -1,0 +1,98 @@
+//! Takes, and what their claims say and do.
+
+use std::time::Duration;
+
+use tubewell::{Claim, Failure, Finish, Put, WhenFull};
+
+use super::{HOUR, MINUTE, SECOND, Script, begin};
+use crate::recording::Act;
+
+impl Script<'_> {
+    pub fn takes(&self) {
+        self.about("takes");
+        let (plain, jobs, brief) = (self.plain(), self.jobs(), self.tube("brief"));
+        let one = plain.take(Duration::ZERO);
+        self.note("take", &one);
+        let others = plain.take_many(10, None);
+        self.note("take_many", others.as_ref().map_err(Clone::clone).map(Vec::len));
+        self.note("ack", one.unwrap().unwrap().ack());
+        self.note("ack_many", Claim::ack_many(others.unwrap()));
+        self.note("nothing", plain.try_take());
+        self.put(&brief, "of two tubes");
+        let any = self.store.take_any(&[&plain, &brief], None);
+        self.note("take_any", &any);
+        self.note("bury", any.unwrap().unwrap().bury());
+        let chosen = jobs.claim(100);
+        self.note("claim", &chosen);
+        drop(chosen);
+        self.note("dropped", jobs.peek(100));
+
+        self.about("a take that waits");
+        let take = begin(plain.take_async(None));
+        self.act(Act::Waiting("plain".into(), 1));
+        self.note("put", plain.put("late"));
+        let late = take.end();
+        self.note("take", &late);
+        self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
+        self.note("truncate", plain.truncate());
+        self.note("catch_up", self.store.catch_up());
+        let take = begin(plain.take_async(5 * SECOND));
+        self.act(Act::Waiting("plain".into(), 1));
+        self.advance(5 * SECOND);
+        self.note("timeout", take.end());
+
+        self.about("a take that is cancelled");
+        let take = begin(plain.take_async(None));
+        self.act(Act::Waiting("plain".into(), 1));
+        drop(take);
+        self.act(Act::Waiting("plain".into(), 0));
+    }
+
+    pub fn claims(&self) {
+        self.about("a claim");
+        let jobs = self.jobs();
+        self.put(&jobs, Put::new("work").pri(1).key("work"));
+        let mut claim = jobs.try_take().unwrap().unwrap();
+        self.note("take", &claim);
+        self.note("owner", claim.owner());
+        self.note("expires_in", claim.expires_in());
+        self.note("is_current", claim.is_current());
+        self.note("touch", claim.touch(MINUTE));
+        self.note("renew", claim.renew(10 * MINUTE));
+        self.note("progress", claim.progress(3, 10));
+        self.advance(SECOND);
+        self.note("progress_text", claim.progress_text("half of it"));
+        self.note("checkpoint", claim.checkpoint("work, done in part"));
+        self.note("log", claim.log("said by the worker"));
+        self.note("peek", jobs.peek(claim.id()));
+        self.note("owner_of", jobs.owner_of(claim.id()));
+        self.note("ack_with", claim.ack_with("the result"));
+    }
+
+    pub fn ends_of_claims(&self) {
+        self.about("ends of claims");
+        let jobs = self.jobs();
+        let failure = || Failure::new("timeout", "no answer\nafter a second line");
+        let take = |name: &str| {
+            self.put(&jobs, Put::new(name).pri(1));
+            jobs.try_take().unwrap().unwrap()
+        };
+        self.note("release", take("release").release(HOUR));
+        self.note("fail", take("fail").fail(failure()));
+        self.note("fail_in", take("fail_in").fail_in(2 * HOUR, failure()));
+        self.note("snooze", take("snooze").snooze(3 * HOUR));
+        self.note("bury_with", take("bury_with").bury_with(failure()));
+        self.note("advance", take("advance").advance(&self.plain(), "advanced"));
+        let finish = Finish::new().result("ended").put(&self.plain(), "follows");
+        self.note("finish", take("finish").finish(finish));
+        let claim = take("ended");
+        self.note("delete", jobs.delete(claim.id()));
+        self.note("not taken", claim.ack());
+        let claim = take("overdue");
+        self.advance(61 * SECOND);
+        self.note("overdue", claim.owner());
+        self.note("late ack", claim.ack());
+        let deferred = take("deferred").ack_deferred(WhenFull::Block).unwrap();
+        self.note("deferred", deferred.wait());
+    }
+}

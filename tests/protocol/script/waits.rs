@@ -1,0 +1,73 @@
+//! Calls that wait: for ends, for space, for tasks; and parents.
+
+use std::time::Duration;
+
+use tubewell::{Filter, Put};
+
+use super::{MINUTE, SECOND, Script, begin};
+use crate::recording::Act;
+
+impl Script<'_> {
+    pub fn waits(&self) {
+        self.about("waits for space");
+        let (small, jobs) = (self.tube("small"), self.jobs());
+        let put = begin(small.put_wait_async("two", None));
+        self.act(Act::WaitingPuts("small".into(), 1));
+        let claim = small.try_take().unwrap().unwrap();
+        self.note("ack", claim.ack());
+        self.note("put_wait", put.end());
+        let put = begin(small.put_wait_async("three", SECOND));
+        self.act(Act::WaitingPuts("small".into(), 1));
+        self.advance(SECOND);
+        self.note("full", put.end());
+
+        self.about("waits for ends");
+        let id = self.put(&jobs, Put::new("waited for").pri(0));
+        let end = begin(jobs.wait_done_async(id, None));
+        self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
+        self.note("wait_done", end.end());
+        self.note("outcome", jobs.outcome(id));
+        // In a tube of its own: the take is answered with this task, whichever comes first.
+        let asked = self.tube("asked");
+        let request = begin(asked.put_and_wait_async("request", None));
+        let claim = asked.take(None).unwrap().unwrap();
+        self.note("take", &claim);
+        self.note("ack_with", claim.ack_with("response"));
+        self.note("put_and_wait", request.end().map(|(_, end)| end));
+        self.note("wait_drained", small.wait_drained(Duration::ZERO));
+        self.note("wait_ready", small.wait_ready(MINUTE));
+
+        self.about("a subscription");
+        let filter = Filter::new().tube("plain").tube("small");
+        let events = self.store.events(filter, 100);
+        self.note("ack", small.try_take().unwrap().unwrap().ack());
+        self.note("wait_drained", small.wait_drained(None));
+        for _ in 0..2 {
+            self.note("event", events.recv());
+        }
+        self.put(&small, Put::new("seen").key("seen"));
+        self.note("event", events.recv());
+        self.note("no more", events.try_recv());
+        drop(events);
+        self.note("delete", small.delete_many(&[self.store.next_id() - 1]));
+    }
+
+    pub fn parents(&self) {
+        self.about("parents");
+        let jobs = self.jobs();
+        let parent = self.put(&jobs, Put::new("a parent").pri(0));
+        let child = self.put(&jobs, Put::new("a child").pri(0).after(&jobs, [parent]));
+        let other = self.put(&jobs, Put::new("another parent").pri(9));
+        self.note("add_parents", jobs.add_parents(child, &jobs, &[other]));
+        self.note("parents", jobs.parents(child));
+        self.note("children", jobs.children(parent));
+        self.note("cycle", jobs.add_parents(parent, &jobs, &[child]));
+        self.note("has dependents", jobs.delete(parent));
+        self.note("not ready", jobs.claim(child));
+        self.note("remove_parents", jobs.remove_parents(child, Some(&[other])));
+        self.note("ack", jobs.try_take().unwrap().unwrap().ack());
+        self.note("child", jobs.peek(child));
+        self.note("cancel", jobs.cancel(other));
+        self.note("ack child", jobs.try_take().unwrap().unwrap().ack());
+    }
+}
