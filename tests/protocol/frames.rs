@@ -15,8 +15,6 @@ pub const CALL: u8 = 5;
 pub const ANSWER: u8 = 6;
 pub const TRACKED: u8 = 7;
 pub const ITEM: u8 = 8;
-pub const END: u8 = 9;
-pub const CANCEL: u8 = 10;
 
 const NAMES: [&str; 12] = [
     "?", "hello", "welcome", "refused", "proof", "call", "answer", "tracked", "item", "end",

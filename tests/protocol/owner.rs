@@ -87,11 +87,11 @@ pub fn play_client(owner: &Owner, name: &str, lines: &[Line]) {
 
 /// The call that a frame of the owner answers.
 fn call_of<'a>(before: &'a [Line], answer: &Frame) -> Option<&'a Frame> {
-    let calls = before.iter().filter_map(|line| match line {
+    let mut calls = before.iter().filter_map(|line| match line {
         Line::Client(frame) => Some(frame),
         _ => None,
     });
-    calls.filter(|call| answer.kind() == ANSWER && call.number() == answer.number()).last()
+    calls.rfind(|call| answer.kind() == ANSWER && call.number() == answer.number())
 }
 
 /// The connection of a recorded client.

@@ -100,11 +100,11 @@ impl Script<'_> {
     pub fn plain(&self) -> Tube {
         self.tube("plain")
     }
+}
 
-    /// Puts a task, and returns its id.
-    pub fn put(&self, tube: &Tube, task: impl Into<Put>) -> u64 {
-        tube.put(task).unwrap().id
-    }
+/// Puts a task, and returns its id.
+pub fn put(tube: &Tube, task: impl Into<Put>) -> u64 {
+    tube.put(task).unwrap().id
 }
 
 /// A call that is sent. A recorded owner may have answered it already.

@@ -14,9 +14,7 @@ use crate::core::{
 };
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
-use crate::{
-    Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions,
-};
+use crate::{Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions};
 
 struct Served {
     store: Store,

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use tubewell::{Failure, Put, Reschedule, Schedule, Select, State, TubeOptions, Update, WhenFull};
+use tubewell::{
+    Failure, Put, Reschedule, Schedule, Select, State, Ticket, TubeOptions, Update, WhenFull,
+};
 
 use super::puts::moment;
-use super::{HOUR, MINUTE, SECOND, Script};
+use super::{HOUR, MINUTE, SECOND, Script, put};
 
 impl Script<'_> {
     pub fn edits(&self) {
         self.about("edits");
         let jobs = self.jobs();
-        let id = self.put(&jobs, Put::new("edited").pri(50).delay(HOUR));
+        let id = put(&jobs, Put::new("edited").pri(50).delay(HOUR));
         let update = Update::new().body("new body").priority(51).delay(2 * HOUR).tags(["updated"]);
         self.note("update", jobs.update(id, update));
         let update = Update::new().not_before(moment() + HOUR);
@@ -30,7 +32,7 @@ impl Script<'_> {
         self.about("dead letters");
         let jobs = self.jobs();
         let buried = |name: &str| {
-            let id = self.put(&jobs, Put::new(name).pri(0).tag("dead"));
+            let id = put(&jobs, Put::new(name).pri(0).tag("dead"));
             let claim = jobs.try_take().unwrap().unwrap();
             claim.bury_with(Failure::new("broken", format!("{name} is broken"))).unwrap();
             id
@@ -53,7 +55,7 @@ impl Script<'_> {
     pub fn many(&self) {
         self.about("deletes");
         let jobs = self.jobs();
-        let ids: Vec<u64> = (0..4).map(|n| self.put(&jobs, format!("deleted {n}"))).collect();
+        let ids: Vec<u64> = (0..4).map(|n| put(&jobs, format!("deleted {n}"))).collect();
         self.note("delete", jobs.delete(ids[0]));
         self.note("delete_if", jobs.delete_if(ids[1], &[State::Ready]));
         self.note("wrong state", jobs.delete_if(ids[2], &[State::Buried]));
@@ -101,7 +103,7 @@ impl Script<'_> {
     pub fn movement(&self) {
         self.about("moves");
         let (plain, counted) = (self.plain(), self.tube("counted"));
-        let id = self.put(&plain, "moved");
+        let id = put(&plain, "moved");
         self.note("move_to", plain.move_to(id, &counted));
         self.note("find", self.store.find(id));
         self.note("move_all", counted.move_all(&plain));
@@ -111,10 +113,10 @@ impl Script<'_> {
         self.about("deferred calls");
         let written = self.tube("written");
         let deferred = written.deferred(WhenFull::Block);
-        self.note("put", deferred.put("deferred").and_then(|ticket| ticket.wait()));
+        self.note("put", deferred.put("deferred").and_then(Ticket::wait));
         let refusing = written.deferred(WhenFull::Refuse);
-        self.note("put", refusing.put("refused if full").and_then(|ticket| ticket.wait()));
-        self.note("not found", deferred.delete(4000).and_then(|ticket| ticket.wait()));
+        self.note("put", refusing.put("refused if full").and_then(Ticket::wait));
+        self.note("not found", deferred.delete(4000).and_then(Ticket::wait));
         let claim = written.try_take().unwrap().unwrap();
         let parked = claim.park_deferred(MINUTE, WhenFull::Block).unwrap().wait();
         self.note("park", parked.map(|token| token.id()));
@@ -138,7 +140,7 @@ impl Script<'_> {
         self.note("catch_up", store.catch_up());
         self.note("verify", store.verify());
         self.note("backup", store.backup("/"));
-        let held = self.put(&jobs, Put::new("held at the end").pri(0));
+        let held = put(&jobs, Put::new("held at the end").pri(0));
         self.note("take", jobs.try_take());
         self.note("busy", store.drop_tube("jobs"));
         self.note("left", jobs.peek(held).map(|task| task.info.state));

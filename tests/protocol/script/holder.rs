@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, Failure, Put, SessionId};
 
-use super::{HOUR, MINUTE, SECOND, Script};
+use super::{HOUR, MINUTE, SECOND, Script, put};
 
 impl Script<'_> {
     pub fn steps(&self) {
         self.about("steps");
         let (jobs, plain) = (self.jobs(), self.plain());
-        self.put(&jobs, Put::new("steps").pri(1));
+        put(&jobs, Put::new("steps").pri(1));
         let claim = jobs.try_take().unwrap().unwrap();
         self.note("step", claim.step("measure", || Ok::<u32, Error>(21)));
         self.note("step again", claim.step::<u32, Error>("again", || Ok(22)));
@@ -28,7 +28,7 @@ impl Script<'_> {
         self.about("tasks that are held by their ids");
         let jobs = self.jobs();
         let take = |name: &str| {
-            self.put(&jobs, Put::new(name).pri(1));
+            put(&jobs, Put::new(name).pri(1));
             jobs.try_take().unwrap().unwrap().detach().info.id
         };
         let failure = Failure::new("refused", "by id");
@@ -52,7 +52,7 @@ impl Script<'_> {
     pub fn parked(&self) {
         self.about("a parked claim");
         let jobs = self.jobs();
-        self.put(&jobs, Put::new("parked").pri(0));
+        put(&jobs, Put::new("parked").pri(0));
         let token = jobs.try_take().unwrap().unwrap().park(HOUR).unwrap();
         self.note("owner_of", jobs.owner_of(token.id()));
         let claim = self.store.resume_claim(&token);
@@ -66,7 +66,7 @@ impl Script<'_> {
         let (store, jobs) = (self.store, self.jobs());
         let session = store.session_named("second").unwrap();
         self.note("describe", session.describe("worker", "of the conversation"));
-        self.put(&jobs, Put::new("of a session").pri(0));
+        put(&jobs, Put::new("of a session").pri(0));
         let claim = session.tube("jobs").unwrap().try_take();
         self.note("take", &claim);
         let claim: Claim = claim.unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use tubewell::{Put, State, Where};
 
-use super::Script;
+use super::{Script, put};
 
 impl Script<'_> {
     pub fn lists(&self) {
@@ -22,7 +22,7 @@ impl Script<'_> {
     pub fn labels(&self) {
         self.about("keys and tags");
         let (store, jobs) = (self.store, self.jobs());
-        self.put(&jobs, Put::new("labelled").tag("red").tag("green").key("labelled"));
+        put(&jobs, Put::new("labelled").tag("red").tag("green").key("labelled"));
         self.note("by_key", store.by_key("labelled"));
         self.note("no key", store.by_key("nobody"));
         let page = store.tagged("green", None, 1).unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{OnKey, OnParent, Put, Restore};
 
-use super::{HOUR, MINUTE, SECOND, Script};
+use super::{HOUR, MINUTE, SECOND, Script, put};
 
 /// An hour after the clock of the owner begins.
 pub fn moment() -> SystemTime {
@@ -18,7 +18,7 @@ impl Script<'_> {
         self.note("put", plain.put("one"));
         self.note("put_many", plain.put_many(["two", "three"]));
         self.note("large", plain.put(vec![b'x'; 1025]));
-        let parent = self.put(&jobs, Put::new("parent").key("parent"));
+        let parent = put(&jobs, Put::new("parent").key("parent"));
         let all = Put::new("all options")
             .pri(3)
             .ttl(2 * HOUR)

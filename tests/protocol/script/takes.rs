@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Claim, Failure, Finish, Put, WhenFull};
 
-use super::{HOUR, MINUTE, SECOND, Script, begin};
+use super::{HOUR, MINUTE, SECOND, Script, begin, put};
 use crate::recording::Act;
 
 impl Script<'_> {
@@ -18,7 +18,7 @@ impl Script<'_> {
         self.note("ack", one.unwrap().unwrap().ack());
         self.note("ack_many", Claim::ack_many(others.unwrap()));
         self.note("nothing", plain.try_take());
-        self.put(&brief, "of two tubes");
+        put(&brief, "of two tubes");
         let any = self.store.take_any(&[&plain, &brief], None);
         self.note("take_any", &any);
         self.note("bury", any.unwrap().unwrap().bury());
@@ -51,7 +51,7 @@ impl Script<'_> {
     pub fn claims(&self) {
         self.about("a claim");
         let jobs = self.jobs();
-        self.put(&jobs, Put::new("work").pri(1).key("work"));
+        put(&jobs, Put::new("work").pri(1).key("work"));
         let mut claim = jobs.try_take().unwrap().unwrap();
         self.note("take", &claim);
         self.note("owner", claim.owner());
@@ -74,7 +74,7 @@ impl Script<'_> {
         let jobs = self.jobs();
         let failure = || Failure::new("timeout", "no answer\nafter a second line");
         let take = |name: &str| {
-            self.put(&jobs, Put::new(name).pri(1));
+            put(&jobs, Put::new(name).pri(1));
             jobs.try_take().unwrap().unwrap()
         };
         self.note("release", take("release").release(HOUR));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Filter, Put};
 
-use super::{MINUTE, SECOND, Script, begin};
+use super::{MINUTE, SECOND, Script, begin, put};
 use crate::recording::Act;
 
 impl Script<'_> {
@@ -22,7 +22,7 @@ impl Script<'_> {
         self.note("full", put.end());
 
         self.about("waits for ends");
-        let id = self.put(&jobs, Put::new("waited for").pri(0));
+        let id = put(&jobs, Put::new("waited for").pri(0));
         let end = begin(jobs.wait_done_async(id, None));
         self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
         self.note("wait_done", end.end());
@@ -45,7 +45,7 @@ impl Script<'_> {
         for _ in 0..2 {
             self.note("event", events.recv());
         }
-        self.put(&small, Put::new("seen").key("seen"));
+        put(&small, Put::new("seen").key("seen"));
         self.note("event", events.recv());
         self.note("no more", events.try_recv());
         drop(events);
@@ -55,9 +55,9 @@ impl Script<'_> {
     pub fn parents(&self) {
         self.about("parents");
         let jobs = self.jobs();
-        let parent = self.put(&jobs, Put::new("a parent").pri(0));
-        let child = self.put(&jobs, Put::new("a child").pri(0).after(&jobs, [parent]));
-        let other = self.put(&jobs, Put::new("another parent").pri(9));
+        let parent = put(&jobs, Put::new("a parent").pri(0));
+        let child = put(&jobs, Put::new("a child").pri(0).after(&jobs, [parent]));
+        let other = put(&jobs, Put::new("another parent").pri(9));
         self.note("add_parents", jobs.add_parents(child, &jobs, &[other]));
         self.note("parents", jobs.parents(child));
         self.note("children", jobs.children(parent));

@@ -3,16 +3,16 @@
 use tubewell::worker::{Job, Worker};
 use tubewell::{FIFOTTL, TubeOptions};
 
-use super::{HOUR, Script};
+use super::{HOUR, Script, put};
 
 impl Script<'_> {
     pub fn worker(&self) {
         self.about("a worker");
         let (store, plain) = (self.store, self.plain());
         let worked = store.create_tube("worked", FIFOTTL, TubeOptions::new()).unwrap();
-        let child = self.put(&plain, "to be done first");
-        self.put(&worked, "joins");
-        self.put(&worked, "sleeps");
+        let child = put(&plain, "to be done first");
+        put(&worked, "joins");
+        put(&worked, "sleeps");
         let session = store.session_named("worker").unwrap();
         let of = plain.clone();
         let handler = move |job: &Job| -> tubewell::Result<()> {
