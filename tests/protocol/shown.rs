@@ -56,6 +56,7 @@ fields! {
     TaskInfo {
         id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
         size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
+        put_at,
     }
     TubeTask { tube, info }
     Progress { done, total, text }

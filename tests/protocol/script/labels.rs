@@ -13,6 +13,10 @@ impl Script<'_> {
         self.note("next page", jobs.list(State::Delayed, first.next, 100));
         let wanted = Where::new().state(State::Ready).newest_first();
         self.note("list_where", jobs.list_where(&wanted, None, 3));
+        let soonest = Where::new().state(State::Delayed).soonest_first();
+        let first = jobs.list_where(&soonest, None, 1).unwrap();
+        self.note("soonest first", &first);
+        self.note("next soonest", jobs.list_where(&soonest, first.next, 1));
         let wanted = Where::new().tag("green").sub_queue("ann");
         self.note("list_bodies", jobs.list_bodies(&wanted, None, 10));
         self.note("by owner", jobs.list_where(&Where::new().owner("recorder"), None, 10));

@@ -44,6 +44,7 @@ impl Script<'_> {
         let restored = Restore::new("restored").id(100).takes(2).forgiven(1);
         self.note("restore", jobs.restore_many([restored]));
         let buried = Restore::new("buried before").buried(true).group("timeout");
+        let buried = buried.put_at(moment() - HOUR);
         self.note("restore buried", jobs.restore_many([buried]));
     }
 

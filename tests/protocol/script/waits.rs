@@ -11,15 +11,15 @@ impl Script<'_> {
     pub fn waits(&self) {
         self.about("waits for space");
         let (small, jobs) = (self.tube("small"), self.jobs());
-        let put = begin(small.put_wait_async("two", None));
+        let waiting = begin(small.put_wait_async("two", None));
         self.act(Act::WaitingPuts("small".into(), 1));
         let claim = small.try_take().unwrap().unwrap();
         self.note("ack", claim.ack());
-        self.note("put_wait", put.end());
-        let put = begin(small.put_wait_async("three", SECOND));
+        self.note("put_wait", waiting.end());
+        let waiting = begin(small.put_wait_async("three", SECOND));
         self.act(Act::WaitingPuts("small".into(), 1));
         self.advance(SECOND);
-        self.note("full", put.end());
+        self.note("full", waiting.end());
 
         self.about("waits for ends");
         let id = put(&jobs, Put::new("waited for").pri(0));
