@@ -9,7 +9,7 @@ use tubewell::ConnectOptions;
 
 use crate::frames::{Frame, connect};
 use crate::owner::Owner;
-use crate::recording::Line;
+use crate::recording::{Act, Line};
 use crate::script::{Stage, converse};
 
 /// What was said so far.
@@ -29,10 +29,16 @@ impl Log {
 
 impl Stage for Recorder<'_> {
     fn add(&self, line: Line) {
-        if let Line::Act(act) = &line {
-            self.owner.act(act);
+        let Line::Act(act) = &line else { return self.log.add(line) };
+        let act = act.clone();
+        // A call that the clock ends is answered after the advance, and a call that waits was made before.
+        if matches!(act, Act::Advance(_)) {
+            self.log.add(line);
+            self.owner.act(&act);
+        } else {
+            self.owner.act(&act);
+            self.log.add(line);
         }
-        self.log.add(line);
     }
 }
 
