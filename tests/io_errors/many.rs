@@ -2,7 +2,7 @@
 //! failure groups, and a restore. Such a call edits all of them or none.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
     Durability, Ending, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result, State,
@@ -80,6 +80,7 @@ fn contents(store: &Store) -> Contents {
     for task in &mut tasks {
         // These go on with the clock.
         task.ttl_left = None;
+        task.put_at = UNIX_EPOCH;
         task.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
     }
     let group_of = |group: tubewell::FailureGroup| {

@@ -1,7 +1,7 @@
 //! Two tubes of a store, for calls that change the tasks of both.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{Durability, Ending, Result, State, Store, Task, Tube};
 
@@ -72,6 +72,7 @@ fn contents(store: &Store) -> [Contents; 2] {
             task.info.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
             (task.info.takes, task.info.attempts) = (0, 0);
             (task.info.ttl_left, task.info.due_in) = (None, None);
+            task.info.put_at = UNIX_EPOCH;
             let edges = [tube.parents(info.id), tube.children(info.id)];
             (task, edges.map(Result::unwrap))
         });

@@ -88,6 +88,7 @@ mod jobs {
     use crate::rng;
 
     mod advance;
+    mod ages;
     mod alter;
     mod attempts;
     mod budgets;
