@@ -29,6 +29,25 @@ fn stop_ends_the_calls_in_flight() {
     });
 }
 
+/// The reading thread stops while the other one has yet to poll them.
+#[test]
+fn stop_answers_the_calls_that_were_woken_before() {
+    explore("stop_answers_the_calls_that_were_woken_before", || {
+        let (server, desk) = serve(Limits::default());
+        let (client, _) = connect();
+        let callers = ["later:a", "later:b"].map(|call| asking(&client, call, ONCE));
+        for call in ["call later:a", "call later:b"] {
+            desk.log.wait_for(call);
+        }
+        desk.signal("a");
+        server.stop();
+        let [woken, waiting] = callers.map(|caller| caller.join().unwrap());
+        assert!(woken.is_ok(), "{woken:?}");
+        assert!(matches!(waiting, Err(CallError::Broken { .. })), "{waiting:?}");
+        end(&server, &desk, [client]);
+    });
+}
+
 /// Time stands still: it does not wait until the time of the clients is over.
 #[test]
 fn stop_returns_when_either_thread_has_written_the_last_answer() {
