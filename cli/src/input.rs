@@ -38,7 +38,7 @@ pub fn shown_duration(duration: Duration) -> String {
 pub fn lines(input: impl BufRead) -> Vec<(u64, Vec<u8>)> {
     let mut all = Vec::new();
     let sent: Result<(), Infallible> = import::split_lines(input, |event| {
-        if let Input::Lines(chunk) = event {
+        if let Input::Lines(chunk) | Input::End(Some(chunk)) = event {
             all.extend((chunk.first..).zip(chunk.lines));
         }
         Ok(())

@@ -141,7 +141,7 @@ impl Import<'_> {
     }
 
     fn read(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
-        let (mut seen, mut cut_off) = (0, false);
+        let mut seen = 0;
         loop {
             let next = match input.recv_timeout(PAUSE) {
                 Err(RecvTimeoutError::Timeout) => {
@@ -157,14 +157,16 @@ impl Import<'_> {
             }
             match next {
                 None => return self.store_batch(),
-                Some(Input::End) => {
-                    if cut_off && let Ok(Input::Signal(signal)) = input.recv_timeout(SIGNAL_LAG) {
-                        return Err(Stop::by_signal(signal));
+                Some(Input::End(last)) => {
+                    if let Some(last) = last {
+                        if let Ok(Input::Signal(signal)) = input.recv_timeout(SIGNAL_LAG) {
+                            return Err(Stop::by_signal(signal));
+                        }
+                        self.add(last)?;
                     }
                     return self.store_batch();
                 }
                 Some(Input::Lines(chunk)) => {
-                    cut_off = chunk.bytes == 0 && !chunk.lines.is_empty();
                     seen += chunk.bytes;
                     self.add(chunk)?;
                     progress.set(seen);

@@ -14,7 +14,9 @@ const MAX_LINE: usize = 6 * MAX_BODY + (64 << 10);
 /// What the import waits for.
 pub enum Input {
     Lines(Chunk),
-    End,
+    /// The end, and a last line without a line end: a signal to the writer may have cut it off. It comes
+    /// with the end, so that it is not stored before it is known that nothing follows.
+    End(Option<Chunk>),
     /// The line of this number is longer than any task.
     TooLong(u64),
     Broken(Failure),
@@ -68,6 +70,10 @@ pub fn split_lines<E>(
             Err(error) => return send(Input::Broken(Failure::input(&error))),
         };
         let read = bytes.len();
+        if read == 0 {
+            let last = (!line.is_empty()).then(|| Chunk { first, lines: vec![line], bytes: 0 });
+            return send(Input::End(last));
+        }
         let mut chunk = Chunk { first, lines: Vec::new(), bytes: read as u64 };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(piece);
@@ -76,15 +82,9 @@ pub fn split_lines<E>(
             }
         }
         input.consume(read);
-        if read == 0 && !line.is_empty() {
-            chunk.lines.push(std::mem::take(&mut line));
-        }
         first += chunk.lines.len() as u64;
         // Each chunk is sent before the next read, which may block for a long time.
         send(Input::Lines(chunk))?;
-        if read == 0 {
-            return send(Input::End);
-        }
         if line.len() > MAX_LINE {
             return send(Input::TooLong(first));
         }
@@ -97,4 +97,31 @@ fn without_line_end(mut line: Vec<u8>) -> Vec<u8> {
         line.pop();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn last_line(input: &[u8]) -> Option<(u64, Vec<Vec<u8>>)> {
+        let mut end = None;
+        let sent: Result<(), Infallible> = split_lines(input, |event| {
+            if let Input::End(last) = event {
+                end = Some(last);
+            }
+            Ok(())
+        });
+        sent.unwrap_or_else(|never| match never {});
+        end.expect("no end").map(|last| (last.first, last.lines))
+    }
+
+    #[test]
+    fn line_that_may_be_cut_off_comes_with_the_end() {
+        assert_eq!(last_line(b"one\ntwo\nhalf a li"), Some((3, vec![b"half a li".to_vec()])));
+        assert_eq!(last_line(b"one\r"), Some((1, vec![b"one\r".to_vec()])));
+        assert_eq!(last_line(b"one\ntwo\n"), None);
+        assert_eq!(last_line(b""), None);
+    }
 }
