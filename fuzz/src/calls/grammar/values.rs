@@ -1,0 +1,258 @@
+//! What requests are made of: tasks, options, conditions, cursors.
+
+use super::Field::{
+    All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Holder,
+    Id, Interval, Key, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span, StepName,
+    SubQueue, Tag, Text, Time, Token, TubeName, TubeNumber, Zone,
+};
+use super::{Choice, Field};
+
+pub static STATE: Choice = Choice {
+    name: "State",
+    often: &[0, 1, 4],
+    variants: &[
+        (0, "Ready", &[]),
+        (1, "Taken", &[]),
+        (2, "Delayed", &[]),
+        (3, "Blocked", &[]),
+        (4, "Buried", &[]),
+        (5, "Recurring", &[]),
+        (6, "Done", &[]),
+    ],
+};
+
+static ON_KEY: Choice = Choice {
+    name: "OnKey",
+    often: &[0, 0, 1, 2],
+    variants: &[(0, "Reject", &[]), (1, "Keep", &[]), (2, "Replace", &[])],
+};
+
+static ON_PARENT: Choice = Choice {
+    name: "OnParent",
+    often: &[0, 1, 2],
+    variants: &[(0, "Wait", &[]), (1, "Release", &[]), (2, "Bury", &[])],
+};
+
+static SHELF: Choice = Choice {
+    name: "Shelf",
+    often: &[0, 2],
+    variants: &[
+        (1, "Ready", &[]),
+        (2, "Delayed", &[]),
+        (3, "Buried", &[]),
+        (4, "Blocked", &[]),
+        (5, "Done", &[]),
+        (6, "Recurring", &[]),
+    ],
+};
+
+static CURSOR_OF: Choice = Choice {
+    name: "CursorOf",
+    often: &[0, 1],
+    variants: &[(0, "Group", &[Group]), (1, "Tag", &[Tag]), (2, "Soonest", &[])],
+};
+
+static COUNTING: Choice = Choice {
+    name: "Counting",
+    often: &[0, 1, 2],
+    variants: &[(0, "Lazily", &[]), (1, "Written", &[]), (2, "Flushed", &[])],
+};
+
+static DURABILITY: Choice = Choice {
+    name: "Durability",
+    often: &[0, 1, 2],
+    variants: &[(0, "Flush", &[]), (1, "Write", &[Span]), (2, "Relaxed", &[Span])],
+};
+
+static RULE: Choice = Choice {
+    name: "RecurRule",
+    often: &[0, 0, 1],
+    variants: &[(0, "Every", &[Interval]), (1, "Cron", &[Cron, Zone])],
+};
+
+static KIND: Choice = Choice {
+    name: "EventKind",
+    often: &[0, 1, 2, 3, 4],
+    variants: &[
+        (0, "Put", &[]),
+        (2, "Take", &[]),
+        (9, "Fail", &[]),
+        (27, "Log", &[]),
+        (28, "Step", &[]),
+    ],
+};
+
+static STEP_KIND: Choice = Choice {
+    name: "StepKind",
+    often: &[0, 1, 2, 3],
+    variants: &[(0, "Value", &[]), (1, "Spawned", &[]), (2, "Sleep", &[]), (3, "Join", &[])],
+};
+
+pub const CLAIM: Field = All(&[TubeNumber, Holder, Id]);
+pub const CLAIM_TOKEN: Field = All(&[TubeName, Id, Epoch]);
+pub const FAILURE: Field = All(&[Group, Text]);
+pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);
+const POSITION: Field = All(&[One(&SHELF), Order, Id, SubQueue]);
+pub const SELECT: Field =
+    All(&[Option(&One(&STATE)), Option(&Group), Option(&Tag), Option(&Count)]);
+pub const WHERE: Field = All(&[
+    Option(&One(&STATE)),
+    Option(&Tag),
+    Option(&Group),
+    Option(&Label),
+    Option(&SubQueue),
+    Flag,
+    Flag,
+]);
+
+/// What a put says before the body: priority, ttl, ttr, delay, moment, sub-queue, attempts.
+const TERMS: Field = All(&[
+    Option(&Count32),
+    Option(&Time),
+    Option(&Time),
+    Delay,
+    Option(&Moment),
+    Option(&SubQueue),
+    Option(&Count32),
+]);
+const AFTER: Field = All(&[List(&All(&[TubeName, List(&Id)])), List(&Key), One(&ON_PARENT)]);
+const NONE: Field = Byte(0);
+const SOME: Field = Byte(1);
+/// No takes: as many as a new task has.
+const UNTAKEN: Field = Byte(0);
+const REJECT: Field = Byte(0);
+const REPLACE: Field = Byte(2);
+
+/// A put of a program: it has no id, no takes and no history, and its token is the last field.
+pub const PUT: Field = All(&[
+    TERMS,
+    Option(&Key),
+    One(&ON_KEY),
+    List(&Tag),
+    Body,
+    Option(&AFTER),
+    NONE,
+    UNTAKEN,
+    NONE,
+    NONE,
+    Option(&Token),
+]);
+pub const REQUEUED: Field = All(&[
+    TERMS,
+    SOME,
+    Key,
+    REPLACE,
+    List(&Tag),
+    Body,
+    Option(&AFTER),
+    NONE,
+    UNTAKEN,
+    NONE,
+    NONE,
+    Option(&Token),
+]);
+/// The task of the runs of a schedule. It has no moment, no key, no parents and no token.
+const RUN: Field = All(&[
+    Option(&Count32),
+    Option(&Time),
+    Option(&Time),
+    Delay,
+    NONE,
+    Option(&SubQueue),
+    Option(&Count32),
+    NONE,
+    REJECT,
+    List(&Tag),
+    Body,
+    NONE,
+    NONE,
+    UNTAKEN,
+    NONE,
+    NONE,
+    NONE,
+]);
+/// A task of another store.
+const RESTORED: Field = All(&[
+    TERMS,
+    Option(&Key),
+    One(&ON_KEY),
+    List(&Tag),
+    Body,
+    Option(&AFTER),
+    Option(&Id),
+    Count32,
+    Option(&One(&STATE)),
+    Option(&HISTORY),
+    NONE,
+]);
+pub const PUT_OR_RESTORED: Field = Either(&[PUT, PUT, RESTORED]);
+const HISTORY: Field = All(&[
+    Count32,
+    Option(&FAILURE),
+    Option(&All(&[Group, Text, Count32, Option(&Label), Span])),
+    Option(&All(&[Id, Count, Moment])),
+    Option(&Body),
+    List(&All(&[Count, Moment, One(&KIND), One(&STATE), Option(&Label), Option(&Text), TubeName])),
+    List(&All(&[StepName, One(&STEP_KIND), Body])),
+    Option(&Moment),
+]);
+pub const PUT_INTO: Field = All(&[TubeNumber, TubeName, PUT]);
+
+pub const TUBE_OPTIONS: Field = All(&[
+    Option(&Span),
+    Option(&Span),
+    Option(&Count32),
+    Flag,
+    Option(&Count),
+    Option(&Span),
+    Option(&Count32),
+    One(&COUNTING),
+    BACKOFF,
+    ShortSpan,
+    Option(&KEEP),
+    Option(&KEEP),
+    Option(&Count),
+    Option(&Count32),
+    Flag,
+    Option(&RATE),
+    Option(&RATE),
+    Few,
+    Few,
+    Option(&One(&DURABILITY)),
+    Flag,
+    Flag,
+]);
+const BACKOFF: Field = All(&[ShortSpan, Factor, Span, Share]);
+const KEEP: Field = All(&[Option(&Count), Option(&Span)]);
+const RATE: Field = All(&[Count32, Span]);
+
+/// What is said of a schedule after its rule.
+const SCHEDULE_TERMS: Field = All(&[
+    Option(&Moment),
+    Option(&Option(&Count)),
+    Option(&Count),
+    Option(&Option(&Time)),
+    Option(&Flag),
+]);
+pub const NEW_SCHEDULE: Field = All(&[
+    SOME,
+    One(&RULE),
+    SCHEDULE_TERMS,
+    SOME,
+    RUN,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    Option(&All(&[Option(&Id), Count, Count])),
+]);
+pub const SCHEDULE: Field = All(&[
+    Option(&One(&RULE)),
+    SCHEDULE_TERMS,
+    Option(&RUN),
+    Option(&Body),
+    Option(&Count32),
+    Option(&Count32),
+    Option(&List(&Tag)),
+    NONE,
+]);
