@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Day, LastFailure, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, Task, TaskCounts,
-    TaskInfo, Tube, TubeInfo,
+    Day, LastFailure, Progress, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, Task,
+    TaskCounts, TaskInfo, Tube, TubeInfo,
 };
 
 use crate::moment;
@@ -35,6 +35,9 @@ pub struct TaskRecord<'a> {
     pub ttr: Option<f64>,
     pub due_in: Option<f64>,
     pub not_before: Option<String>,
+    /// Left out unless it is taken and its worker reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressRecord<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SpawnedByRecord>,
     /// How many steps are stored. Left out of a task without steps.
@@ -73,10 +76,27 @@ impl<'a> TaskRecord<'a> {
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
             not_before: info.not_before.map(moment::show),
+            progress: info.progress.as_ref().map(ProgressRecord::new),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
             body: Body::new(&task.data),
         })
+    }
+}
+
+/// How far the work on a task is.
+#[derive(Debug, Serialize)]
+pub struct ProgressRecord<'a> {
+    pub done: u64,
+    pub total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<&'a str>,
+}
+
+impl ProgressRecord<'_> {
+    pub fn new(progress: &Progress) -> ProgressRecord<'_> {
+        let Progress { done, total, .. } = *progress;
+        ProgressRecord { done, total, text: progress.text.as_deref() }
     }
 }
 

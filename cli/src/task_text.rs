@@ -80,6 +80,8 @@ pub fn fields(
     lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
     lines.extend(info.failure.iter().flat_map(failure_lines));
     lines.extend(steps.map(|steps| ("steps", format!("{steps} done"))));
+    let progress = info.progress.as_ref();
+    lines.extend(progress.map(|it| ("progress", escape_controls(&it.to_string()))));
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));

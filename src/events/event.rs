@@ -66,7 +66,7 @@ pub enum EventKind {
     Advance,
     /// A caller moved it to another tube. Two events, as of `Advance`.
     Move,
-    /// Its priority, its body or its delay was changed.
+    /// Its priority, its body, its tags, its delay or its moment was changed.
     Update,
     /// A program added an entry to its history.
     Log,

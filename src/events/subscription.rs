@@ -70,7 +70,8 @@ impl Subscription {
     }
 
     /// How many events that pass its filter this subscription has missed because its buffer was
-    /// full. [`Event::missed`] says where.
+    /// full. [`Event::missed`] says where. Through a connection, the events that were missed since the
+    /// last one that was received are counted with the next one.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.dropped()

@@ -263,12 +263,12 @@ fn loss_of_the_last_attempt_is_an_event_with_the_failure_group() {
 }
 
 /// Q306
-/// Difference: a key tracks a task, and its events are those of the task.
+/// Difference: a tag or a key tracks a task, and its events are those of the task.
 #[test]
 fn each_change_of_a_tracked_task_is_one_event() {
     for_each_driver(ALL, |case| {
-        let tracked = Events::of(&case.store, Filter::new().key("tracked"), 100);
-        case.add(case.draft("x").key("tracked"));
+        let tracked = Events::of(&case.store, Filter::new().tag("tracked"), 100);
+        case.add(case.draft("x").tag("tracked"));
         case.put("untracked");
         let take = || -> Claim { case.tube.claim(0).unwrap() };
         take().fail(Failure::new("timeout", "no answer")).unwrap();

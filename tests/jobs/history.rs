@@ -225,6 +225,7 @@ fn history_has_puts_takes_and_entries_of_a_program_in_order() {
 }
 
 /// B001, T026
+/// Difference: a task has no time of its last change but that of the newest entry of its history.
 #[test]
 fn first_entry_has_the_time_of_the_put() {
     for_each_driver_with(ALL, history(1), |case| {

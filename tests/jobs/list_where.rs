@@ -160,7 +160,7 @@ fn states_are_listed_as_by_list() {
 
 /// Q190 Q193
 /// Difference: taken tasks are listed in the order of takes; delayed ones too, unless
-/// `Where::soonest_first` is asked for.
+/// `Where::soonest_first` is asked for, and blocked and recurring ones in the order of their ids.
 #[test]
 fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
     for_each_driver(TIMED, |case| {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Event, Progress, Store};
+use tubewell::{Event, Store};
 
 use crate::args::Events;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::{Output, Style, count, escape_controls, note};
+use crate::record::ProgressRecord;
 use crate::{connection, duration, moment, signals, store};
 
 /// How many events may wait for the output.
@@ -34,22 +35,6 @@ struct EventRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     seq: u64,
-}
-
-/// How far the work on a task is.
-#[derive(Debug, Serialize)]
-struct ProgressRecord<'a> {
-    done: u64,
-    total: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-}
-
-impl ProgressRecord<'_> {
-    fn new(progress: &Progress) -> ProgressRecord<'_> {
-        let Progress { done, total, .. } = *progress;
-        ProgressRecord { done, total, text: progress.text.as_deref() }
-    }
 }
 
 impl EventRecord<'_> {

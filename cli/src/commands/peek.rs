@@ -1,15 +1,12 @@
 //! `peek`: shows one task and changes nothing.
 
-use tubewell::{State, Store, Tube, UTUBE, UTUBETTL};
+use tubewell::{Store, Tube};
 
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
 use crate::record::TaskRecord;
 use crate::task_text;
 use crate::{args, store};
-
-/// How many tasks are read at a time.
-const PAGE: usize = 500;
 
 pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
@@ -28,19 +25,11 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
     task_text::print(&tube, &task, now, output)
 }
 
-/// The task that `pop` would print. No task is taken, so every sub-queue is free.
+/// The task that `pop` would print.
 fn next(tube: &Tube) -> CommandResult<u64> {
-    let sub_queued = [UTUBE, UTUBETTL].contains(&tube.driver());
-    let (mut first, mut place) = (None, None);
-    loop {
-        let page = tube.list(State::Ready, place, if sub_queued { PAGE } else { 1 })?;
-        first = page.tasks.iter().map(|info| (info.pri, info.id)).chain(first).min();
-        place = page.next;
-        // The list is grouped by sub-queue, and the next task may be in any of them.
-        if !sub_queued || place.is_none() {
-            break;
-        }
-    }
-    let nothing = || Failure::new(Exit::NoTask, format!("no task is ready in {}", tube.name()));
-    first.map(|(_, id)| id).ok_or_else(nothing)
+    let nothing = || {
+        let why = format!("no task of {} can be taken now", tube.name());
+        Failure::new(Exit::NoTask, why)
+    };
+    tube.peek_ready(1)?.first().map(|info| info.id).ok_or_else(nothing)
 }

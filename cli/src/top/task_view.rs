@@ -20,9 +20,6 @@ pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String
         let held = duration::show(owner.held.saturating_add(ago));
         fields.push(("owner", format!("{}, for {held}", escape_controls(&owner_name(owner)))));
     }
-    if let Some(progress) = &detail.task.info.progress {
-        fields.push(("progress", escape_controls(&progress.to_string())));
-    }
     let field = |(name, value): (&str, String)| (format!("{name:<10}{value}"), Tone::Plain);
     let mut lines: Vec<_> = fields.into_iter().map(field).collect();
     if !detail.history.is_empty() {

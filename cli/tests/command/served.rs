@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use tubewell::{FIFOTTL, ServeOptions, Store, TubeOptions};
+use serde_json::json;
+use tubewell::{FIFOTTL, Put, ServeOptions, Store, TubeOptions, UTUBE};
 
 use crate::support::{Running, Sandbox, columns_of};
 
@@ -75,8 +76,30 @@ fn application_that_serves_its_store_lets_commands_in() {
     let claim = mail.try_take().unwrap().unwrap();
     assert_eq!(claim.data(), b"a");
     claim.progress(3, 10).unwrap();
-    assert_eq!(sandbox.json("list mail")[0]["state"], "taken");
+    let listed = sandbox.json("list mail");
+    assert_eq!(listed[0]["state"], "taken");
+    assert_eq!(listed[0]["progress"], json!({ "done": 3, "total": 10 }));
+    assert!(sandbox.ok("peek mail 0").contains("progress  3 of 10\n"));
     assert!(sandbox.fails("stats --no-socket", 5).contains("in use"));
+    store.close().unwrap();
+}
+
+/// The other task of its sub-queue is ready, too, and older than the one that a take would get.
+#[test]
+fn peek_shows_what_a_take_would_get_while_others_work() {
+    let sandbox = Sandbox::empty();
+    let store = Store::open(sandbox.store()).unwrap();
+    let mail = store.create_tube("mail", UTUBE, TubeOptions::new()).unwrap();
+    for (body, name) in [("taken", "a"), ("behind it", "a"), ("free", "b")] {
+        mail.put(Put::new(body).sub_queue(name)).unwrap();
+    }
+    let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    let claim = mail.try_take().unwrap().unwrap();
+    assert_eq!(claim.data(), b"taken");
+    assert_eq!(sandbox.ok("peek mail --body"), "free");
+    mail.pause().unwrap();
+    let why = sandbox.fails("peek mail", 3);
+    assert!(why.contains("no task of mail can be taken now"), "{why}");
     store.close().unwrap();
 }
 

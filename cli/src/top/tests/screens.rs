@@ -137,11 +137,11 @@ fn running_task_shows_its_owner_and_its_progress() {
  put       2026-01-01T00:00:00Z, 0ms ago
  pri       0
  taken     1 time
+ progress  3 of 10
  size      13 B
  key       ann
  tags      letter
  owner     worker-3, for 0ms
- progress  3 of 10
 
  history
  2026-01-01T00:00:00Z  put         ready
