@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions, State,
-    Store, TubeOptions, WhenFull, connect,
+    Claim, ConnectOptions, Driver, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions,
+    State, Store, Traits, TubeOptions, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -167,6 +167,18 @@ fn sessions_end_with_their_connection() {
     assert_eq!(claim.ack(), Err(Error::Closed));
 }
 
+struct Plain;
+
+impl Driver for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+}
+
 #[test]
 fn what_only_the_owner_can_do_is_refused() {
     let pair = pair();
@@ -175,6 +187,27 @@ fn what_only_the_owner_can_do_is_refused() {
     let with_callback = TubeOptions::new().on_task_change(|_| {});
     let refused = pair.remote.create_tube("jobs", FIFO, with_callback).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let refused = jobs.on_task_change(None).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+    let refused = pair.remote.register_driver(Plain).unwrap_err();
+    assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+}
+
+#[test]
+fn store_closes_with_its_last_handle_although_it_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
+    let owner = Store::open(&file).unwrap();
+    let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+    let remote = connect(served.url()).unwrap();
+    let jobs = remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    drop(owner);
+    // The lock of the file is free.
+    let owner = Store::open(&file).unwrap();
+    assert_eq!(owner.tubes().len(), 1);
+    assert!(!socket.exists(), "the socket is left");
+    drop(jobs);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl ConnectOptions {
     /// their tasks when it notices the break, or after its
     /// [grace](crate::StoreOptions::session_grace). Calls in flight that change something return
     /// [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them, or put with a
-    /// [key](crate::Put::key). Other calls and waits continue with the next connection. Calls made
+    /// [key](crate::Put::key) or a [token](crate::Put::token). Other calls and waits continue with the next connection. Calls made
     /// meanwhile wait for it, and return [`NotConnected`](Error::NotConnected) after the
     /// [timeout](ConnectOptions::timeout).
     ///
