@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Cursor, Durability, Ending, Error, FIFO, LastFailure, ManualClock, Page, Restore,
-    Result, Select, State, Store, TaskInfo, Tube, TubeOptions, Update,
+    Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, LastFailure, ManualClock, Page,
+    Restore, Result, Select, State, Store, TaskInfo, Tube, TubeOptions, Update, Where,
 };
 
 use crate::disk::Disk;
-use crate::history::{HISTORY, failure, options, result};
+use crate::history::{HISTORY, TAGS, entry, failure, options, result};
 use crate::oracle::Oracle;
 
 /// Far more than the number of tasks. A longer iteration does not end.
@@ -25,6 +25,9 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
         let _ = store.verify();
         resume_claims(&store, run, oracle);
+        if run == 0 {
+            read_labels(&store, oracle);
+        }
         for info in store.tubes() {
             let Ok(tube) = store.tube(&info.name) else { continue };
             if run == 0 {
@@ -59,9 +62,42 @@ fn read_all(tube: &Tube, oracle: Oracle) {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
     let _ = tube.schedules(None, 100);
+    let _ = tube.peek_ready(100);
+    for tag in TAGS {
+        read_pages(tube, oracle, |after| tube.list_where(&Where::new().tag(tag), after, 2));
+    }
+    read_pages(tube, oracle, |after| tube.list_where(&Where::new().soonest_first(), after, 2));
     for group in tube.groups().unwrap_or_default() {
         read_pages(tube, oracle, |after| tube.list_group(&group.name, after, 2));
     }
+}
+
+/// Reads what is found by tags, keys and ids.
+fn read_labels(store: &Store, oracle: Oracle) {
+    let _ = store.tags(None, 10);
+    for tag in TAGS {
+        let mut after = None;
+        for page in 0.. {
+            assert!(page < ITERATIONS_MAX, "the tasks with the tag {tag} do not end");
+            let Ok(tagged) = store.tagged(tag, after, 2) else { break };
+            for task in &tagged.tasks {
+                if let Ok(tube) = store.tube(&task.tube) {
+                    read_task(&tube, &task.info, oracle);
+                }
+            }
+            after = tagged.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    for id in HISTORY.bodies.keys() {
+        let _ = store.find(*id);
+    }
+    for n in 0..8 {
+        let _ = store.by_key(&format!("key-{n}"));
+    }
+    let _ = store.owners();
 }
 
 fn read_pages(tube: &Tube, oracle: Oracle, read: impl Fn(Option<Cursor>) -> Result<Page>) {
@@ -85,6 +121,14 @@ fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
     }
     if let Some(failure) = &info.failure {
         assert_reported(info.id, failure);
+    }
+    for found in tube.history(info.id).unwrap_or_default() {
+        let text = found.text.filter(|_| found.what == EventKind::Log);
+        assert!(
+            text.is_none_or(|text| text == entry(info.id)),
+            "task {} has no such entry",
+            info.id
+        );
     }
     match tube.outcome(info.id) {
         Ok(Some(Ending::Buried { failure: Some(failure) })) => assert_reported(info.id, &failure),
@@ -147,6 +191,9 @@ fn edit(tube: &Tube) {
         for info in &page.tasks {
             let _ = tube.set_priority(info.id, info.pri ^ 1);
             let _ = tube.update(info.id, Update::new().delay(Duration::ZERO));
+            let _ = tube.add_tags(info.id, ["red", "new"]);
+            let _ = tube.remove_tags(info.id, ["green"]);
+            let _ = tube.log(info.id, &entry(info.id));
         }
         let ids: Vec<u64> = page.tasks.iter().take(1).map(|info| info.id).collect();
         let _ = tube.delete_many(&ids);
@@ -176,6 +223,8 @@ fn take_all(tube: &Tube, oracle: Oracle) {
 
 fn finish(claim: Claim, nth: usize) {
     let id = claim.id();
+    let _ = claim.step("one", || Ok::<_, Error>(result(id)));
+    let _ = claim.steps();
     let _ = match nth % 10 {
         0 => claim.bury(),
         1 => claim.touch(Duration::from_millis(1)).and_then(|_| claim.ack()),

@@ -5,13 +5,15 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, ClaimToken, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL,
-    ManualClock, Put, Store, StoreOptions, TubeOptions, UTUBE, UTUBETTL,
+    Backoff, Claim, ClaimToken, Counting, Durability, Error, FIFO, FIFOTTL, Failure, Keep,
+    LIMFIFOTTL, ManualClock, Put, Schedule, Store, StoreOptions, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::{Bytes, Disk, PAGE};
 
 const MS: Duration = Duration::from_millis(1);
+/// The tags of the tasks.
+pub const TAGS: [&str; 3] = ["red", "green", "blue"];
 
 pub struct History {
     /// Images of the disk, the oldest first. The store was closed before the last image only.
@@ -68,6 +70,7 @@ fn build() -> History {
         ("dropped", UTUBE, TubeOptions::new()),
         ("limited", FIFOTTL, limited().backoff(Backoff::constant(MS))),
         ("limited queues", UTUBE, limited().count_takes(Counting::Flushed)),
+        ("labelled", FIFOTTL, limited().history(4)),
     ];
     for (name, driver, given) in tubes {
         store.create_tube(name, driver, given).unwrap();
@@ -84,6 +87,7 @@ fn build() -> History {
     builder.save_image();
     work(&mut builder);
     work_with_attempts(&mut builder);
+    label(&mut builder);
     clock.advance(2 * MS);
     builder.store.flush().unwrap();
     builder.save_image();
@@ -116,6 +120,11 @@ pub fn result(id: u64) -> Vec<u8> {
     format!("result of task {id}").into_bytes()
 }
 
+/// An entry of the history of a task, which names it.
+pub fn entry(id: u64) -> String {
+    format!("entry of task {id}")
+}
+
 fn fill(builder: &mut HistoryBuilder) {
     for n in 0..4 {
         builder.put("plain", if n % 3 == 2 { 6000 } else { 30 }, |put| put);
@@ -138,6 +147,23 @@ fn fill(builder: &mut HistoryBuilder) {
             put.sub_queue(format!("{n}")).max_attempts(1 + n % 3)
         });
     }
+}
+
+/// Tasks with tags, keys, steps and histories, and a schedule.
+fn label(builder: &mut HistoryBuilder) {
+    let tube = builder.store.tube("labelled").unwrap();
+    for n in 0..8 {
+        let tags = TAGS.into_iter().take(1 + n % TAGS.len());
+        let id =
+            builder.put("labelled", 40, |put| tags.fold(put.key(format!("key-{n}")), Put::tag));
+        tube.log(id, &entry(id)).unwrap();
+    }
+    for end in [|claim: Claim| claim.ack().unwrap(), |claim: Claim| claim.release(MS).unwrap()] {
+        let claim = tube.take(Duration::ZERO).unwrap().unwrap();
+        claim.step("one", || Ok::<_, Error>(result(claim.id()))).unwrap();
+        end(claim);
+    }
+    tube.schedule(Schedule::every(Duration::from_secs(3600)).key("hourly").put("new")).unwrap();
 }
 
 /// In each tube: acks one task, leaves one claimed, buries one, and parks the claim on one.

@@ -43,6 +43,8 @@ static REQUESTS: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {
     all
 });
 
+/// Which of two threads is first is not the same in each run, and neither is then what an input does.
+/// Of each request the corpus has at least three inputs that carry it out whichever is first.
 #[test]
 fn corpus_of_calls_carries_out_every_request_for_peers() {
     let protocol = include_str!("../../src/core/wire/tests/protocol.txt");
