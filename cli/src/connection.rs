@@ -1,7 +1,7 @@
 //! Owners of stores: this process as one that serves its store, and the connection to another one.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use tubewell::{ConnectOptions, Error, Result, ServeOptions, Served, Store};
@@ -12,13 +12,6 @@ static OWNER: OnceLock<String> = OnceLock::new();
 /// The address of the owner, if the store is that of another process.
 pub fn owner() -> Option<&'static str> {
     OWNER.get().map(String::as_str)
-}
-
-/// The socket at which an owner of this file serves it.
-pub fn socket(store: &Path) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(".sock");
-    name.into()
 }
 
 /// Whether a process accepts connections at a socket.

@@ -14,7 +14,7 @@ pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
     if cli.no_socket {
         return Ok(None);
     }
-    let socket = connection::socket(path);
+    let socket = tubewell::socket_beside(path);
     // An address is text.
     let Some(name) = socket.to_str().filter(|_| connection::accepts(&socket)) else {
         return Ok(None);
@@ -42,7 +42,7 @@ pub fn in_use(path: &Path) -> Failure {
     let name = path.display();
     let owner = lock_owner::find(path).unwrap_or_else(|| "another process".into());
     let failure = Failure::new(Exit::InUse, format!("{name} is in use by {owner}"));
-    if connection::accepts(&connection::socket(path)) {
+    if connection::accepts(&tubewell::socket_beside(path)) {
         return failure.hint(
             "it serves the store to other commands, but this one needs the file itself: end it, or \
              wait with --patience 10s",

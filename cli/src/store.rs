@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{Claim, Error, FIFOTTL, LIMFIFOTTL, Store, StoreOptions, Tube, UTUBETTL};
+use tubewell::{
+    Claim, Error, FIFOTTL, LIMFIFOTTL, Statistics, Store, StoreOptions, Tube, TubeInfo, UTUBETTL,
+};
 
 use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
@@ -91,7 +93,7 @@ pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
-    let socket = connection::socket(path);
+    let socket = tubewell::socket_beside(path);
     match open_file(path, cli, || !cli.no_socket && connection::accepts(&socket)) {
         Err(failure) if failure.exit == Exit::InUse => owner::of_file(path, cli)?.ok_or(failure),
         opened => opened,
@@ -213,6 +215,34 @@ pub fn open_failure(path: &Path, error: Error) -> Failure {
     }
 }
 
+/// The tubes, or an error if the owner of the store does not answer.
+pub fn tubes(store: &Store) -> tubewell::Result<Vec<TubeInfo>> {
+    answered(store, Store::tubes)
+}
+
+/// The tubes with their counts, or an error if the owner of the store does not answer.
+pub fn counted_tubes(store: &Store) -> tubewell::Result<Vec<(TubeInfo, Statistics)>> {
+    let tubes = tubes(store)?;
+    let mut counts = answered(store, Store::statistics)?;
+    // A tube without counts was created after the tubes were read, or dropped.
+    let counted = |tube: TubeInfo| counts.remove(&tube.name).map(|counts| (tube, counts));
+    Ok(tubes.into_iter().filter_map(counted).collect())
+}
+
+/// The answer of a call that returns nothing, and no error, if the owner of the store does not answer.
+pub fn answered<T: Default + PartialEq>(
+    store: &Store,
+    ask: impl Fn(&Store) -> T,
+) -> tubewell::Result<T> {
+    let answer = ask(store);
+    if answer != T::default() {
+        return Ok(answer);
+    }
+    // Any call that returns an error tells whether the owner answers. The connection may be a new one.
+    store.find(0)?;
+    Ok(ask(store))
+}
+
 /// Opens a tube. If there is none, the failure names similar ones, or those that exist.
 pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
     store.tube(name).map_err(|error| match error {
@@ -258,7 +288,10 @@ pub fn check_has_delays(option: &str, tube: &Tube) -> CommandResult {
 
 /// The failure for a tube that does not exist.
 pub fn unknown_tube(store: &Store, name: &str) -> Failure {
-    let names: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
+    let names: Vec<String> = match tubes(store) {
+        Ok(tubes) => tubes.into_iter().map(|tube| tube.name).collect(),
+        Err(error) => return error.into(),
+    };
     let not_found =
         |more: &str| Failure::new(Exit::Missing, format!("tube {name:?} not found{more}"));
     if let Some(similar) = similar(name, &names) {
@@ -328,4 +361,33 @@ pub fn close(store: &Store) -> CommandResult {
         };
     }
     store.close().map_err(|error| Failure::from(error).context("closing the store"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use tubewell::{FIFO, ServeOptions, TubeOptions};
+
+    use super::*;
+
+    #[test]
+    fn an_owner_that_does_not_answer_is_an_error_and_not_a_store_without_tubes() {
+        let directory = tempfile::tempdir().unwrap();
+        let owner = Store::in_memory().unwrap();
+        owner.create_tube("mail", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+        let served = owner.serve(ServeOptions::unix(directory.path().join("socket"))).unwrap();
+        let store = tubewell::connect(served.url()).unwrap();
+        assert_eq!(tubes(&store).unwrap().len(), 1);
+        assert_eq!(counted_tubes(&store).unwrap()[0].1.tasks.ready, 1);
+        assert_eq!(answered(&store, Store::next_id).unwrap(), 1);
+        assert_eq!(answered(&store, Store::limits).unwrap(), []);
+
+        // Calls return an error at once, where those of a connection that is lost wait for a new one.
+        store.close().unwrap();
+        assert!(tubes(&store).is_err());
+        assert!(counted_tubes(&store).is_err());
+        assert!(answered(&store, Store::next_id).is_err());
+        assert!(answered(&store, Store::limits).is_err());
+        let failure = unknown_tube(&store, "mial");
+        assert!(!failure.message.contains("not found"), "{}", failure.message);
+    }
 }

@@ -28,7 +28,7 @@ pub fn complete(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The tubes as the owner of the file knows them, if it serves the store.
 fn served(store: &Path) -> Option<Vec<String>> {
-    let socket = connection::socket(store);
+    let socket = tubewell::socket_beside(store);
     let url = format!("unix:{}", socket.to_str().filter(|_| connection::accepts(&socket))?);
     let store = connection::connect(&url, None).ok()?;
     Some(store.tubes().into_iter().map(|tube| tube.name).collect())

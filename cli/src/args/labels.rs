@@ -18,6 +18,12 @@ pub struct Tags {
     /// The largest number of tags to print
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
     pub limit: u64,
+    /// How many tags to leave out first
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
+    pub skip: u64,
+    /// Print all tags
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! Tags: `tags`, `tagged`, `add-tags`, `remove-tags`.
 
 use serde_json::json;
-use tubewell::{Error, Receipt, Store};
+use tubewell::{Error, Receipt, Store, TagCount};
 
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
@@ -27,16 +27,32 @@ pub fn remove(store: &Store, args: &EditTags, output: &mut Output) -> CommandRes
 
 /// Lists the tags that several tasks have.
 pub fn tags(store: &Store, args: &Tags, output: &mut Output) -> CommandResult {
-    let tags = store.tags(None, usize::try_from(args.limit).unwrap_or(usize::MAX))?;
+    let end = if args.all { u64::MAX } else { args.skip.saturating_add(args.limit) };
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    // One more than is shown tells whether there are more.
+    let mut tags = store.tags(None, number(end.saturating_add(1)))?;
+    let has_more = tags.len() > number(end);
+    tags.truncate(number(end));
+    tags.drain(..number(args.skip).min(tags.len()));
+    print_counts(&tags, args.skip, output)?;
+    if has_more {
+        output.flush()?;
+        note(&format!("there are more; for the next ones give --skip {end}, for all --all"));
+    }
+    Ok(())
+}
+
+fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> CommandResult {
     if output.json {
         return tags
             .iter()
             .try_for_each(|tag| output.object(&json!({ "tag": tag.tag, "tasks": tag.tasks })));
     }
     if tags.is_empty() {
-        return output.line("no tag that several tasks have");
+        let more = if skipped > 0 { "more " } else { "" };
+        return output.line(format!("no {more}tags that several tasks have"));
     }
-    let row = |tag: &tubewell::TagCount| vec![Cell::text(&tag.tag), Cell::number(tag.tasks)];
+    let row = |tag: &TagCount| vec![Cell::text(&tag.tag), Cell::number(tag.tasks)];
     output.table(&["TAG", "TASKS"], &tags.iter().map(row).collect::<Vec<_>>())
 }
 

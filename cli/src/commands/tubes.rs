@@ -1,7 +1,7 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use serde_json::json;
-use tubewell::{Backoff, Counting, Error, Statistics, Store, Tube, TubeInfo};
+use tubewell::{Backoff, Counting, Error, Store, Tube, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
@@ -65,7 +65,7 @@ pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult
 
 /// Lists the tubes and their options.
 pub fn list(store: &Store, output: &mut Output) -> CommandResult {
-    let counted = counted(store);
+    let counted = store::counted_tubes(store)?;
     if output.json {
         return counted
             .iter()
@@ -100,7 +100,7 @@ pub fn stats(
     if let Some(name) = only {
         store::tube(store, name)?;
     }
-    let mut counted = counted(store);
+    let mut counted = store::counted_tubes(store)?;
     counted.retain(|(tube, _)| only.is_none_or(|name| tube.name == name));
     if output.json {
         return counted
@@ -169,15 +169,6 @@ pub fn unsupported(error: Error) -> Failure {
     };
     Failure::usage(format!("the {driver} driver does not support {what}"))
         .hint(format!("leave it out, or create the tube with --driver {able}"))
-}
-
-fn counted(store: &Store) -> Vec<(TubeInfo, Statistics)> {
-    let mut counts = store.statistics();
-    let with = |tube: TubeInfo| {
-        let counts = counts.remove(&tube.name).unwrap_or_default();
-        (tube, counts)
-    };
-    store.tubes().into_iter().map(with).collect()
 }
 
 /// The options of a tube that differ from their defaults, and its pause.

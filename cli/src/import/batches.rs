@@ -97,6 +97,7 @@ impl<'a> Import<'a> {
         store: &'a Store,
         path: &Path,
         args: &'a args::Import,
+        keeps_ids: bool,
         signal: signals::StopSignal,
     ) -> Import<'a> {
         Import {
@@ -106,7 +107,7 @@ impl<'a> Import<'a> {
             tubes_by_number: Vec::new(),
             numbers: BTreeMap::new(),
             args,
-            keeps_ids: args.all && store.next_id() == 0,
+            keeps_ids,
             next_id: None,
             signal,
             batch: Vec::new(),

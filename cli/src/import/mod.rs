@@ -36,7 +36,8 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
             .hint("--on-key keep leaves out the tasks whose keys are in use"));
     }
     let tube = args.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
-    if args.all && store.next_id() > 0 {
+    let keeps_ids = args.all && store::answered(store, Store::next_id)? == 0;
+    if args.all && !keeps_ids {
         note("the store is not new, so the imported tasks get new ids");
     }
     if stdin().is_terminal() {
@@ -53,7 +54,7 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
     let receive = move |signal| signals.send(Input::Signal(signal)).is_ok();
     let signal = signals::forward(receive)?;
     lines::read_in_background(to)?;
-    let mut import = Import::new(store, path, args, signal);
+    let mut import = Import::new(store, path, args, keeps_ids, signal);
     import.target = tube.map(|tube| import.target_of(tube));
     let done = import.run(&input, &progress);
     progress.end();

@@ -1,6 +1,6 @@
 //! The import of tasks with parents, and of those whose steps have put tasks.
 
-use tubewell::Tube;
+use tubewell::{Store, Tube};
 
 use super::batches::{Import, Task};
 use super::exported::{self, Exported, ExportedTask};
@@ -8,6 +8,7 @@ use super::ids::Place;
 use super::stop::Stop;
 use super::waiting::Line;
 use crate::failure::{Exit, Failure};
+use crate::store;
 
 /// How many parents the tasks of one batch have, so that it is within the limit of a call.
 const BATCH_PARENTS: usize = 50_000;
@@ -36,7 +37,8 @@ impl Import<'_> {
             // From here on the tasks get ids in the order of their lines, as in the other store.
             self.store_batch()?;
             self.finish_batch()?;
-            self.next_id = Some(self.store.next_id());
+            let next_id = store::answered(self.store, Store::next_id);
+            self.next_id = Some(next_id.map_err(|error| Stop::at(number, error.into()))?);
         }
         let new_id = self.new_id(task.id).unwrap_or(old_id);
         let noted = self.waiting.add((number, text), (old_id, new_id), &task.parents);

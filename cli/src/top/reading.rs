@@ -81,12 +81,7 @@ pub struct TaskDetail {
 
 /// Reads what a screen shows.
 pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading> {
-    let mut tubes = counted(store);
-    if tubes.is_empty() {
-        // There are none either if the owner has not answered. This call says so.
-        store.find(u64::MAX)?;
-        tubes = counted(store);
-    }
+    let tubes = crate::store::counted_tubes(store)?;
     let detail = match &want {
         Want::Overview => Ok(Detail::Overview(overview(store, &tubes)?)),
         Want::Tasks { tube, which, limit } => tasks(store, tube, which, *limit),
@@ -100,13 +95,6 @@ pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading
         detail => detail?,
     };
     Ok(Reading { want, at, now: crate::store::now(store), tubes, detail })
-}
-
-/// All tubes with their counts; none if the owner has not answered.
-fn counted(store: &Store) -> Vec<(TubeInfo, Statistics)> {
-    let mut counts = store.statistics();
-    let tubes = store.tubes().into_iter();
-    tubes.filter_map(|tube| counts.remove(&tube.name).map(|counts| (tube, counts))).collect()
 }
 
 fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result<Overview> {

@@ -34,7 +34,7 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
             tubes.push(session.tube(name)?);
         }
     }
-    let policy = Policy::of(args, store);
+    let policy = Policy::of(args, store)?;
     check(&policy, &tubes)?;
     let mut worker = Worker::new(store).session(&session).concurrency(args.jobs.into());
     worker = worker.order(match args.order {

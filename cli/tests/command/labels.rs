@@ -58,12 +58,18 @@ fn tags_lists_those_that_several_tasks_have() {
     let expected = [json!({"tag": "x", "tasks": 4}), json!({"tag": "y", "tasks": 2})];
     assert_eq!(sandbox.json("tags"), expected);
     assert_eq!(sandbox.json("tags --limit 1"), expected[..1]);
+    assert_eq!(sandbox.json("tags --limit 1 --skip 1"), expected[1..]);
+    assert_eq!(sandbox.json("tags --all --skip 1"), expected[1..]);
+    assert_eq!(sandbox.ok("tags --skip 2"), "no more tags that several tasks have\n");
+    let hint = "there are more; for the next ones give --skip 1, for all --all";
+    assert!(sandbox.fails("tags --limit 1", 0).contains(hint));
+    assert!(!sandbox.fails("tags --limit 2", 0).contains("there are more"));
     assert_eq!(columns_of(&sandbox.ok("tags")), [["TAG", "TASKS"], ["x", "4"], ["y", "2"]]);
     sandbox.ok("delete mail 0");
     sandbox.ok("truncate mail");
     sandbox.ok("drop mail");
     // The rows of a dropped tube are removed while a command has the store open.
-    let are_removed = || sandbox.ok("tags") == "no tag that several tasks have\n";
+    let are_removed = || sandbox.ok("tags") == "no tags that several tasks have\n";
     assert!((0..500).any(|_| are_removed()));
 }
 
