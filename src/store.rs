@@ -151,7 +151,8 @@ impl Store {
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// All tubes, by name, with their options and the number of waiters. Does not block.
+    /// All tubes, by name, with their options and the number of waiters; none if the owner of the store
+    /// does not answer a connection. Does not block.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
         self.handle.ask(Call::Tubes).unwrap_or_default()
@@ -160,8 +161,9 @@ impl Store {
     /// The sessions that have tasks or have [described](Session::describe) themselves, and those
     /// that have [parked](Claim::park) a claim which stands. By label, those without a label first.
     ///
-    /// A session is listed as long as it has a claim, however long it has made no call. Does not
-    /// block. The cost grows with the number of claims.
+    /// A session is listed as long as it has a claim, however long it has made no call. None are listed
+    /// if the owner of the store does not answer a connection. Does not block. The cost grows with the
+    /// number of claims.
     ///
     /// # Example
     /// ```
@@ -186,7 +188,8 @@ impl Store {
 
     /// The id of the next task that is put. Waits for nothing.
     ///
-    /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
+    /// It is 0 until a task is put or restored, and if the owner of the store does not answer a
+    /// connection. The run after a killed one skips up to 1,048,576 ids.
     ///
     /// # Example
     /// ```

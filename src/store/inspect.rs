@@ -17,8 +17,9 @@ use crate::storage::Engine;
 use crate::{ClockReport, Counters, Date, Error, Result};
 
 impl Store {
-    /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does
-    /// not block. The cost does not depend on the number of tasks.
+    /// The counts of tasks and calls of every tube, exact for the changes that takers can see; none if
+    /// the owner of the store does not answer a connection. Does not block. The cost does not depend on
+    /// the number of tasks.
     ///
     /// # Example
     /// ```
@@ -129,7 +130,8 @@ impl Store {
         Ok(findings)
     }
 
-    /// The reads, writes and flushes of the file since the store was opened. Does not block.
+    /// The reads, writes and flushes of the file since the store was opened; zeros if the owner of the
+    /// store does not answer a connection. Does not block.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let store = match &self.handle {

@@ -67,7 +67,8 @@ impl Store {
         self.set_or_remove_limit(name, None)
     }
 
-    /// The limits that are set, by name, and how many tasks hold them. Does not block.
+    /// The limits that are set, by name, and how many tasks hold them; none if the owner of the store does
+    /// not answer a connection. Does not block.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
         self.handle.ask(Call::Limits).unwrap_or_default()
