@@ -61,7 +61,7 @@ impl Store {
                 let path = std::path::absolute(path.as_ref()).map_err(|error| Error::Io {
                     what: format!("{}: {error}", path.as_ref().display()),
                 })?;
-                return owner.request(&Request::Backup(path)).wait();
+                return owner.ask(&Request::Backup(path));
             }
         };
         inner.flush()?;

@@ -81,8 +81,23 @@ impl Connection {
 
     /// Makes a call and blocks until it is answered.
     pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
-        let pending = self.begin(mode, call)?;
-        read_answer(&pending.wait().map_err(into_error)?)
+        refuse_callback(&call)?;
+        read_answer(&self.answer(&Request::Call(mode, call), false)?)
+    }
+
+    /// Makes a request and blocks until it is answered.
+    pub(crate) fn ask<T: Wire>(&self, request: &Request<'_>) -> Result<T> {
+        read_value(&self.answer(request, true)?)
+    }
+
+    /// As `ask`, for a request that hands out tasks.
+    pub(crate) fn ask_grants(&self, request: &Request<'_>) -> Result<Vec<Grant>> {
+        read_grants(&self.answer(request, true)?)
+    }
+
+    fn answer(&self, request: &Request<'_>, cancel: bool) -> Result<Vec<u8>> {
+        let kind = CallKind { resend: request.may_repeat(), cancel };
+        self.client.call_and_wait(request.to_bytes(), kind).map_err(into_error)
     }
 
     /// Sends a call.

@@ -90,7 +90,7 @@ impl StoreHandle {
     pub(crate) fn catch_up(&self) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.inner().catch_up(),
-            StoreHandle::Remote(owner) => owner.request(&Request::CatchUp).wait(),
+            StoreHandle::Remote(owner) => owner.ask(&Request::CatchUp),
         }
     }
 

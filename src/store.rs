@@ -431,7 +431,7 @@ impl Store {
     pub fn flush(&self) -> Result<u64> {
         match &self.handle {
             StoreHandle::Here(store) => store.inner().flush(),
-            StoreHandle::Remote(owner) => owner.request(&Request::Flush).wait(),
+            StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
         }
     }
 

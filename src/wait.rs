@@ -39,8 +39,7 @@ pub(crate) fn take(
     match handle {
         StoreHandle::Here(store) => take_here(store, tubes, session, guard, timeout),
         StoreHandle::Remote(owner) => {
-            let grants =
-                owner.request_grants(&take_request(tubes, session, timeout, None)).wait()?;
+            let grants = owner.ask_grants(&take_request(tubes, session, timeout, None))?;
             Ok(remote_claims(owner, guard, grants).next())
         }
     }
@@ -284,7 +283,7 @@ pub(crate) fn resume_claim(
     let resume = Call::ResumeClaim(session, token);
     let claim = match handle {
         StoreHandle::Remote(owner) => {
-            let grants = owner.request_grants(&Request::of(resume)).wait()?;
+            let grants = owner.ask_grants(&Request::of(resume))?;
             remote_claims(owner, guard, grants).next()
         }
         StoreHandle::Here(store) => match handle.ask(resume)? {

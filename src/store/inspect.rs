@@ -114,7 +114,7 @@ impl Store {
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => return owner.request(&Request::Verify).wait(),
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Verify),
         };
         let inner = store.inner();
         inner.flush()?;
@@ -137,7 +137,7 @@ impl Store {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                return owner.request(&Request::Counters).wait().unwrap_or_default();
+                return owner.ask(&Request::Counters).unwrap_or_default();
             }
         };
         let (commits, rows, journal_waits) = store
@@ -190,7 +190,7 @@ impl Store {
                     wall: Duration::ZERO,
                     untrusted: None,
                 };
-                return owner.request(&Request::Clock).wait().unwrap_or_else(|_| unknown());
+                return owner.ask(&Request::Clock).unwrap_or_else(|_| unknown());
             }
         };
         let (timeline, untrusted) = store.run(|core| (core.now.timeline, core.untrusted));

@@ -93,7 +93,7 @@ impl Tube {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                return owner.request(&Request::of(self.verb(put))).wait();
+                return owner.ask(&Request::of(self.verb(put)));
             }
         };
         match self.call_put(request.has_key(), put)? {

@@ -96,8 +96,8 @@ impl Tube {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let grants = owner.request_grants(&self.take_many_request(max, timeout.into()));
-                return Ok(remote_claims(owner, self.guard(), grants.wait()?).collect());
+                let grants = owner.ask_grants(&self.take_many_request(max, timeout.into()))?;
+                return Ok(remote_claims(owner, self.guard(), grants).collect());
             }
         };
         let mut claims = Vec::new();
@@ -171,7 +171,7 @@ impl Tube {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let grants = owner.request_grants(&Request::of(claim)).wait()?;
+                let grants = owner.ask_grants(&Request::of(claim))?;
                 return remote_claims(owner, self.guard(), grants)
                     .next()
                     .ok_or(Error::NotTaken { id });

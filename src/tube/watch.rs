@@ -137,7 +137,7 @@ impl Tube {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                return owner.request(&Request::of(self.verb(put))).wait();
+                return owner.ask(&Request::of(self.verb(put)));
             }
         };
         // If the flush of the put fails, the storage has failed, which ends all watches.
@@ -289,7 +289,7 @@ impl Tube {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                return owner.request(&self.ready_request(timeout.into())).wait();
+                return owner.ask(&self.ready_request(timeout.into()));
             }
         };
         let until = wait::deadline(store, timeout.into());
@@ -346,7 +346,7 @@ impl Tube {
     fn watch(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
         match &self.handle {
             StoreHandle::Here(store) => ending(store, self.handle.ask(self.verb(wait))?),
-            StoreHandle::Remote(owner) => owner.request(&Request::of(self.verb(wait))).wait(),
+            StoreHandle::Remote(owner) => owner.ask(&Request::of(self.verb(wait))),
         }
     }
 

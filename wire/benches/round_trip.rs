@@ -19,6 +19,32 @@ use tubewell_wire::{
 const TIME: Duration = Duration::from_secs(1);
 const KIND: CallKind = CallKind { resend: false, cancel: true };
 
+/// How a caller waits: for an answer that the thread of the client reads, or for one that it reads itself.
+#[derive(Clone, Copy)]
+enum Wait {
+    ForThread,
+    Itself,
+}
+
+impl Wait {
+    const ALL: [Wait; 2] = [Wait::ForThread, Wait::Itself];
+
+    fn call(self, client: &Client, body: &[u8]) {
+        let answer = match self {
+            Wait::ForThread => client.call(body.to_vec(), KIND).wait(),
+            Wait::Itself => client.call_and_wait(body.to_vec(), KIND),
+        };
+        answer.unwrap();
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Wait::ForThread => "read by the thread",
+            Wait::Itself => "read by the caller",
+        }
+    }
+}
+
 /// Answers at once, or, if the call says so, from the thread of futures.
 struct Echo;
 
@@ -85,60 +111,69 @@ fn main() {
         let connect =
             || Client::connect(server.address(), options.clone(), Arc::new(Quiet)).unwrap();
         let kind = if matches!(address, Address::Unix(_)) { "unix" } else { "tcp" };
-        one_caller(kind, "at once", &connect(), b"");
-        one_caller(kind, "later", &connect(), b"later");
-        for callers in [16, 64] {
-            many_callers(kind, callers, &connect());
+        for wait in Wait::ALL {
+            one_caller(kind, ("at once", wait), &connect(), b"");
+            one_caller(kind, ("later", wait), &connect(), b"later");
+            for callers in [16, 64] {
+                many_callers(kind, (callers, wait), &connect());
+            }
+            many_clients(kind, (64, wait), &connect);
         }
-        many_clients(kind, 64, &connect);
         in_flight(kind, 256, &connect(), "at once", b"");
         in_flight(kind, 256, &connect(), "later", b"later");
     }
 }
 
-fn one_caller(address: &str, answered: &str, client: &Client, body: &[u8]) {
+fn one_caller(address: &str, (answered, wait): (&str, Wait), client: &Client, body: &[u8]) {
     for _ in 0..1000 {
-        client.call(body.to_vec(), KIND).wait().unwrap();
+        wait.call(client, body);
     }
     let mut times = Vec::new();
     let begun = Instant::now();
     while begun.elapsed() < TIME {
         let call = Instant::now();
-        client.call(body.to_vec(), KIND).wait().unwrap();
+        wait.call(client, body);
         times.push(call.elapsed());
     }
     times.sort_unstable();
     let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-    println!("{address}: 1 caller, answered {answered}: p50 {p50:.1?}, p99 {p99:.1?}");
+    println!(
+        "{address}: 1 caller, answered {answered}, {}: p50 {p50:.1?}, p99 {p99:.1?}",
+        wait.name()
+    );
 }
 
-fn many_callers(address: &str, callers: usize, client: &Client) {
+fn many_callers(address: &str, (callers, wait): (usize, Wait), client: &Client) {
     let begun = Instant::now();
     let calls = std::thread::scope(|scope| {
         let threads: Vec<_> =
-            (0..callers).map(|_| scope.spawn(|| calls_until(begun, client))).collect();
+            (0..callers).map(|_| scope.spawn(|| calls_until(begun, client, wait))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    print_rate(address, &format!("{callers} callers"), calls, begun);
+    print_rate(address, &format!("{callers} callers, {}", wait.name()), calls, begun);
 }
 
-fn many_clients(address: &str, clients: usize, connect: &(dyn Fn() -> Client + Sync)) {
+fn many_clients(
+    address: &str,
+    (clients, wait): (usize, Wait),
+    connect: &(dyn Fn() -> Client + Sync),
+) {
     let connected: Vec<Client> = (0..clients).map(|_| connect()).collect();
     let begun = Instant::now();
     let calls = std::thread::scope(|scope| {
         let threads: Vec<_> = connected
             .iter()
-            .map(|client| scope.spawn(move || calls_until(begun, client)))
+            .map(|client| scope.spawn(move || calls_until(begun, client, wait)))
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    print_rate(address, &format!("{clients} clients of 1 caller"), calls, begun);
+    print_rate(address, &format!("{clients} clients of 1 caller, {}", wait.name()), calls, begun);
 }
 
-fn calls_until(begun: Instant, client: &Client) -> u64 {
+fn calls_until(begun: Instant, client: &Client, wait: Wait) -> u64 {
     let mut calls = 0;
     while begun.elapsed() < TIME {
-        client.call(Vec::new(), KIND).wait().unwrap();
+        wait.call(client, b"");
         calls += 1;
     }
     calls

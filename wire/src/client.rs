@@ -12,6 +12,7 @@ mod options;
 mod pending;
 mod reader;
 mod slot;
+mod turn;
 
 use std::fmt;
 
@@ -67,6 +68,19 @@ impl Client {
     pub fn call(&self, body: Vec<u8>, kind: CallKind) -> Pending {
         let (slot, number) = self.connector.call(body, kind);
         Pending::new(slot, self.connector.clone(), number)
+    }
+
+    /// Makes a call, and waits for its answer. Blocks until there is one or the call has failed; while there is no
+    /// connection, at most [`ClientOptions::connect_timeout`].
+    ///
+    /// It costs less than [`call`](Client::call) and [`Pending::wait`]: while no other call is in flight, the calling
+    /// thread reads the answer itself. It may read those of other threads meanwhile, and wake their tasks.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]: it says in each case whether the call may have had its effect.
+    pub fn call_and_wait(&self, body: Vec<u8>, kind: CallKind) -> Result<Vec<u8>, CallError> {
+        self.connector.call_and_wait(body, kind)
     }
 
     /// Makes a call that is answered with many items. Never blocks.

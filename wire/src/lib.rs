@@ -5,7 +5,8 @@
 //!
 //! * Many calls are in flight on one connection; answers arrive in any order.
 //! * A server has two threads and a client one, however many connections, calls and callers there are. They
-//!   sleep while nothing happens.
+//!   sleep while nothing happens. A caller that waits reads its answer itself while no other call is in flight
+//!   ([`Client::call_and_wait`]).
 //! * A client reconnects by itself. A call is made at most once, unless it may be made again
 //!   ([`CallKind::resend`]).
 //! * Each answer is either received by the client, or the server learns that it may be lost

@@ -109,6 +109,11 @@ impl Calls {
         too_large
     }
 
+    /// Whether every call has ended.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The call has ended: removes it.
     pub(crate) fn ended(&mut self, number: u64) -> Found {
         match self.entries.remove(&number) {

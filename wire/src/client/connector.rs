@@ -7,6 +7,7 @@ use super::calls::{Caller, Calls};
 use super::handler::Handler;
 use super::options::{CallKind, ClientOptions};
 use super::slot::Slot;
+use super::turn::Turn;
 use crate::address::Address;
 use crate::clock;
 use crate::error::CallError;
@@ -14,7 +15,7 @@ use crate::frame;
 use crate::os::{Registry, Token, Waker};
 use crate::outbox::Outbox;
 use crate::socket::{Socket, Written};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::user_code::catch_panic;
 
 /// How often a caller writes what others have appended meanwhile, before the thread does.
@@ -31,6 +32,8 @@ pub(crate) struct Connector {
     pub(super) registry: Registry,
     pub(super) waker: Waker,
     pub(super) state: Mutex<State>,
+    /// Wakes the thread when it is to read.
+    pub(super) turn: Condvar,
 }
 
 /// What the lock of a client guards.
@@ -49,6 +52,7 @@ pub(super) struct State {
     /// Tracked answers received on this connection, and how many the server was told of.
     pub(super) received: u64,
     pub(super) confirmed: u64,
+    pub(super) turn: Turn,
 }
 
 /// A connection.
@@ -68,7 +72,7 @@ impl Connector {
     /// Makes a call. Without a number it was not made, and the error is in the slot.
     pub(crate) fn call(&self, body: Vec<u8>, kind: CallKind) -> (Arc<Slot>, Option<u64>) {
         let slot = Arc::new(Slot::default());
-        let made = self.make(body, kind, Caller::Call(slot.clone()));
+        let made = self.make_for_later(body, kind, Caller::Call(slot.clone()));
         let number = made.map_err(|error| slot.complete(Err(error))).ok();
         (slot, number)
     }
@@ -77,13 +81,30 @@ impl Connector {
     pub(crate) fn subscribe(&self, body: Vec<u8>) -> (Arc<Buffer>, Option<u64>) {
         let buffer = Arc::new(Buffer::default());
         let kind = CallKind { resend: false, cancel: true };
-        let made = self.make(body, kind, Caller::Items(buffer.clone()));
+        let made = self.make_for_later(body, kind, Caller::Items(buffer.clone()));
         let number = made.map_err(|error| buffer.end(Some(error))).ok();
         (buffer, number)
     }
 
-    /// Adds a call, and sends it if there is a connection.
-    fn make(&self, body: Vec<u8>, kind: CallKind, caller: Caller) -> Result<u64, CallError> {
+    /// Makes a call whose caller does not wait, or not yet: the thread reads its answer.
+    fn make_for_later(
+        &self,
+        body: Vec<u8>,
+        kind: CallKind,
+        caller: Caller,
+    ) -> Result<u64, CallError> {
+        self.make(body, kind, (caller, false), |state| self.want_thread(state))
+    }
+
+    /// Adds a call, and sends it if there is a connection. `waits`: its caller waits for the answer at once.
+    /// `then` decides who reads it.
+    pub(super) fn make(
+        &self,
+        body: Vec<u8>,
+        kind: CallKind,
+        (caller, waits): (Caller, bool),
+        then: impl FnOnce(&mut State),
+    ) -> Result<u64, CallError> {
         let mut state = self.state.lock();
         let state_mut = &mut *state;
         if let Some(error) = &state_mut.ended {
@@ -95,6 +116,7 @@ impl Connector {
         if size > limit {
             return Err(CallError::TooLarge { size, limit });
         }
+        state_mut.note_call(waits);
         let Some(connected) = &state_mut.connected else {
             let first = state_mut.calls.first_deadline().is_none();
             let deadline = clock::in_time(self.options.connect_timeout);
@@ -109,6 +131,7 @@ impl Connector {
         let too_large =
             state_mut.calls.send(&mut state_mut.outbox, connected.calls, connected.frame);
         debug_assert!(too_large.is_empty(), "the size was checked");
+        then(state_mut);
         self.flush(state);
         Ok(number)
     }
@@ -146,6 +169,7 @@ impl Connector {
         let connected = state.connected.take();
         let chunk = state.outbox.take();
         state.outbox.reset();
+        self.want_thread(&mut state);
         drop(state);
         if let Some(connected) = connected {
             // Confirmations of answers may be in it. What the socket does not take is lost.

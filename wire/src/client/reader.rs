@@ -1,4 +1,4 @@
-//! The thread of a client: reads answers, and connects again when the connection breaks.
+//! Reads answers, and connects again when the connection breaks.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,13 +10,14 @@ use super::delivery::{Delivery, take_frame};
 use super::handler::Handler;
 use super::link::{self, Link};
 use super::options::ClientOptions;
+use super::slot::Slot;
 use crate::address::Address;
 use crate::clock;
 use crate::error::{CallError, WireError};
 use crate::frame::{self, Input, NO_CALL};
 use crate::os::{self, Events, Poll, Token, Waker};
 use crate::socket::{Socket, is_drained};
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::user_code::catch_panic;
 
 /// Attempts to connect without any pause would keep a processor busy.
@@ -41,27 +42,40 @@ pub(super) fn start(
     });
     let (poll, registry, waker) = parts.map_err(failed)?;
     let (address, state) = (address.clone(), Mutex::default());
-    let connector = Arc::new(Connector { address, options, handler, registry, waker, state });
+    let turn = Condvar::default();
+    let connector = Arc::new(Connector { address, options, handler, registry, waker, state, turn });
     let failed = WireError::io("connect to", &connector.address);
-    let reader = Reader::new(connector.clone(), poll, link).map_err(failed)?;
+    let reader = Box::new(Reader::new(&connector, poll, link).map_err(failed)?);
     let failed = WireError::io("connect to", &connector.address);
     let builder = thread::Builder::new().name("tubewell-connect".to_owned());
-    builder.spawn(move || reader.run()).map_err(failed)?;
+    let of_thread = connector.clone();
+    builder.spawn(move || run(&of_thread, reader)).map_err(failed)?;
     Ok(connector)
 }
 
-/// Why the thread does not go on with a connection.
-enum Stop {
+/// Why a thread reads no further.
+pub(super) enum Stop {
+    /// The caller has its answer, or the thread leaves the answers to the callers.
+    Done,
     Broken(String),
     /// The client has ended.
     Ended,
 }
 
-/// The thread.
-struct Reader {
-    connector: Arc<Connector>,
+/// For whom a thread reads.
+#[derive(Clone, Copy)]
+pub(super) enum Until<'a> {
+    /// A caller, until it has its answer.
+    Answered(&'a Slot),
+    /// The thread of the client, until callers can read for themselves.
+    Left,
+}
+
+/// Reads answers. One thread at a time has it; see `turn`.
+pub(super) struct Reader {
     poll: Poll,
     current: Attached,
+    events: Events,
     scratch: Vec<u8>,
     /// Empty; kept for its memory.
     deliveries: Vec<Delivery>,
@@ -72,71 +86,102 @@ struct Attached {
     token: Token,
     input: Input,
     since: Instant,
+    /// Something may have arrived that is not reported: with the welcome, or since.
+    is_new: bool,
+    /// The end of the connection was reported, and is not reported again.
+    at_end: bool,
+}
+
+/// The thread of a client.
+fn run(connector: &Connector, mut reader: Box<Reader>) {
+    let mut pause = *connector.options.backoff.start();
+    let mut stop = None;
+    loop {
+        match stop.take().unwrap_or_else(|| reader.serve(connector, Until::Left)) {
+            Stop::Done => (reader, stop) = connector.leave_to_callers(reader),
+            Stop::Broken(why) => {
+                connector.broke(&why);
+                let since = reader.current.since;
+                if clock::now().duration_since(since) > *connector.options.backoff.end() {
+                    pause = *connector.options.backoff.start();
+                }
+                match reader.reconnect(connector, why, &mut pause) {
+                    Some(attached) => reader.current = attached,
+                    None => return,
+                }
+            }
+            Stop::Ended => return,
+        }
+    }
 }
 
 impl Reader {
-    fn new(connector: Arc<Connector>, poll: Poll, link: Link) -> io::Result<Reader> {
+    fn new(connector: &Connector, poll: Poll, link: Link) -> io::Result<Reader> {
         let current = connector.attach(link)?;
-        Ok(Reader { connector, poll, current, scratch: vec![0; READ], deliveries: Vec::new() })
+        let events = Events::with_capacity(16);
+        Ok(Reader { poll, current, events, scratch: vec![0; READ], deliveries: Vec::new() })
     }
 
-    fn run(mut self) {
-        let mut pause = *self.connector.options.backoff.start();
-        loop {
-            let Stop::Broken(why) = self.serve() else { return };
-            self.connector.broke(&why);
-            if clock::now().duration_since(self.current.since)
-                > *self.connector.options.backoff.end()
-            {
-                pause = *self.connector.options.backoff.start();
-            }
-            match self.reconnect(why, &mut pause) {
-                Some(attached) => self.current = attached,
-                None => return,
+    /// Reads answers until it is enough, the connection breaks or the client ends.
+    pub(super) fn serve(&mut self, connector: &Connector, until: Until<'_>) -> Stop {
+        let mut is_left = false;
+        if std::mem::take(&mut self.current.is_new) {
+            let read = self.take_frames(connector).and_then(|_| self.read(connector));
+            match read {
+                Ok(left) => is_left = left,
+                Err(stop) => return stop,
             }
         }
-    }
-
-    /// Reads answers until the connection breaks or the client ends.
-    fn serve(&mut self) -> Stop {
-        let mut events = Events::with_capacity(16);
-        let mut at_end = false;
-        // Something may have arrived with the welcome, or since.
-        let mut done = self.take_frames().and_then(|()| self.read(at_end));
         loop {
-            if let Err(stop) = done {
-                return stop;
+            let is_enough = match until {
+                Until::Answered(slot) => slot.is_done(),
+                Until::Left => is_left,
+            };
+            if is_enough {
+                return Stop::Done;
             }
-            if let Err(error) = self.poll.poll(&mut events, None)
+            if let Err(error) = self.poll.poll(&mut self.events, None)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 return Stop::Broken(error.to_string());
             }
-            let (mut readable, mut woken) = (false, false);
-            for event in &events {
-                if event.token() == self.current.token {
-                    at_end |= event.is_read_closed() || event.is_error();
-                    readable |= event.is_readable() || at_end;
-                    if event.is_writable() {
-                        self.connector.writable(&self.current.socket, self.current.token);
-                    }
-                }
-                woken |= event.token() == WAKER;
-            }
-            done = if readable { self.read(at_end) } else { Ok(()) };
-            if woken && done.is_ok() {
-                done = match self.connector.check() {
-                    // The server may have answered before it closed the connection.
-                    Err(Stop::Broken(why)) => self.read(true).and(Err(Stop::Broken(why))),
-                    checked => checked,
-                };
+            match self.take_events(connector) {
+                Ok(left) => is_left = left,
+                Err(stop) => return stop,
             }
         }
     }
 
-    /// Reads what is there, and completes calls. `at_end`: the end of the connection was reported, and is not
-    /// reported again.
-    fn read(&mut self, at_end: bool) -> Result<(), Stop> {
+    /// Does what was reported. Returns whether callers can read for themselves.
+    fn take_events(&mut self, connector: &Connector) -> Result<bool, Stop> {
+        let (mut readable, mut woken, mut is_left) = (false, false, false);
+        for event in &self.events {
+            if event.token() == self.current.token {
+                self.current.at_end |= event.is_read_closed() || event.is_error();
+                readable |= event.is_readable() || self.current.at_end;
+                if event.is_writable() {
+                    connector.writable(&self.current.socket, self.current.token);
+                }
+            }
+            woken |= event.token() == WAKER;
+        }
+        if readable {
+            is_left = self.read(connector)?;
+        }
+        if woken && let Err(stop) = connector.check() {
+            if let Stop::Broken(_) = stop {
+                // The server may have answered before it closed the connection.
+                self.current.at_end = true;
+                self.read(connector)?;
+            }
+            return Err(stop);
+        }
+        Ok(is_left)
+    }
+
+    /// Reads what is there, and completes calls. Returns whether callers can read for themselves.
+    fn read(&mut self, connector: &Connector) -> Result<bool, Stop> {
+        let mut is_left = false;
         loop {
             match self.current.socket.read(&mut self.scratch) {
                 Ok(0) => {
@@ -144,34 +189,36 @@ impl Reader {
                 }
                 Ok(bytes) => {
                     self.current.input.add(self.scratch.get(..bytes).unwrap_or_default());
-                    self.take_frames()?;
-                    if !at_end && is_drained(bytes, self.scratch.len()) {
-                        return Ok(());
+                    is_left = self.take_frames(connector)?;
+                    if !self.current.at_end && is_drained(bytes, self.scratch.len()) {
+                        return Ok(is_left);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(is_left),
                 Err(error) => return Err(Stop::Broken(error.to_string())),
             }
         }
     }
 
-    fn take_frames(&mut self) -> Result<(), Stop> {
-        self.connector.take_frames(&mut self.current.input, &mut self.deliveries)
+    fn take_frames(&mut self, connector: &Connector) -> Result<bool, Stop> {
+        connector.take_frames(&mut self.current.input, &mut self.deliveries)
     }
 
     /// Connects again. `None`: the client has ended.
-    fn reconnect(&mut self, mut why: String, pause: &mut Duration) -> Option<Attached> {
+    fn reconnect(
+        &mut self,
+        connector: &Connector,
+        mut why: String,
+        pause: &mut Duration,
+    ) -> Option<Attached> {
         loop {
             let until = clock::in_time(shortened(*pause));
-            *pause = pause
-                .saturating_mul(2)
-                .max(SHORTEST_PAUSE)
-                .min(*self.connector.options.backoff.end());
-            self.sleep(until, &why)?;
-            let deadline = clock::in_time(self.connector.options.connect_timeout);
-            let first = self.connector.state.lock().calls.first_deadline();
+            *pause =
+                pause.saturating_mul(2).max(SHORTEST_PAUSE).min(*connector.options.backoff.end());
+            self.sleep(connector, until, &why)?;
+            let deadline = clock::in_time(connector.options.connect_timeout);
+            let first = connector.state.lock().calls.first_deadline();
             let deadline = first.map_or(deadline, |first| deadline.min(first));
-            let connector = &self.connector;
             let link =
                 link::open(&connector.address, &connector.options, &*connector.handler, deadline);
             let attached = match link {
@@ -190,10 +237,9 @@ impl Reader {
     }
 
     /// Waits until `until`, while calls that have waited too long fail. `None`: the client has ended.
-    fn sleep(&mut self, until: Instant, why: &str) -> Option<()> {
-        let mut events = Events::with_capacity(16);
+    fn sleep(&mut self, connector: &Connector, until: Instant, why: &str) -> Option<()> {
         loop {
-            let mut state = self.connector.state.lock();
+            let mut state = connector.state.lock();
             if state.ended.is_some() {
                 return None;
             }
@@ -206,8 +252,9 @@ impl Reader {
             if clock::left(until).is_zero() {
                 return Some(());
             }
+            let most = clock::left(next).min(clock::LONGEST_SLEEP);
             // An error here would repeat at once; the attempt to connect shows what is wrong.
-            match self.poll.poll(&mut events, Some(clock::left(next).min(clock::LONGEST_SLEEP))) {
+            match self.poll.poll(&mut self.events, Some(most)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Some(()),
                 _ => {}
             }
@@ -245,7 +292,8 @@ impl Connector {
         for (caller, size) in too_large {
             fail(caller, &CallError::TooLarge { size, limit: frame });
         }
-        Ok(Attached { socket, token, input, since: clock::now() })
+        let since = clock::now();
+        Ok(Attached { socket, token, input, since, is_new: true, at_end: false })
     }
 
     /// The connection has broken.
@@ -302,8 +350,9 @@ impl Connector {
         self.flush(state);
     }
 
-    /// Takes the frames that have arrived, and gives them to their callers.
-    fn take_frames(&self, input: &mut Input, deliveries: &mut Vec<Delivery>) -> Result<(), Stop> {
+    /// Takes the frames that have arrived, and gives them to their callers. Returns whether callers can read
+    /// for themselves.
+    fn take_frames(&self, input: &mut Input, deliveries: &mut Vec<Delivery>) -> Result<bool, Stop> {
         let mut state = self.state.lock();
         if state.ended.is_some() {
             return Err(Stop::Ended);
@@ -334,6 +383,7 @@ impl Connector {
         let too_large =
             if broken.is_none() { calls.send(outbox, limit, frame) } else { Vec::new() };
         let unsent = outbox.unsent() > 0;
+        let is_left = state.callers_can_read();
         drop(state);
         for delivery in deliveries.drain(..) {
             self.deliver(delivery);
@@ -345,7 +395,7 @@ impl Connector {
             // A caller that has its answer may have written it with its next call.
             self.flush(self.state.lock());
         }
-        taken
+        taken.map(|()| is_left)
     }
 
     fn deliver(&self, delivery: Delivery) {

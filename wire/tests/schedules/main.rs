@@ -23,6 +23,7 @@ mod full;
 mod stop;
 mod streams;
 mod support;
+mod turns;
 mod wakes;
 
 use tubewell_wire::explored::begin;

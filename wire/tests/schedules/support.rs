@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
+use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use tubewell_wire::explored::{open_sockets, pass, switch_point};
 use tubewell_wire::{
@@ -247,9 +248,15 @@ pub fn connect() -> (Arc<Client>, Arc<Ears>) {
     try_connect().unwrap()
 }
 
-/// Makes a call and waits for its answer.
+/// Makes a call and waits for its answer, in either of the two ways.
 pub fn ask(client: &Client, call: &str, kind: CallKind) -> Result<String, CallError> {
-    client.call(call.as_bytes().to_vec(), kind).wait().map(|answer| text(&answer))
+    let body = call.as_bytes().to_vec();
+    let answer = if thread_rng().gen_bool(0.5) {
+        client.call_and_wait(body, kind)
+    } else {
+        client.call(body, kind).wait()
+    };
+    answer.map(|answer| text(&answer))
 }
 
 /// Makes a call on a thread of its own.

@@ -413,5 +413,5 @@ pub fn options() -> ClientOptions {
 /// Makes a call and waits for its answer.
 #[track_caller]
 pub fn ask(client: &Client, call: &str) -> String {
-    text(&client.call(call.into(), ONCE).wait().unwrap())
+    text(&client.call_and_wait(call.into(), ONCE).unwrap())
 }
