@@ -6,12 +6,15 @@ mod connector;
 mod delivery;
 mod greeting;
 mod handler;
+mod handover;
+mod inbox;
 mod items;
 mod link;
 mod options;
 mod pending;
 mod reader;
 mod slot;
+mod thread;
 mod turn;
 
 use std::fmt;
@@ -56,7 +59,7 @@ impl Client {
         options: ClientOptions,
         handler: Arc<dyn Handler>,
     ) -> Result<Client, WireError> {
-        let connector = reader::start(address, options, handler)?;
+        let connector = thread::start(address, options, handler)?;
         Ok(Client { connector })
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Connector {
     pub(super) waker: Waker,
     pub(super) state: Mutex<State>,
     /// Wakes the thread when it is to read.
-    pub(super) turn: Condvar,
+    pub(super) thread_wanted: Condvar,
 }
 
 /// What the lock of a client guards.
@@ -62,6 +62,13 @@ pub(super) struct Connected {
     /// How many calls may be in flight, and how long they may be.
     pub(super) calls: usize,
     pub(super) frame: usize,
+}
+
+impl State {
+    /// Whether the thread can leave the answers to the callers.
+    pub(super) fn callers_can_read(&self) -> bool {
+        self.turn.callers_wait() && self.calls.is_empty() && self.ended.is_none()
+    }
 }
 
 impl Connector {
@@ -116,7 +123,7 @@ impl Connector {
         if size > limit {
             return Err(CallError::TooLarge { size, limit });
         }
-        state_mut.note_call(waits);
+        state_mut.turn.note_call(waits && state_mut.calls.is_empty());
         let Some(connected) = &state_mut.connected else {
             let first = state_mut.calls.first_deadline().is_none();
             let deadline = clock::in_time(self.options.connect_timeout);
@@ -188,6 +195,13 @@ impl Connector {
     fn wake(&self) {
         // Without it the thread looks when the next event arrives.
         let _ = self.waker.wake();
+    }
+
+    /// The thread is to read, unless a caller does.
+    pub(super) fn want_thread(&self, state: &mut State) {
+        if state.turn.want_thread() {
+            self.thread_wanted.notify_one();
+        }
     }
 
     /// Writes what the socket takes, unless another thread writes.

@@ -1,22 +1,12 @@
 //! What a frame of the server means for the calls.
 
-use super::buffer::Buffer;
 use super::calls::{Caller, Found};
 use super::connector::State;
 use super::greeting::refusal_text;
-use super::slot::Slot;
+use super::inbox::Delivery;
 use crate::error::CallError;
 use crate::frame::{Frame, Kind};
 use crate::sync::Arc;
-
-/// What the thread does for a caller once the lock is released.
-pub(super) enum Delivery {
-    Answer(Arc<Slot>, Result<Vec<u8>, CallError>),
-    Orphan(Vec<u8>),
-    /// Items have arrived.
-    Items(Arc<Buffer>),
-    End(Arc<Buffer>, Option<CallError>),
-}
 
 /// Takes one frame of the server. An error breaks the connection.
 pub(super) fn take_frame(
