@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tubewell::{Durability, FIFO, ServeOptions, Store, Tube, TubeOptions, WhenFull, connect};
 
+use super::idle::thread_activity;
 use super::pair::{cycle, in_turn};
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, phase};
@@ -97,10 +98,11 @@ fn connections(
 /// One thread that has many puts in flight.
 fn tickets(setting: &Setting, report: &mut Report) -> Outcome {
     let (store, tube, remote) = served(setting, "remote-tickets", Durability::Flush, 1)?;
+    let mut processor = [Times::default(), Times::default()];
     let measure = |at: usize| -> Outcome<f64> {
         let tube = if at == 0 { &tube } else { &remote[0] };
         let deferred = tube.deferred(WhenFull::Block);
-        let (start, mut puts) = (Instant::now(), 0);
+        let (start, (_, nanos), mut puts) = (Instant::now(), thread_activity(), 0);
         while start.elapsed() < super::setting::PHASE {
             let tickets = (0..TICKETS as u64).map(|n| deferred.put(body(n, BODY)));
             for ticket in tickets.collect::<tubewell::Result<Vec<_>>>()? {
@@ -109,12 +111,17 @@ fn tickets(setting: &Setting, report: &mut Report) -> Outcome {
             puts += TICKETS;
         }
         let rate = puts as f64 / start.elapsed().as_secs_f64();
+        let used = (thread_activity().1 - nanos) / puts as f64;
+        processor[at].add(Duration::from_secs_f64(used / 1e9));
         tube.truncate()?;
         Ok(rate)
     };
     let rates = in_turn(RUNS, measure)?;
-    for (name, rates) in ["of its own process", "through a connection"].iter().zip(&rates) {
+    let names = ["of its own process", "through a connection"];
+    for ((name, rates), used) in names.iter().zip(&rates).zip(&mut processor) {
         report.spread(format!("puts with {TICKETS} tickets {name}"), rates, "tasks/s");
+        let used = used.percentile(0.5);
+        report.note(format!("processor time of such a put {name}, all threads"), used, "µs");
     }
     let what = format!("{TICKETS} tickets through a connection, relative to its own process");
     report.ratio(&what, 0.7, (&rates[1], &rates[0]));
