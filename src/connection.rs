@@ -1,9 +1,11 @@
 //! The connection to the process that owns a store: each call of a handle is sent there.
 //!
 //! The connection makes itself again when it breaks, with the same sessions. Calls in flight that
-//! change nothing are sent again; the others are answered with `OutcomeUnknown`.
+//! change nothing are sent again; the others are answered with `OutcomeUnknown`, also if the
+//! connection is closed or is not made again.
 
 mod claim_end;
+mod effects;
 mod events;
 mod promise;
 mod request;
@@ -117,7 +119,8 @@ impl Connection {
 
     /// Sends a request. `cancel`: the owner is told if its caller goes.
     fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
-        self.client.call(request.to_bytes(), CallKind { resend: request.may_repeat(), cancel })
+        let (resend, changes) = (request.may_repeat(), request.changes());
+        self.client.call(request.to_bytes(), CallKind { resend, cancel, changes })
     }
 
     /// The events that pass a filter. They end when the connection breaks.

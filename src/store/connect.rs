@@ -75,9 +75,9 @@ impl ConnectOptions {
     /// their tasks when it notices the break, or after its
     /// [grace](crate::StoreOptions::session_grace). Calls in flight that change something return
     /// [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them, or put with a
-    /// [key](crate::Put::key) or a [token](crate::Put::token). Other calls and waits continue with the next connection. Calls made
-    /// meanwhile wait for it, and return [`NotConnected`](Error::NotConnected) after the
-    /// [timeout](ConnectOptions::timeout).
+    /// [key](crate::Put::key) or a [token](crate::Put::token). Puts with a token, other calls and waits continue with the next
+    /// connection. Calls made meanwhile wait for it, and return
+    /// [`NotConnected`](Error::NotConnected) after the [timeout](ConnectOptions::timeout).
     ///
     /// Blocks until the owner has answered.
     ///

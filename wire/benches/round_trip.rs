@@ -17,7 +17,7 @@ use tubewell_wire::{
 
 /// How long each line measures.
 const TIME: Duration = Duration::from_secs(1);
-const KIND: CallKind = CallKind { resend: false, cancel: true };
+const KIND: CallKind = CallKind { resend: false, cancel: true, changes: false };
 
 /// Answers at once, or, if the call says so, from the thread of futures.
 struct Echo;

@@ -53,7 +53,7 @@
 //!
 //! let options = ClientOptions { secret, ..ClientOptions::default() };
 //! let client = Client::connect(server.address(), options, Arc::new(Quiet))?;
-//! let answer = client.call(b"hello".to_vec(), CallKind { resend: true, cancel: true });
+//! let answer = client.call(b"hello".to_vec(), CallKind { resend: true, cancel: true, changes: false });
 //! assert_eq!(answer.wait()?, b"HELLO");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

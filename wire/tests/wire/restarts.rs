@@ -149,7 +149,7 @@ fn work(caller: u64, client: &Client, ledger: &Ledger, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
         assert!(now() < end, "the test did not end");
         call += 1;
-        let kind = CallKind { resend: call % 7 < 3, cancel: call % 4 < 2 };
+        let kind = CallKind { resend: call % 7 < 3, cancel: call % 4 < 2, changes: false };
         let made = client.call(call.to_le_bytes().to_vec(), kind);
         match call % 5 {
             0 => drop(made),
