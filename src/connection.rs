@@ -51,8 +51,8 @@ impl Connection {
         options: ClientOptions,
         label: Option<Arc<str>>,
     ) -> Result<Arc<Connection>> {
-        let (own, mut sessions) = (SessionId::random(), Sessions::default());
-        sessions.begin(own, label);
+        let (own, mut sessions) = (SessionId::random(), Sessions::new());
+        sessions.begin(own, label)?;
         let shared = Arc::new(Shared {
             own,
             sessions: Mutex::new(sessions),
@@ -130,18 +130,30 @@ impl Connection {
     }
 
     /// Begins a session. The owner has one handle of it for all of this connection.
-    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) {
+    ///
+    /// # Errors
+    /// `Invalid`: the connection has as many sessions as it can begin again.
+    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         // First, so that a connection that is made meanwhile begins it too.
-        self.shared.sessions.lock().begin(id, label.cloned());
+        self.shared.sessions.lock().begin(id, label.cloned())?;
         self.tell(Call::BeginSession(id, label));
+        Ok(())
     }
 
     pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
-        if !self.shared.sessions.lock().add_handle(id) {
-            self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
-            self.shared.sessions.lock().begin(id, None);
+        let mut sessions = self.shared.sessions.lock();
+        if sessions.add_handle(id) {
+            return Ok(());
         }
-        Ok(())
+        sessions.check_room(id)?;
+        drop(sessions);
+        self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
+        let resumed = self.shared.sessions.lock().begin(id, None);
+        if resumed.is_err() {
+            // Sessions that were begun meanwhile have taken its room.
+            self.tell(Call::DropSessionHandle(id));
+        }
+        resumed
     }
 
     /// A handle of a session is dropped.

@@ -167,6 +167,48 @@ fn sessions_end_with_their_connection() {
     assert_eq!(claim.ack(), Err(Error::Closed));
 }
 
+/// The sessions of a connection are begun again in the first message of the next one, which has 64 KiB.
+#[test]
+fn session_that_does_not_fit_into_the_next_connection_is_refused() {
+    const LABEL: usize = 255;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = || ServeOptions::unix(folder.path().join("sock"));
+    let owner = Store::in_memory().unwrap();
+    owner.create_tube("jobs", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+    let served = owner.serve(socket()).unwrap();
+    let remote = connect(served.url()).unwrap();
+
+    let named = || remote.session_named("l".repeat(LABEL)).map_err(|error| error.to_string());
+    let mut sessions: Vec<_> = std::iter::from_fn(|| named().ok()).take(5000).collect();
+    assert_eq!(sessions.len(), 239);
+    let refused = named().unwrap_err();
+    assert!(refused.contains("65536 bytes"), "{refused}");
+    // There is room for a session without a label.
+    sessions.push(remote.session());
+    assert!(sessions[239].tube("jobs").is_ok());
+    sessions.clear();
+    sessions.extend((0..3853).map(|_| remote.session()));
+    assert!(sessions.iter().all(|session| session.tube("jobs").is_ok()));
+    let surplus = remote.session();
+    let jobs = remote.tube("jobs").unwrap();
+    for refused in [
+        surplus.tube("jobs").map(drop),
+        surplus.take_any(&[&jobs], Duration::ZERO).map(drop),
+        surplus.describe("kind", "text"),
+        remote.resume_session(owner.session().id()).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+
+    served.stop();
+    owner.serve(socket()).unwrap();
+    let claim = sessions[3852].tube("jobs").unwrap().take(None).unwrap().unwrap();
+    claim.ack().unwrap();
+    // A session that ends leaves room for another one.
+    drop(sessions.pop());
+    assert!(remote.session().tube("jobs").is_ok());
+}
+
 struct Plain;
 
 impl Driver for Plain {

@@ -87,5 +87,5 @@ pub mod explored {
 pub use address::Address;
 pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};
 pub use error::{CallError, WireError};
-pub use limits::Limits;
+pub use limits::{HELLO_BODY, Limits};
 pub use server::{Answering, Reply, Server, ServerOptions, Service};
