@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Driver, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions,
-    State, Store, Traits, TubeOptions, WhenFull, connect,
+    Claim, ConnectOptions, Driver, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put,
+    ServeOptions, State, Store, Traits, TubeOptions, UTUBE, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -60,15 +60,41 @@ fn large_bodies_go_both_ways() {
 }
 
 #[test]
-fn takes_of_many_large_bodies_release_what_does_not_fit_into_an_answer() {
+fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    for _ in 0..4 {
-        jobs.put(vec![7; 6 << 20]).unwrap();
+    for (name, driver) in [("jobs", FIFO), ("sub-queues", UTUBE)] {
+        let jobs = pair.remote.create_tube(name, driver, TubeOptions::new()).unwrap();
+        for n in 0..4 {
+            let put = Put::new(vec![7; 6 << 20]);
+            jobs.put(if driver == UTUBE { put.sub_queue(format!("{n}")) } else { put }).unwrap();
+        }
+        let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100);
+        let bodies =
+            |claims: &[Claim]| claims.iter().map(|claim| claim.data().len()).sum::<usize>();
+        let claims = jobs.take_many(4, None).unwrap();
+        assert_eq!((claims.len(), bodies(&claims)), (2, 12 << 20));
+        assert_eq!(std::iter::from_fn(|| events.try_recv()).count(), 2);
+        let others = jobs.take_many(4, None).unwrap();
+        assert_eq!((others.len(), bodies(&others)), (2, 12 << 20));
+        assert!(others.iter().all(|claim| claim.takes() == 1));
     }
-    let claims = jobs.take_many(4, None).unwrap();
-    assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(jobs.statistics().unwrap().tasks.ready, 2);
+}
+
+/// Each task counts 512 bytes in an answer beside its record and its body.
+#[test]
+fn take_of_many_small_tasks_claims_no_task_that_does_not_fit_into_the_answer() {
+    let pair = pair();
+    let brief = TubeOptions::new().temporary(true);
+    let jobs = pair.remote.create_tube("jobs", FIFO, brief).unwrap();
+    for _ in 0..7 {
+        jobs.put_many(std::iter::repeat_n("", 5000)).unwrap();
+    }
+    let claims = jobs.take_many(usize::MAX, None).unwrap();
+    assert!((25_000..33_000).contains(&claims.len()), "{}", claims.len());
+    let tasks = jobs.statistics().unwrap().tasks;
+    assert_eq!((tasks.taken, tasks.total), (claims.len() as u64, 35_000));
+    let others = jobs.take_many(usize::MAX, None).unwrap();
+    assert_eq!(claims.len() + others.len(), 35_000);
 }
 
 #[test]
