@@ -262,6 +262,40 @@ fn what_only_the_owner_can_do_is_refused() {
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
 }
 
+/// Their functions are not called: the owner reports no progress to a peer.
+#[test]
+fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put_many((0..5000).map(|_| "x")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    let report = |_: u64, _: u64| -> () { panic!("a report") };
+    assert_eq!(pair.remote.verify_with(report), Ok(Vec::new()));
+    pair.remote.backup_with(&copy, report).unwrap();
+    assert_eq!(
+        Store::open(&copy).unwrap().tube("jobs").unwrap().statistics().unwrap().tasks.ready,
+        5000
+    );
+}
+
+#[test]
+fn what_needs_a_closed_file_is_refused_while_the_store_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
+    let owner = Store::open(&file).unwrap();
+    let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+    let _remote = connect(served.url()).unwrap();
+    for refused in [
+        Store::open(&file).map(drop),
+        Store::options().compact(&file).map(drop),
+        Store::options().read_tubes(&file).map(drop),
+        Store::options().salvage(&file, |_| Ok(())),
+    ] {
+        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+    }
+}
+
 #[test]
 fn store_closes_with_its_last_handle_although_it_is_served() {
     let folder = tempfile::tempdir().unwrap();

@@ -239,6 +239,23 @@ fn change_that_was_not_sent_changes_nothing() {
 }
 
 #[test]
+fn timeout_of_a_wait_begins_anew_with_the_next_connection() {
+    with_timeout(|| {
+        let mut pair = Pair::new(Store::options());
+        let tube = pair.tube.clone();
+        let taker = thread::spawn(move || tube.take(GRACE).unwrap().is_none());
+        wait_until(|| pair.waiting() == 1);
+        pair.clock.advance(GRACE - Duration::from_secs(1));
+        pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
+        wait_until(|| pair.waiting() == 1);
+        pair.clock.advance(GRACE - Duration::from_secs(1));
+        assert_eq!(pair.waiting(), 1);
+        pair.clock.advance(Duration::from_secs(1));
+        assert!(taker.join().unwrap(), "a task was taken");
+    });
+}
+
+#[test]
 fn wait_continues_with_the_next_connection() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
