@@ -1,9 +1,11 @@
 //! The connection to the process that owns a store: each call of a handle is sent there.
 //!
 //! The connection makes itself again when it breaks, with the same sessions. Calls in flight that
-//! change nothing are sent again; the others are answered with `OutcomeUnknown`.
+//! change nothing are sent again; the others are answered with `OutcomeUnknown`, also if the
+//! connection is closed or is not made again.
 
 mod claim_end;
+mod effects;
 mod events;
 mod promise;
 mod request;
@@ -49,8 +51,8 @@ impl Connection {
         options: ClientOptions,
         label: Option<Arc<str>>,
     ) -> Result<Arc<Connection>> {
-        let (own, mut sessions) = (SessionId::random(), Sessions::default());
-        sessions.begin(own, label);
+        let (own, mut sessions) = (SessionId::random(), Sessions::new());
+        sessions.begin(own, label)?;
         let shared = Arc::new(Shared {
             own,
             sessions: Mutex::new(sessions),
@@ -96,8 +98,7 @@ impl Connection {
     }
 
     fn answer(&self, request: &Request<'_>, cancel: bool) -> Result<Vec<u8>> {
-        let kind = CallKind { resend: request.may_repeat(), cancel };
-        self.client.call_and_wait(request.to_bytes(), kind).map_err(into_error)
+        self.client.call_and_wait(request.to_bytes(), kind_of(request, cancel)).map_err(into_error)
     }
 
     /// Sends a call.
@@ -132,7 +133,7 @@ impl Connection {
 
     /// Sends a request. `cancel`: the owner is told if its caller goes.
     fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
-        self.client.call(request.to_bytes(), CallKind { resend: request.may_repeat(), cancel })
+        self.client.call(request.to_bytes(), kind_of(request, cancel))
     }
 
     /// The events that pass a filter. They end when the connection breaks.
@@ -142,18 +143,30 @@ impl Connection {
     }
 
     /// Begins a session. The owner has one handle of it for all of this connection.
-    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) {
+    ///
+    /// # Errors
+    /// `Invalid`: the connection has as many sessions as it can begin again.
+    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         // First, so that a connection that is made meanwhile begins it too.
-        self.shared.sessions.lock().begin(id, label.cloned());
+        self.shared.sessions.lock().begin(id, label.cloned())?;
         self.tell(Call::BeginSession(id, label));
+        Ok(())
     }
 
     pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
-        if !self.shared.sessions.lock().add_handle(id) {
-            self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
-            self.shared.sessions.lock().begin(id, None);
+        let mut sessions = self.shared.sessions.lock();
+        if sessions.add_handle(id) {
+            return Ok(());
         }
-        Ok(())
+        sessions.check_room(id)?;
+        drop(sessions);
+        self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
+        let resumed = self.shared.sessions.lock().begin(id, None);
+        if resumed.is_err() {
+            // Sessions that were begun meanwhile have taken its room.
+            self.tell(Call::DropSessionHandle(id));
+        }
+        resumed
     }
 
     /// A handle of a session is dropped.
@@ -210,6 +223,11 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
         "a secret must have at least {SECRET_MIN} bytes; this one has {}; use random ones",
         secret.len()
     )))
+}
+
+/// What may happen to a request besides an answer. `cancel`: the owner is told if its caller goes.
+fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
+    CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
 }
 
 /// Why a call has no answer.

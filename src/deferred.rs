@@ -48,6 +48,11 @@ impl Tube {
 /// ([`WhenFull::Block`]) or returns [`Overloaded`](crate::Error::Overloaded)
 /// ([`WhenFull::Refuse`]). This is back pressure: an async task uses `Refuse` and awaits
 /// [`capacity_async`](Deferred::capacity_async).
+///
+/// Through a [connection](crate::connect) a call is only sent: it returns before it is decided, its
+/// ticket has the refusal, and it never blocks. Without back pressure, the caller must limit its open
+/// tickets: the client keeps all calls that are not sent yet. Wait for the oldest ticket, or await
+/// [`capacity_async`](Deferred::capacity_async) after every few hundred calls.
 #[derive(Clone, Debug)]
 #[doc(alias = "pipelining")]
 pub struct Deferred {
@@ -67,7 +72,8 @@ impl Deferred {
     }
 
     /// Waits until the write buffer has space: a call with [`WhenFull::Refuse`] is accepted then.
-    /// The future blocks no thread.
+    /// The future blocks no thread. Through a [connection](crate::connect) it also waits until the
+    /// owner has received all calls that were made before it.
     ///
     /// Waiting futures are served in order of arrival, no more at a time than there are free rows.
     /// The space is not reserved: if a call of another thread or task fills it first, the next call

@@ -251,7 +251,9 @@ pub enum Error {
     /// The storage failed before the flush of this call, or in a written tube its write, was
     /// complete. The store has accepted the call, and applies it as soon as the storage works
     /// again. If the process ends before that, the call is applied completely or not at all, as the
-    /// next open shows. A put with a [`token`](crate::Put::token) can be made again.
+    /// next open shows. Or the connection to the owner of the store broke, or was closed, before the
+    /// answer: the call was carried out or not. A put with a [`token`](crate::Put::token) can be
+    /// made again.
     #[error(
         "the outcome is unknown because the storage or the connection failed: {why}; look at the \
          task before you repeat the call"
@@ -274,8 +276,8 @@ pub enum Error {
         /// What stopped the store.
         why: String,
     },
-    /// The process that owns the store cannot be reached. Nothing changed. The connection makes
-    /// itself again; try again later.
+    /// The process that owns the store cannot be reached. Nothing changed: the call was not sent, or
+    /// changes nothing. The connection makes itself again; try again later.
     #[error("the owner of the store cannot be reached: {why}; try again later")]
     NotConnected {
         /// The address, and the reason.

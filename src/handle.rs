@@ -133,11 +133,13 @@ impl StoreHandle {
         }
     }
 
-    /// Begins a session.
-    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) {
+    /// Begins a session. In this process, that does not fail.
+    pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         match self {
-            // Beginning a session does not fail.
-            StoreHandle::Here(_) => self.tell(Call::BeginSession(id, label)),
+            StoreHandle::Here(_) => {
+                self.tell(Call::BeginSession(id, label));
+                Ok(())
+            }
             StoreHandle::Remote(owner) => owner.begin_session(id, label),
         }
     }
@@ -191,6 +193,8 @@ impl StoreHandle {
 pub(crate) struct SessionGuard {
     pub(crate) handle: StoreHandle,
     pub(crate) id: SessionId,
+    /// Why the session was not begun.
+    refused: Option<Error>,
 }
 
 impl fmt::Debug for SessionGuard {
@@ -201,7 +205,17 @@ impl fmt::Debug for SessionGuard {
 
 impl SessionGuard {
     pub(crate) fn new(handle: StoreHandle, id: SessionId) -> SessionGuard {
-        SessionGuard { handle, id }
+        SessionGuard { handle, id, refused: None }
+    }
+
+    /// The guard of a session that was not begun.
+    pub(crate) fn refused(handle: StoreHandle, id: SessionId, error: Error) -> SessionGuard {
+        SessionGuard { handle, id, refused: Some(error) }
+    }
+
+    /// Whether the session was begun.
+    pub(crate) fn begun(&self) -> Result<()> {
+        self.refused.clone().map_or(Ok(()), Err)
     }
 }
 

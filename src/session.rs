@@ -47,6 +47,11 @@ impl Session {
         &self.0
     }
 
+    /// Refuses a session that was not begun.
+    pub(crate) fn begun(&self) -> Result<&Arc<SessionGuard>> {
+        self.0.begun().map(|()| &self.0)
+    }
+
     /// Its id, with which it can be resumed.
     #[must_use]
     pub fn id(&self) -> SessionId {
@@ -59,8 +64,9 @@ impl Session {
     /// # Errors
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.0.handle.ask(Call::FindTube(name))?;
-        Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
+        let session = self.begun()?;
+        let head = session.handle.ask(Call::FindTube(name))?;
+        Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
     }
 
     /// Creates a tube and opens it for this session. As
@@ -69,9 +75,10 @@ impl Session {
     /// # Errors
     /// Those of [`Store::create_tube`](crate::Store::create_tube).
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
+        let session = self.begun()?;
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.0.handle.call(FILE, Call::CreateTube(&request))?;
-        Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
+        let head = session.handle.call(FILE, Call::CreateTube(&request))?;
+        Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
     }
 
     /// As [`create_tube`](Session::create_tube), as a future that blocks no thread.
@@ -87,6 +94,7 @@ impl Session {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let guard = self.0.clone();
         CallFuture::new(async move {
+            guard.begun()?;
             let head = wait::call(&guard.handle, FILE, Call::CreateTube(&request)).await?;
             Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
         })
@@ -99,7 +107,8 @@ impl Session {
     /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
     /// [`SessionEnded`](crate::Error::SessionEnded).
     pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
-        wait::resume_claim(&self.0.handle, self.0.id, Some(self.0.clone()), token)
+        let session = self.begun()?;
+        wait::resume_claim(&session.handle, session.id, Some(session.clone()), token)
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
@@ -129,7 +138,7 @@ impl Session {
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Claim>> {
-        let session = &self.0;
+        let session = self.begun()?;
         take_any(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
@@ -141,6 +150,9 @@ impl Session {
         timeout: impl Into<Option<Duration>>,
     ) -> TakeFuture {
         let session = &self.0;
+        if let Err(refused) = session.begun() {
+            return TakeFuture::new(&session.handle, Err(refused), session.id, None, None);
+        }
         take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
@@ -171,7 +183,7 @@ impl Session {
     #[doc(alias = "register")]
     pub fn describe(&self, kind: &str, metadata: &str) -> Result<()> {
         let about = About { kind: kind.into(), metadata: metadata.into() };
-        self.0.handle.ask(Call::DescribeSession(self.0.id, &about))
+        self.begun()?.handle.ask(Call::DescribeSession(self.0.id, &about))
     }
 
     /// Ends the session now, without a grace, even if it has other handles.
@@ -202,6 +214,6 @@ impl Session {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn end(self) -> Result<()> {
-        self.0.handle.ask(Call::EndSession(self.0.id))
+        self.begun()?.handle.ask(Call::EndSession(self.0.id))
     }
 }

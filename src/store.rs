@@ -285,9 +285,17 @@ impl Store {
 
     /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
     /// block.
+    ///
+    /// A [connection](crate::connect) has room for 3853 sessions without labels beside its own one.
+    /// Calls of a further session return [`Invalid`](Error::Invalid).
     #[must_use]
     pub fn session(&self) -> Session {
-        self.begin_session(None)
+        let id = SessionId::random();
+        let handle = self.handle.clone();
+        Session::new(match self.handle.begin_session(id, None) {
+            Ok(()) => SessionGuard::new(handle, id),
+            Err(error) => SessionGuard::refused(handle, id, error),
+        })
     }
 
     /// As [`session`](Store::session), with a label that people know the session by: the name of a
@@ -295,7 +303,9 @@ impl Store {
     /// and the store derives no rights from them.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes. No session was begun.
+    /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes, and through a
+    /// [connection](crate::connect) that has no room for the session: 239 sessions fit with labels of
+    /// any length. No session was begun.
     ///
     /// # Example
     /// ```
@@ -313,7 +323,9 @@ impl Store {
     pub fn session_named(&self, label: impl Into<Arc<str>>) -> Result<Session> {
         let label = label.into();
         check_label(&label)?;
-        Ok(self.begin_session(Some(&label)))
+        let id = SessionId::random();
+        self.handle.begin_session(id, Some(&label))?;
+        Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
     /// Returns another handle of a session that has handles, or whose last handle was dropped no
@@ -322,7 +334,7 @@ impl Store {
     /// # Errors
     /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
     /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the
-    /// store.
+    /// store, and through a connection that has no room for the session.
     ///
     /// # Example: a client that reconnects
     /// ```
@@ -544,12 +556,6 @@ impl Store {
     /// ```
     pub fn close_async(&self) -> CallFuture<()> {
         CallFuture::new(wait::close(self.handle.clone()))
-    }
-
-    fn begin_session(&self, label: Option<&Arc<str>>) -> Session {
-        let id = SessionId::random();
-        self.handle.begin_session(id, label);
-        Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
     pub(crate) fn start(

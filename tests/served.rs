@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Driver, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, ServeOptions,
-    State, Store, Traits, TubeOptions, WhenFull, connect,
+    Claim, ConnectOptions, Driver, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put,
+    ServeOptions, State, Store, Traits, TubeOptions, UTUBE, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -60,15 +60,41 @@ fn large_bodies_go_both_ways() {
 }
 
 #[test]
-fn takes_of_many_large_bodies_release_what_does_not_fit_into_an_answer() {
+fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    for _ in 0..4 {
-        jobs.put(vec![7; 6 << 20]).unwrap();
+    for (name, driver) in [("jobs", FIFO), ("sub-queues", UTUBE)] {
+        let jobs = pair.remote.create_tube(name, driver, TubeOptions::new()).unwrap();
+        for n in 0..4 {
+            let put = Put::new(vec![7; 6 << 20]);
+            jobs.put(if driver == UTUBE { put.sub_queue(format!("{n}")) } else { put }).unwrap();
+        }
+        let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100);
+        let bodies =
+            |claims: &[Claim]| claims.iter().map(|claim| claim.data().len()).sum::<usize>();
+        let claims = jobs.take_many(4, None).unwrap();
+        assert_eq!((claims.len(), bodies(&claims)), (2, 12 << 20));
+        assert_eq!(std::iter::from_fn(|| events.try_recv()).count(), 2);
+        let others = jobs.take_many(4, None).unwrap();
+        assert_eq!((others.len(), bodies(&others)), (2, 12 << 20));
+        assert!(others.iter().all(|claim| claim.takes() == 1));
     }
-    let claims = jobs.take_many(4, None).unwrap();
-    assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(jobs.statistics().unwrap().tasks.ready, 2);
+}
+
+/// Each task counts 512 bytes in an answer beside its record and its body.
+#[test]
+fn take_of_many_small_tasks_claims_no_task_that_does_not_fit_into_the_answer() {
+    let pair = pair();
+    let brief = TubeOptions::new().temporary(true);
+    let jobs = pair.remote.create_tube("jobs", FIFO, brief).unwrap();
+    for _ in 0..7 {
+        jobs.put_many(std::iter::repeat_n("", 5000)).unwrap();
+    }
+    let claims = jobs.take_many(usize::MAX, None).unwrap();
+    assert!((25_000..33_000).contains(&claims.len()), "{}", claims.len());
+    let tasks = jobs.statistics().unwrap().tasks;
+    assert_eq!((tasks.taken, tasks.total), (claims.len() as u64, 35_000));
+    let others = jobs.take_many(usize::MAX, None).unwrap();
+    assert_eq!(claims.len() + others.len(), 35_000);
 }
 
 #[test]
@@ -167,6 +193,48 @@ fn sessions_end_with_their_connection() {
     assert_eq!(claim.ack(), Err(Error::Closed));
 }
 
+/// The sessions of a connection are begun again in the first message of the next one, which has 64 KiB.
+#[test]
+fn session_that_does_not_fit_into_the_next_connection_is_refused() {
+    const LABEL: usize = 255;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = || ServeOptions::unix(folder.path().join("sock"));
+    let owner = Store::in_memory().unwrap();
+    owner.create_tube("jobs", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+    let served = owner.serve(socket()).unwrap();
+    let remote = connect(served.url()).unwrap();
+
+    let named = || remote.session_named("l".repeat(LABEL)).map_err(|error| error.to_string());
+    let mut sessions: Vec<_> = std::iter::from_fn(|| named().ok()).take(5000).collect();
+    assert_eq!(sessions.len(), 239);
+    let refused = named().unwrap_err();
+    assert!(refused.contains("65536 bytes"), "{refused}");
+    // There is room for a session without a label.
+    sessions.push(remote.session());
+    assert!(sessions[239].tube("jobs").is_ok());
+    sessions.clear();
+    sessions.extend((0..3853).map(|_| remote.session()));
+    assert!(sessions.iter().all(|session| session.tube("jobs").is_ok()));
+    let surplus = remote.session();
+    let jobs = remote.tube("jobs").unwrap();
+    for refused in [
+        surplus.tube("jobs").map(drop),
+        surplus.take_any(&[&jobs], Duration::ZERO).map(drop),
+        surplus.describe("kind", "text"),
+        remote.resume_session(owner.session().id()).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+
+    served.stop();
+    owner.serve(socket()).unwrap();
+    let claim = sessions[3852].tube("jobs").unwrap().take(None).unwrap().unwrap();
+    claim.ack().unwrap();
+    // A session that ends leaves room for another one.
+    drop(sessions.pop());
+    assert!(remote.session().tube("jobs").is_ok());
+}
+
 struct Plain;
 
 impl Driver for Plain {
@@ -192,6 +260,40 @@ fn what_only_the_owner_can_do_is_refused() {
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
     let refused = pair.remote.register_driver(Plain).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
+}
+
+/// Their functions are not called: the owner reports no progress to a peer.
+#[test]
+fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
+    let pair = pair();
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    jobs.put_many((0..5000).map(|_| "x")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    let report = |_: u64, _: u64| -> () { panic!("a report") };
+    assert_eq!(pair.remote.verify_with(report), Ok(Vec::new()));
+    pair.remote.backup_with(&copy, report).unwrap();
+    assert_eq!(
+        Store::open(&copy).unwrap().tube("jobs").unwrap().statistics().unwrap().tasks.ready,
+        5000
+    );
+}
+
+#[test]
+fn what_needs_a_closed_file_is_refused_while_the_store_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
+    let owner = Store::open(&file).unwrap();
+    let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+    let _remote = connect(served.url()).unwrap();
+    for refused in [
+        Store::open(&file).map(drop),
+        Store::options().compact(&file).map(drop),
+        Store::options().read_tubes(&file).map(drop),
+        Store::options().salvage(&file, |_| Ok(())),
+    ] {
+        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::core::{
-    Answer, Call, ClaimKey, EdgeVerb, FromAnswer, Grant, HistoryVerb, Input, Malformed, Parts,
-    PutRequest, TubeHead, Verb, Wire, decode_call, from_bytes,
+    Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, TubeHead, Wire,
+    decode_call, from_bytes,
 };
 use crate::events::Filter;
 use crate::{Error, Result, SessionId, WhenFull};
@@ -31,38 +31,6 @@ impl Mode {
         match when_full {
             WhenFull::Refuse => Mode::DeferredOrRefused,
             WhenFull::Block => Mode::Deferred,
-        }
-    }
-
-    /// Whether a call may be made twice, if its connection breaks before the answer.
-    fn may_repeat(self, call: &Call<'_>) -> bool {
-        match call {
-            // A connection that is made anew begins its sessions itself.
-            Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
-            Call::ByKey(_) | Call::Find { .. } | Call::ResumeClaim(..) => true,
-            Call::Tube(
-                _,
-                Verb::Put(request)
-                | Verb::PutOrWait { request, .. }
-                | Verb::PutAndWait { request, .. },
-            ) => request.has_token(),
-            Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
-            Call::Tube(_, verb) => {
-                self == Mode::Ask
-                    || matches!(
-                        verb,
-                        Verb::Check
-                            | Verb::Wait(_)
-                            | Verb::Claim { .. }
-                            | Verb::Peek(_)
-                            | Verb::Outcome(_)
-                            | Verb::Steps(_)
-                            | Verb::List(_)
-                            | Verb::History(HistoryVerb::Read(_))
-                            | Verb::Edges(EdgeVerb::Parents(_) | EdgeVerb::Children(_))
-                    )
-            }
-            _ => self == Mode::Ask,
         }
     }
 }
@@ -154,15 +122,6 @@ impl<'a> Request<'a> {
     /// A call that waits.
     pub(crate) fn of(call: Call<'a>) -> Request<'a> {
         Request::Call(Mode::OnceVisible, call)
-    }
-
-    /// Whether it may be made twice, if its connection breaks before the answer.
-    pub(super) fn may_repeat(&self) -> bool {
-        match self {
-            Request::Call(mode, call) => mode.may_repeat(call),
-            Request::Backup(_) => false,
-            _ => true,
-        }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

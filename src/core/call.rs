@@ -19,6 +19,7 @@ use super::claims::Chosen;
 use super::state::{
     About, ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
 };
+use super::verbs::{ByteBudget, Grants};
 use super::waits::TakeAttempt;
 use crate::selection::Select;
 use crate::task::Cursor;
@@ -123,6 +124,7 @@ pub(crate) enum Verb<'a> {
     },
     Wait(WaitVerb),
     CancelWatch(WatchKey),
+    /// A take of several tasks. Handles make it with a budget: [`Core::carry_out_take_many`].
     TakeMany {
         session: SessionId,
         count: usize,
@@ -337,7 +339,8 @@ impl Core {
                 done(())
             }
             Verb::TakeMany { session, count } => {
-                now(self.take_up_to(number, session, count)?, Answer::Grants)
+                let mut bytes = ByteBudget::UNLIMITED;
+                now(self.take_up_to(number, session, count, &mut bytes)?, Answer::Grants)
             }
             Verb::Claim { session, id } => {
                 answer(self.claim_task(number, session, id)?, Answer::Chosen)
@@ -434,5 +437,18 @@ impl Core {
         let timeout = until.map(|until| until.saturating_sub(self.now.running));
         let numbers = tubes.iter().map(|head| head.number);
         self.take_or_wait(numbers, session, timeout, found)
+    }
+
+    /// As [`Verb::TakeMany`], as far as the budget allows. It is no [`Call`]: only the owner knows how
+    /// many bytes its answers have.
+    pub(crate) fn carry_out_take_many(
+        &mut self,
+        tube: &TubeHead,
+        session: SessionId,
+        count: usize,
+        bytes: &mut ByteBudget,
+    ) -> Result<Grants> {
+        self.tube(tube.number, &tube.name)?;
+        self.take_up_to(tube.number, session, count, bytes)
     }
 }

@@ -46,12 +46,12 @@ pub(crate) use state::{
     WatchKey, WatchSlot, check_key, check_size, check_tags,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
+pub(crate) use verbs::{
+    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, decode_step,
+    describe, describe_unreachable,
+};
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
-pub(crate) use verbs::{
-    FindStep, Grants, KICK_STEP, MoveStep, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
-    describe_unreachable,
-};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};
 pub(crate) use wire::{
     Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,

@@ -7,9 +7,6 @@ use crate::core::{Call, Grant, Wire};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
-/// More bytes of bodies than one answer has, unless it has one body.
-const BODIES_MAX: usize = 16 << 20;
-
 /// The answer that is there.
 pub(super) fn now<T: Wire>(answer: &Result<T>) -> Answering {
     Answering::Now(Reply { body: encode_value(answer), on_lost: None })
@@ -33,26 +30,11 @@ pub(super) fn grants(
     claims: impl Future<Output = Result<Vec<Claim>>> + Send + 'static,
 ) -> Answering {
     later(async move {
-        let grants = claims.await.map(those_that_fit);
+        let grants = claims.await.map(|claims| claims.into_iter().map(Claim::into_grant).collect());
         let body = encode_grants(&grants);
         let lost = |store: StoreHandle| give_back(store, grants.unwrap_or_default());
         Reply { body, on_lost: store.and_then(lost) }
     })
-}
-
-/// The claims whose bodies fit into one answer: the first one, and the next ones as far as they fit. The
-/// tasks of the others are released.
-fn those_that_fit(claims: Vec<Claim>) -> Vec<Grant> {
-    let (mut grants, mut size) = (Vec::with_capacity(claims.len()), 0_usize);
-    for claim in claims {
-        size = size.saturating_add(claim.data().len());
-        if grants.is_empty() || size <= BODIES_MAX {
-            grants.push(claim.into_grant());
-        } else {
-            claim.give_back();
-        }
-    }
-    grants
 }
 
 fn give_back(store: StoreHandle, grants: Vec<Grant>) -> Option<Box<dyn FnOnce() + Send>> {

@@ -16,7 +16,7 @@ use crate::sync::{Mutex, thread};
 use crate::user_code::panic_to_error;
 use crate::{Error, Result, SessionId, Tube};
 
-/// More sessions than a connection may have.
+/// More sessions than a connection may have. A client keeps to fewer: as many as fit into a hello.
 const SESSIONS_MAX: usize = 4096;
 /// More threads than may do what takes long at a time.
 const THREADS_MAX: usize = 4;

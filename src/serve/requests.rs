@@ -12,7 +12,7 @@ use super::answers::{grants, now, refused, value};
 use super::calls::call;
 use super::peer::Peer;
 use crate::connection::{Request, TubeName};
-use crate::core::{Call, HolderVerb, Parts, to_bytes};
+use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
 use crate::events::EventStream;
 use crate::signal::{Signal, SignalWait};
 use crate::wait::TakeFuture;
@@ -20,6 +20,9 @@ use crate::{Error, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
 const EVENTS_MAX: usize = 65_536;
+
+/// The bytes of the tasks of one answer, unless it has one task.
+const TASKS_SIZE: usize = 16 << 20;
 
 /// Carries out a request.
 pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
@@ -78,7 +81,8 @@ fn take(
     let timeout = timeout.map(Duration::from_micros);
     if let Some(most) = most {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let claims = peer.tube(first.number, &first.name, session)?.take_many_async(most, timeout);
+        let tube = peer.tube(first.number, &first.name, session)?;
+        let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
         return Ok(grants(peer.for_lost(), claims));
     }
     let heads =

@@ -67,17 +67,20 @@ impl ConnectOptions {
     ///
     /// The returned store does what the owner's does, but for what
     /// [`OwnerOnly`](Error::OwnerOnly) names, and changes are as durable as there. One thread reads
-    /// the answers of all callers. Deferred calls return before the owner has decided them; a
-    /// refusal comes with the ticket. [`close`](Store::close) and the drop of the last handle end the
-    /// connection, and with it its sessions; the owner's store stays open.
+    /// the answers of all callers. Deferred calls return before the owner has decided them, and have no
+    /// [back pressure](crate::Deferred); a refusal comes with the ticket. [`close`](Store::close) and
+    /// the drop of the last handle end the connection, and with it its sessions; the owner's store
+    /// stays open.
     ///
     /// A connection that breaks makes itself again, with the same sessions. The owner releases
     /// their tasks when it notices the break, or after its
     /// [grace](crate::StoreOptions::session_grace). Calls in flight that change something return
     /// [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them, or put with a
-    /// [key](crate::Put::key) or a [token](crate::Put::token). Other calls and waits continue with the next connection. Calls made
-    /// meanwhile wait for it, and return [`NotConnected`](Error::NotConnected) after the
-    /// [timeout](ConnectOptions::timeout).
+    /// [key](crate::Put::key) or a [token](crate::Put::token). Puts with a token, other calls and waits continue with the next
+    /// connection. Calls made meanwhile wait for it, and return
+    /// [`NotConnected`](Error::NotConnected) after the [timeout](ConnectOptions::timeout). A wait
+    /// that is made again starts its timeout anew. A call in flight has no time limit of its own,
+    /// however busy the owner is.
     ///
     /// Blocks until the owner has answered.
     ///

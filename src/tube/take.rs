@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::connection::Request;
-use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
+use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead, Verb};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::wait::{
@@ -255,7 +255,17 @@ impl Tube {
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Vec<Claim>> {
-        let (tube, timeout) = (self.clone(), timeout.into());
+        self.take_within(max, ByteBudget::UNLIMITED, timeout.into())
+    }
+
+    /// As [`take_many_async`](Tube::take_many_async), as far as the budget allows.
+    pub(crate) fn take_within(
+        &self,
+        max: usize,
+        mut bytes: ByteBudget,
+        timeout: Option<Duration>,
+    ) -> CallFuture<Vec<Claim>> {
+        let tube = self.clone();
         CallFuture::new(async move {
             let store = match &tube.handle {
                 StoreHandle::Here(store) => store,
@@ -268,11 +278,10 @@ impl Tube {
             if max > 0 {
                 claims.extend(tube.take_async(timeout).await?);
             }
-            if claims.is_empty() {
-                return Ok(claims);
-            }
+            let Some(first) = claims.first() else { return Ok(claims) };
+            bytes.spend(first.id(), &first.grant.header);
             loop {
-                let (grants, step) = take_step(&tube, max, &claims)?;
+                let (grants, step) = take_step(&tube, store, max, &mut bytes, &claims)?;
                 let takes = grants.into_iter().map(|grant| CountedTake::new(store, grant));
                 let mut takes: Vec<CountedTake> = takes.collect();
                 for take in &mut takes {
@@ -319,8 +328,9 @@ pub(crate) fn take_more(
     max: usize,
     claims: &mut Vec<Claim>,
 ) -> Result<()> {
+    let mut bytes = ByteBudget::UNLIMITED;
     loop {
-        let (grants, step) = take_step(tube, max, claims)?;
+        let (grants, step) = take_step(tube, store, max, &mut bytes, claims)?;
         hand_out(tube, store, count_all(tube, store, grants)?, claims)?;
         match step {
             Step::Done => return Ok(()),
@@ -339,13 +349,20 @@ enum Step {
 }
 
 /// Takes the next tasks under one hold of the lock.
-fn take_step(tube: &Tube, max: usize, claims: &[Claim]) -> Result<(Vec<Grant>, Step)> {
+fn take_step(
+    tube: &Tube,
+    store: &LocalHandle,
+    max: usize,
+    bytes: &mut ByteBudget,
+    claims: &[Claim],
+) -> Result<(Vec<Grant>, Step)> {
     let count = max.saturating_sub(claims.len());
     if count == 0 {
         return Ok((Vec::new(), Step::Done));
     }
-    let take = Verb::TakeMany { session: tube.session, count };
-    let Grants { tasks: grants, error, later } = tube.handle.ask(tube.verb(take))?;
+    let (head, session) = (&tube.head, tube.session);
+    let taken = store.inner().run(|core| core.carry_out_take_many(head, session, count, bytes))?;
+    let Grants { tasks: grants, error, later } = taken;
     if let Some(error) = error {
         give_back(tube, grants);
         return Err(error);

@@ -294,7 +294,10 @@ impl Worker {
             registered.untimed = Some(registered.tube.driver().into());
         }
         let session = match self.session {
-            Some(session) => session,
+            Some(session) => {
+                session.begun()?;
+                session
+            }
             None => self.store.session_named(self.name)?,
         };
         Ok(Pool::new(Parts {

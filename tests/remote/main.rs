@@ -3,8 +3,9 @@
 //! [`stores`] is what differs. What a suite expects of a store that is open in its process, it does
 //! not expect here: [`owner_only`] has the tests and files that are left out, with the reasons.
 //!
-//! [`random_steps`] compares a connection with the reference model. [`reconnected`] and [`killed`] are
-//! about connections alone: those that break, and processes that are killed.
+//! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`killed`] and
+//! [`busy_owner`] are about connections alone: those that break, processes that are killed, and owners that
+//! are busy.
 //!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
@@ -15,6 +16,7 @@
 #[path = "../common/blocking_disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod blocking_disk;
+mod busy_owner;
 mod child;
 mod connection;
 #[path = "../common/executor.rs"]

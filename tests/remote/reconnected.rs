@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, Error, FIFO, ManualClock, Put, ServeOptions, Served, State, Store, StoreOptions, Tube,
-    TubeOptions, WhenFull, connect,
+    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, State, Store,
+    StoreOptions, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -28,12 +28,21 @@ struct Pair {
 
 impl Pair {
     fn new(options: StoreOptions) -> Pair {
+        Pair::of(options, ConnectOptions::new())
+    }
+
+    /// A pair whose connection gives up soon when there is no owner.
+    fn brief() -> Pair {
+        Pair::of(Store::options(), ConnectOptions::new().timeout(Duration::from_millis(200)))
+    }
+
+    fn of(options: StoreOptions, connect: ConnectOptions) -> Pair {
         let (folder, disk) = (TempDir::new().unwrap(), Arc::new(Disk::default()));
         let clock = ManualClock::new();
         let owner = disk.open(options.clock(&clock));
         owner.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
-        let remote = connect(served.url()).unwrap();
+        let remote = connect.connect(served.url()).unwrap();
         let tube = remote.tube("case").unwrap();
         Pair { owner, remote, tube, clock, disk, served, folder }
     }
@@ -44,6 +53,11 @@ impl Pair {
         meanwhile(self);
         let socket = self.folder.path().join("socket");
         self.served = self.owner.serve(ServeOptions::unix(socket)).unwrap();
+    }
+
+    /// The calls that wait for a task, at the owner.
+    fn waiting(&self) -> u64 {
+        self.owner.tube("case").unwrap().info().unwrap().waiting
     }
 
     fn state(&self) -> State {
@@ -148,16 +162,108 @@ fn put_with_a_token_is_made_once_although_its_connection_breaks() {
     });
 }
 
+/// A put with a token is sent again with the next connection. Without one, the first owner may have
+/// made it.
+#[test]
+fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_connection() {
+    with_timeout(|| {
+        let pair = Pair::brief();
+        let deferred = pair.tube.deferred(WhenFull::Block);
+        let put = || Put::new("x").token("once");
+        let ticket = pair.disk.block_flush_of(|| deferred.put(put()).unwrap());
+        pair.served.stop();
+        let unknown = ticket.wait();
+        assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
+        pair.disk.unblock_flushes();
+        wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+        pair.assert_sound();
+    });
+}
+
+#[test]
+fn change_in_flight_has_an_unknown_outcome_when_its_connection_is_closed() {
+    with_timeout(|| {
+        for put in [Put::new("x"), Put::new("x").token("once")] {
+            let pair = Pair::new(Store::options());
+            let deferred = pair.tube.deferred(WhenFull::Block);
+            let ticket = pair.disk.block_flush_of(|| deferred.put(put).unwrap());
+            pair.remote.close().unwrap();
+            let unknown = ticket.wait();
+            assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
+            pair.disk.unblock_flushes();
+            wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+            pair.assert_sound();
+        }
+    });
+}
+
+#[test]
+fn wait_in_flight_has_a_known_outcome_without_a_further_connection() {
+    with_timeout(|| {
+        let end: [fn(&Pair); 2] = [|pair| pair.served.stop(), |pair| pair.remote.close().unwrap()];
+        for (end, expected) in end.into_iter().zip(["not connected", "closed"]) {
+            let pair = Pair::brief();
+            let tube = pair.tube.clone();
+            let taker = thread::spawn(move || tube.take(None));
+            wait_until(|| pair.waiting() == 1);
+            end(&pair);
+            let known = match taker.join().unwrap() {
+                Err(Error::NotConnected { .. }) => "not connected",
+                Err(Error::Closed) => "closed",
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(known, expected);
+        }
+    });
+}
+
+#[test]
+fn change_that_was_not_sent_changes_nothing() {
+    with_timeout(|| {
+        let pair = Pair::brief();
+        let events = pair.remote.subscribe(1);
+        pair.served.stop();
+        // The connection is known to have ended.
+        assert!(events.recv().is_none());
+        for put in [Put::new("x"), Put::new("x").token("once")] {
+            let refused = pair.tube.put(put);
+            assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
+        }
+        let deferred = pair.tube.deferred(WhenFull::Block);
+        let ticket = deferred.put("x").unwrap();
+        pair.remote.close().unwrap();
+        assert_eq!(ticket.wait(), Err(Error::Closed));
+        assert_eq!(pair.tube.put("x"), Err(Error::Closed));
+        assert_eq!(pair.owner.tube("case").unwrap().statistics().unwrap().tasks.total, 0);
+    });
+}
+
+#[test]
+fn timeout_of_a_wait_begins_anew_with_the_next_connection() {
+    with_timeout(|| {
+        let mut pair = Pair::new(Store::options());
+        let tube = pair.tube.clone();
+        let taker = thread::spawn(move || tube.take(GRACE).unwrap().is_none());
+        wait_until(|| pair.waiting() == 1);
+        pair.clock.advance(GRACE - Duration::from_secs(1));
+        pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
+        wait_until(|| pair.waiting() == 1);
+        pair.clock.advance(GRACE - Duration::from_secs(1));
+        assert_eq!(pair.waiting(), 1);
+        pair.clock.advance(Duration::from_secs(1));
+        assert!(taker.join().unwrap(), "a task was taken");
+    });
+}
+
 #[test]
 fn wait_continues_with_the_next_connection() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let tube = pair.tube.clone();
         let taker = thread::spawn(move || tube.take(None).unwrap().unwrap().ack().unwrap().id);
-        let waiting = |pair: &Pair| pair.owner.tube("case").unwrap().info().unwrap().waiting;
-        wait_until(|| waiting(&pair) == 1);
-        pair.break_connections(|pair| wait_until(|| waiting(pair) == 0));
-        wait_until(|| waiting(&pair) == 1);
+        wait_until(|| pair.waiting() == 1);
+        pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
+        wait_until(|| pair.waiting() == 1);
         let id = pair.owner.tube("case").unwrap().put("x").unwrap().id;
         assert_eq!(taker.join().unwrap(), id);
         pair.assert_sound();

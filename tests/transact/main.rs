@@ -26,4 +26,6 @@ mod kills;
 mod metrics;
 mod outages;
 mod parents;
+#[cfg(unix)]
+mod peers;
 mod support;

@@ -17,7 +17,7 @@ use tubewell_wire::{
 
 /// How long each line measures.
 const TIME: Duration = Duration::from_secs(1);
-const KIND: CallKind = CallKind { resend: false, cancel: true };
+const KIND: CallKind = CallKind { resend: false, cancel: true, changes: false };
 
 /// How a caller waits: for an answer that the thread of the client reads, or for one that it reads itself.
 #[derive(Clone, Copy)]

@@ -102,7 +102,8 @@ impl Client {
         self.connector.address()
     }
 
-    /// Closes the connection. Every pending call returns [`CallError::Closed`], and so does every later one; all
+    /// Closes the connection. Every pending call returns [`CallError::Closed`], or [`CallError::Broken`] if it
+    /// was sent and [changes](CallKind::changes) something. Every later one returns [`CallError::Closed`], and all
     /// items end. Does not block: a method of the handler that runs on another thread may still be running
     /// afterwards.
     pub fn close(&self) {

@@ -130,23 +130,25 @@ impl WireError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// There was no connection within the time-out. The call was never sent: it had no effect.
+    /// There was no connection within the time-out. The call had no effect: it was never sent, or it
+    /// [changes](crate::CallKind::changes) nothing.
     #[error("not connected: {why}")]
     NotConnected {
         /// Why the last attempt to connect failed.
         why: String,
     },
-    /// The call was sent, and the connection broke before the answer. The call may or may not have had its
-    /// effect.
+    /// The call was sent, and the connection broke or was closed before the answer. The call may or may not
+    /// have had its effect.
     #[error("the connection broke before the answer: {why}")]
     Broken {
         /// Why.
         why: String,
     },
-    /// The client was closed. If the call was sent, it may or may not have had its effect.
+    /// The client was closed. The call had no effect: it was never sent, or it
+    /// [changes](crate::CallKind::changes) nothing.
     #[error("the client is closed")]
     Closed,
-    /// The call is longer than a frame may be. It was not sent.
+    /// The call is longer than a frame may be. It had no effect.
     #[error("a call of {size} bytes is longer than the limit of {limit}")]
     TooLarge {
         /// The size of the call.
@@ -154,8 +156,8 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
-    /// The server refused another connection for good. If the call was sent before, it may or may not have
-    /// had its effect.
+    /// The server refused another connection for good. The call had no effect: it was never sent, or it
+    /// [changes](crate::CallKind::changes) nothing.
     #[error("the server refused the connection: {why}")]
     Refused {
         /// The reason, for a person.

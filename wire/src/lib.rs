@@ -54,7 +54,7 @@
 //!
 //! let options = ClientOptions { secret, ..ClientOptions::default() };
 //! let client = Client::connect(server.address(), options, Arc::new(Quiet))?;
-//! let answer = client.call(b"hello".to_vec(), CallKind { resend: true, cancel: true });
+//! let answer = client.call(b"hello".to_vec(), CallKind { resend: true, cancel: true, changes: false });
 //! assert_eq!(answer.wait()?, b"HELLO");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -88,5 +88,5 @@ pub mod explored {
 pub use address::Address;
 pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};
 pub use error::{CallError, WireError};
-pub use limits::Limits;
+pub use limits::{HELLO_BODY, Limits};
 pub use server::{Answering, Reply, Server, ServerOptions, Service};

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// How many items of one stream the server sends before the client has taken them.
 pub(crate) const WINDOW: u64 = 1024;
 
-/// The longest body of a frame before the peer is authenticated. The hello and the welcome of the
-/// application must fit into it.
-pub(crate) const HELLO_BODY: usize = 64 * 1024;
+/// The longest hello and the longest welcome of an application, in bytes: what a peer may cost before it
+/// is authenticated.
+pub const HELLO_BODY: usize = 64 * 1024;
 
 /// Limits of a server or a client on what the peer may cost. A client keeps to `frame` and `calls`; the
 /// others are those of a server.

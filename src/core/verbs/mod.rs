@@ -3,6 +3,7 @@
 
 mod admin;
 mod atomically;
+mod byte_budget;
 mod delete;
 mod finish;
 mod holder;
@@ -27,6 +28,7 @@ mod transaction;
 mod update;
 
 pub(crate) use admin::KICK_STEP;
+pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::SelectStep;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};

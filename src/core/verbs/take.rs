@@ -8,6 +8,7 @@ use tubewell_drivers::{
     Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys, position_of,
 };
 
+use super::byte_budget::ByteBudget;
 use crate::commit::Visibility;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
@@ -61,21 +62,29 @@ impl Core {
         }
     }
 
-    /// Takes up to `count` tasks of a tube, at most [`TAKE_STEP`].
+    /// Takes up to `count` tasks of a tube, at most [`TAKE_STEP`], as far as the budget allows.
     pub(in crate::core) fn take_up_to(
         &mut self,
         number: u32,
         session: SessionId,
         count: usize,
+        bytes: &mut ByteBudget,
     ) -> Result<Grants> {
         self.check_session(session)?;
         let mut budget = MAX_EXPIRED_PER_TAKE;
         let mut taken = Grants::default();
         while taken.tasks.len() < count.min(TAKE_STEP) {
-            match self.take_within(number, session, &mut budget) {
-                Ok(TakeStep::Task(grant)) => taken.tasks.push(grant),
-                Ok(TakeStep::Empty) => break,
-                Ok(TakeStep::BudgetSpent) => {
+            match self.next_task(number, &mut budget) {
+                Ok(Next::Task(rank, entry)) if !bytes.allows(rank.1, &entry.header) => {
+                    self.return_to_window(number, rank, entry);
+                    break;
+                }
+                Ok(Next::Task(rank, entry)) => {
+                    bytes.spend(rank.1, &entry.header);
+                    taken.tasks.push(self.claim(number, rank.1, entry, session));
+                }
+                Ok(Next::Empty) => break,
+                Ok(Next::BudgetSpent) => {
                     taken.later = Some(self.buffer_of(number));
                     break;
                 }

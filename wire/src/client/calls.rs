@@ -31,6 +31,8 @@ struct Entry {
     /// There while the call is not sent, or if it may be sent again.
     body: Option<Vec<u8>>,
     stage: Stage,
+    /// An earlier connection may have sent it.
+    was_sent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +53,19 @@ pub(crate) struct Calls {
     last: u64,
 }
 
-/// A call that the end of the connection has ended.
+/// A call that has failed.
 pub(crate) struct Lost {
     pub(crate) caller: Caller,
-    /// The server may have got it.
-    pub(crate) was_sent: bool,
+    /// The server may have carried it out.
+    pub(crate) in_doubt: bool,
+}
+
+impl Entry {
+    /// A call that fails, and would do so if it was not sent. The socket may have taken `written` bytes.
+    fn fail(self, written: u64) -> Lost {
+        let is_sent = matches!(self.stage, Stage::Sent { position, .. } if position < written);
+        Lost { caller: self.caller, in_doubt: self.kind.changes && (self.was_sent || is_sent) }
+    }
 }
 
 /// What an answer found.
@@ -75,7 +85,8 @@ impl Calls {
         deadline: Option<Instant>,
     ) -> u64 {
         self.last += 1;
-        let entry = Entry { caller, kind, body: Some(body), stage: Stage::Waiting { deadline } };
+        let (body, stage) = (Some(body), Stage::Waiting { deadline });
+        let entry = Entry { caller, kind, body, stage, was_sent: false };
         self.entries.insert(self.last, entry);
         self.waiting.push_back(self.last);
         self.last
@@ -88,7 +99,7 @@ impl Calls {
         outbox: &mut Outbox,
         limit: usize,
         frame: usize,
-    ) -> Vec<(Caller, usize)> {
+    ) -> Vec<(Lost, usize)> {
         let mut too_large = Vec::new();
         while self.in_flight < limit {
             let Some(number) = self.waiting.pop_front() else { break };
@@ -96,7 +107,7 @@ impl Calls {
             let body = entry.body.as_deref().unwrap_or_default();
             if body.len() > frame {
                 let size = body.len();
-                too_large.extend(self.entries.remove(&number).map(|entry| (entry.caller, size)));
+                too_large.extend(self.entries.remove(&number).map(|entry| (entry.fail(0), size)));
                 continue;
             }
             let position = outbox.append(Kind::Call, number, body);
@@ -187,9 +198,10 @@ impl Calls {
                 let resend = !cancelled && entry.body.is_some() && (entry.kind.resend || !was_sent);
                 if !resend {
                     let caller = std::mem::replace(&mut entry.caller, Caller::Gone);
-                    lost.push((number, Lost { caller, was_sent }));
+                    lost.push((number, Lost { caller, in_doubt: was_sent }));
                     return false;
                 }
+                entry.was_sent |= was_sent;
                 again.push(number);
             }
             entry.stage = Stage::Waiting { deadline: Some(deadline) };
@@ -206,11 +218,11 @@ impl Calls {
     }
 
     /// Removes the waiting calls whose time is over.
-    pub(crate) fn expired(&mut self, now: Instant) -> Vec<Caller> {
+    pub(crate) fn expired(&mut self, now: Instant) -> Vec<Lost> {
         let mut expired = Vec::new();
         while self.first_deadline().is_some_and(|deadline| deadline <= now) {
             let Some(number) = self.waiting.pop_front() else { break };
-            expired.extend(self.entries.remove(&number).map(|entry| entry.caller));
+            expired.extend(self.entries.remove(&number).map(|entry| entry.fail(0)));
         }
         expired
     }
@@ -227,12 +239,12 @@ impl Calls {
         None
     }
 
-    /// Removes all calls. Returns their callers in the order of the calls.
-    pub(crate) fn take_all(&mut self) -> Vec<Caller> {
+    /// Removes all calls, in their order. The socket may have taken `written` bytes.
+    pub(crate) fn take_all(&mut self, written: u64) -> Vec<Lost> {
         self.waiting.clear();
         self.in_flight = 0;
         let mut entries: Vec<_> = self.entries.drain().collect();
         entries.sort_unstable_by_key(|&(number, _)| number);
-        entries.into_iter().map(|(_, entry)| entry.caller).collect()
+        entries.into_iter().map(|(_, entry)| entry.fail(written)).collect()
     }
 }

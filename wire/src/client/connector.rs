@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 
 use super::buffer::Buffer;
-use super::calls::{Caller, Calls};
+use super::calls::{Caller, Calls, Lost};
 use super::handler::Handler;
 use super::options::{CallKind, ClientOptions};
 use super::slot::Slot;
@@ -87,7 +87,7 @@ impl Connector {
     /// Makes a call with many items. Without a number it was not made, and the error is in the buffer.
     pub(crate) fn subscribe(&self, body: Vec<u8>) -> (Arc<Buffer>, Option<u64>) {
         let buffer = Arc::new(Buffer::default());
-        let kind = CallKind { resend: false, cancel: true };
+        let kind = CallKind { resend: false, cancel: true, changes: false };
         let made = self.make_for_later(body, kind, Caller::Items(buffer.clone()));
         let number = made.map_err(|error| buffer.end(Some(error))).ok();
         (buffer, number)
@@ -172,10 +172,12 @@ impl Connector {
             return;
         }
         state.ended = Some(error.clone());
-        let callers = state.calls.take_all();
         let connected = state.connected.take();
         let chunk = state.outbox.take();
+        // With the chunk, which is still written.
+        let written = state.outbox.may_be_written();
         state.outbox.reset();
+        let lost = state.calls.take_all(written);
         self.want_thread(&mut state);
         drop(state);
         if let Some(connected) = connected {
@@ -186,8 +188,8 @@ impl Connector {
             connected.socket.shutdown(Shutdown::Both);
         }
         self.wake();
-        for caller in callers {
-            fail(caller, error);
+        for lost in lost {
+            fail(lost, error);
         }
     }
 
@@ -233,11 +235,18 @@ impl Connector {
     }
 }
 
-/// Gives an error to the caller.
-pub(super) fn fail(caller: Caller, error: &CallError) {
-    match caller {
-        Caller::Call(slot) => drop(slot.complete(Err(error.clone()))),
-        Caller::Items(buffer) => buffer.end(Some(error.clone())),
+/// Gives an error to the caller: this one, unless the server may have carried out the call.
+pub(super) fn fail(lost: Lost, error: &CallError) {
+    let error = match error {
+        error if !lost.in_doubt => error.clone(),
+        CallError::NotConnected { why } | CallError::Refused { why } => {
+            CallError::Broken { why: why.clone() }
+        }
+        error => CallError::Broken { why: error.to_string() },
+    };
+    match lost.caller {
+        Caller::Call(slot) => drop(slot.complete(Err(error))),
+        Caller::Items(buffer) => buffer.end(Some(error)),
         Caller::Gone => {}
     }
 }

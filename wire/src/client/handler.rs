@@ -5,7 +5,8 @@
 /// The methods are called on the thread of the client, or on the thread that drops a [`Pending`](crate::Pending), and hold
 /// up all answers: they must not block. A panic in `hello` or `welcome` ends the client; others are ignored.
 pub trait Handler: Send + Sync + 'static {
-    /// What the client says of itself, for each connection that it makes: at most 64 KiB.
+    /// What the client says of itself, for each connection that it makes: at most
+    /// [`HELLO_BODY`](crate::HELLO_BODY) bytes. The client of a longer one is ended.
     fn hello(&self) -> Vec<u8>;
 
     /// The server's welcome, for each connection.

@@ -53,4 +53,8 @@ pub struct CallKind {
     /// Dropping the [`Pending`](crate::Pending) of the call cancels it: it is not sent any more, or the server drops its future.
     /// If off, the call goes on, and its answer goes to [`Handler::orphan`](crate::Handler::orphan).
     pub cancel: bool,
+    /// The call changes something at the server. Once it may have been sent, it fails with
+    /// [`CallError::Broken`](crate::CallError::Broken) alone: also if the client is closed, or if no further connection is
+    /// made on which it could be made again.
+    pub changes: bool,
 }

@@ -168,8 +168,8 @@ impl Connector {
         for delivery in deliveries.drain(..) {
             self.deliver(delivery);
         }
-        for (caller, size) in too_large {
-            fail(caller, &CallError::TooLarge { size, limit: frame });
+        for (lost, size) in too_large {
+            fail(lost, &CallError::TooLarge { size, limit: frame });
         }
         if unsent {
             // A caller that has its answer may have written it with its next call.

@@ -4,7 +4,6 @@ use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use super::calls::Lost;
 use super::connector::{Connected, Connector, WAKER, fail};
 use super::handler::Handler;
 use super::inbox::{Attached, Inbox, Stop};
@@ -124,8 +123,8 @@ impl Inbox {
             let expired = state.calls.expired(clock::now());
             let next = state.calls.first_deadline().map_or(until, |first| first.min(until));
             drop(state);
-            for caller in expired {
-                fail(caller, &CallError::NotConnected { why: why.to_owned() });
+            for lost in expired {
+                fail(lost, &CallError::NotConnected { why: why.to_owned() });
             }
             if clock::left(until).is_zero() {
                 return Some(());
@@ -167,8 +166,8 @@ impl Connector {
         }
         let too_large = state_mut.calls.send(&mut state_mut.outbox, calls, frame);
         self.flush(state);
-        for (caller, size) in too_large {
-            fail(caller, &CallError::TooLarge { size, limit: frame });
+        for (lost, size) in too_large {
+            fail(lost, &CallError::TooLarge { size, limit: frame });
         }
         let since = clock::now();
         Ok(Attached { socket, token, input, since, is_new: true, at_end: false })
@@ -192,14 +191,9 @@ impl Connector {
         drop(state);
         // A panic there must not end the thread.
         let _ = catch_panic(|| self.handler.broken());
-        let why = || why.to_owned();
-        for Lost { caller, was_sent } in lost {
-            let error = if was_sent {
-                CallError::Broken { why: why() }
-            } else {
-                CallError::NotConnected { why: why() }
-            };
-            fail(caller, &error);
+        let not_sent = CallError::NotConnected { why: why.to_owned() };
+        for lost in lost {
+            fail(lost, &not_sent);
         }
     }
 }

@@ -17,11 +17,11 @@ use tubewell_wire::{
 };
 
 /// A call that is made again, and cancelled when dropped.
-pub const AGAIN: CallKind = CallKind { resend: true, cancel: true };
+pub const AGAIN: CallKind = CallKind { resend: true, cancel: true, changes: false };
 /// A call that is made once, and cancelled when dropped.
-pub const ONCE: CallKind = CallKind { resend: false, cancel: true };
+pub const ONCE: CallKind = CallKind { resend: false, cancel: true, changes: false };
 /// A call that is made once, whatever becomes of its caller.
-pub const ALWAYS: CallKind = CallKind { resend: false, cancel: false };
+pub const ALWAYS: CallKind = CallKind { resend: false, cancel: false, changes: false };
 
 const ADDRESS: &str = "tcp://127.0.0.1:1";
 const SECRET: &[u8] = b"secret";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tubewell_wire::{CallError, ClientOptions};
 
 use crate::raw::{ANSWER, CALL, HELLO, Raw, frame, listen, welcome};
-use crate::support::{AGAIN, ALWAYS, Ears, ONCE, Place, Serving, ask, options};
+use crate::support::{AGAIN, ALWAYS, CHANGES, Ears, ONCE, Place, Serving, ask, options};
 
 fn quick() -> ClientOptions {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(20);
@@ -73,6 +73,36 @@ fn without_a_server_calls_fail_in_time() {
     let end = crate::support::deadline();
     while client.call(b"back".to_vec(), ONCE).wait().is_err() {
         assert!(crate::support::now() < end);
+    }
+}
+
+/// A call that was sent and changes something may have had its effect, however the client goes on.
+#[test]
+fn a_sent_call_that_changes_something_is_never_reported_as_not_made() {
+    let ends: [fn(&Serving, &tubewell_wire::Client); 3] = [
+        |serving, _| serving.server.stop(),
+        |_, client| client.close(),
+        |serving, client| {
+            *serving.desk.refusal.lock().unwrap() = Some("not again".to_owned());
+            drop(client.call(b"panic".to_vec(), ONCE));
+        },
+    ];
+    for end in ends {
+        let place = Place::new();
+        let serving = Serving::start(&place);
+        let options = ClientOptions { connect_timeout: Duration::from_millis(250), ..quick() };
+        let (client, _) = serving.client_with(options);
+        let reads = client.call(b"later:reads".to_vec(), AGAIN);
+        let changes = client.call(b"later:changes".to_vec(), CHANGES);
+        serving.desk.log.wait_for("pending changes", 1);
+        end(&serving, &client);
+        let answer = changes.wait();
+        assert!(matches!(answer, Err(CallError::Broken { .. })), "{answer:?}");
+        let answer = reads.wait();
+        assert!(!matches!(answer, Ok(_) | Err(CallError::Broken { .. })), "{answer:?}");
+        // Not sent.
+        let answer = client.call(b"new".to_vec(), CHANGES).wait();
+        assert!(!matches!(answer, Ok(_) | Err(CallError::Broken { .. })), "{answer:?}");
     }
 }
 
@@ -216,13 +246,18 @@ fn a_half_answer_is_no_answer() {
 #[cfg(unix)]
 #[test]
 fn a_lower_limit_of_the_next_server_holds() {
-    let (listener, client, raw) = by_hand();
+    let (listener, client, mut raw) = by_hand();
     let long = client.call(vec![0; 1000], AGAIN);
+    let sent = client.call(vec![0; 1000], CHANGES);
+    for _ in 0..2 {
+        raw.receive().unwrap();
+    }
     drop(raw);
     let mut raw = listener.accept();
     raw.receive().unwrap();
     raw.send(&welcome(100, 10));
     assert_eq!(long.wait(), Err(CallError::TooLarge { size: 1000, limit: 10 }));
+    assert!(matches!(sent.wait(), Err(CallError::Broken { .. })));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn work(caller: u64, client: &Client, ledger: &Ledger, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
         assert!(now() < end, "the test did not end");
         call += 1;
-        let kind = CallKind { resend: call % 7 < 3, cancel: call % 4 < 2 };
+        let kind = CallKind { resend: call % 7 < 3, cancel: call % 4 < 2, changes: false };
         // Calls of which each is alone come in rows, so that callers read their answers.
         if call / 100 % 2 == 1 && pending.is_empty() {
             check(call, kind, client.call_and_wait(call.to_le_bytes().to_vec(), kind), ledger);

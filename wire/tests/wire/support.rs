@@ -17,11 +17,13 @@ use tubewell_wire::{
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A call that is made again, and cancelled when dropped.
-pub const AGAIN: CallKind = CallKind { resend: true, cancel: true };
+pub const AGAIN: CallKind = CallKind { resend: true, cancel: true, changes: false };
+/// As `AGAIN`, of a call that changes something.
+pub const CHANGES: CallKind = CallKind { changes: true, ..AGAIN };
 /// A call that is made once, and cancelled when dropped.
-pub const ONCE: CallKind = CallKind { resend: false, cancel: true };
+pub const ONCE: CallKind = CallKind { resend: false, cancel: true, changes: false };
 /// A call that is made once, whatever becomes of its caller.
-pub const ALWAYS: CallKind = CallKind { resend: false, cancel: false };
+pub const ALWAYS: CallKind = CallKind { resend: false, cancel: false, changes: false };
 
 /// What has happened, in order.
 #[derive(Default)]

@@ -3,9 +3,9 @@ use std::time::Duration;
 use super::*;
 use crate::clock;
 
-const ONCE: CallKind = CallKind { resend: false, cancel: true };
-const AGAIN: CallKind = CallKind { resend: true, cancel: true };
-const ALWAYS: CallKind = CallKind { resend: false, cancel: false };
+const ONCE: CallKind = CallKind { resend: false, cancel: true, changes: false };
+const AGAIN: CallKind = CallKind { resend: true, cancel: true, changes: false };
+const ALWAYS: CallKind = CallKind { resend: false, cancel: false, changes: false };
 
 fn caller() -> Caller {
     Caller::Call(Arc::default())
@@ -46,7 +46,7 @@ fn a_broken_connection_fails_exactly_what_may_have_been_sent() {
     // The first two, and one byte of the third.
     let lost = calls.broke(31, later());
     assert_eq!(lost.len(), 2);
-    assert!(lost.iter().all(|lost| lost.was_sent));
+    assert!(lost.iter().all(|lost| lost.in_doubt));
     let mut outbox = Outbox::default();
     calls.add(caller(), ONCE, vec![1], None);
     calls.send(&mut outbox, 100, 100);
@@ -57,6 +57,20 @@ fn a_broken_connection_fails_exactly_what_may_have_been_sent() {
 }
 
 #[test]
+fn calls_that_change_something_are_in_doubt_once_they_may_have_been_sent() {
+    const CHANGES: CallKind = CallKind { changes: true, ..AGAIN };
+    let in_doubt = |lost: Vec<Lost>| lost.iter().map(|lost| lost.in_doubt).collect::<Vec<_>>();
+    // Nothing of the last one was written.
+    assert_eq!(in_doubt(sent(&[CHANGES, AGAIN, CHANGES]).0.take_all(30)), [true, false, false]);
+    let (mut calls, _) = sent(&[CHANGES, AGAIN, CHANGES]);
+    assert_eq!(calls.broke(30, later()).len(), 0);
+    // The next connection ends before anything is written.
+    calls.send(&mut Outbox::default(), 100, 100);
+    assert_eq!(calls.broke(0, later()).len(), 0);
+    assert_eq!(in_doubt(calls.expired(later())), [true, false, false]);
+}
+
+#[test]
 fn long_calls_are_not_kept_to_be_sent_again() {
     let (mut calls, mut outbox) = (Calls::default(), Outbox::default());
     calls.add(caller(), ONCE, vec![1; KEPT + 1], None);
@@ -64,7 +78,7 @@ fn long_calls_are_not_kept_to_be_sent_again() {
     calls.send(&mut outbox, 100, 100_000);
     let lost = calls.broke(0, later());
     assert_eq!(lost.len(), 1);
-    assert!(!lost[0].was_sent);
+    assert!(!lost[0].in_doubt);
 }
 
 #[test]

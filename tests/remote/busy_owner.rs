@@ -1,0 +1,167 @@
+//! What a peer sees while its owner is busy: flushes that take long, a full write buffer, long calls.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::{
+    ConnectOptions, Error, FIFO, FIFOTTL, ServeOptions, Served, State, Store, StoreOptions, Ticket,
+    Tube, TubeOptions, WhenFull,
+};
+
+use super::blocking_disk::Disk;
+use super::executor::{eventually_ready, with_timeout};
+
+/// How long a connection waits for its owner to accept it.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// An owner whose disk can be blocked, and a connection to it.
+struct Pair {
+    owner: Store,
+    remote: Store,
+    tube: Tube,
+    disk: Arc<Disk>,
+    served: Served,
+    _folder: TempDir,
+}
+
+impl Pair {
+    /// With three ready tasks.
+    fn new(options: StoreOptions) -> Pair {
+        let (folder, disk) = (TempDir::new().unwrap(), Arc::new(Disk::default()));
+        let owner = disk.open(options);
+        owner.create_tube("empty", FIFO, TubeOptions::new()).unwrap();
+        owner.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap().put_many(["x"; 3]).unwrap();
+        let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+        let remote = ConnectOptions::new().timeout(CONNECT).connect(served.url()).unwrap();
+        let tube = remote.tube("case").unwrap();
+        Pair { owner, remote, tube, disk, served, _folder: folder }
+    }
+
+    /// Puts a task whose flush is blocked.
+    fn block(&self) -> Ticket<tubewell::Receipt> {
+        let deferred = self.tube.deferred(WhenFull::Block);
+        self.disk.block_flush_of(|| deferred.put("blocked").unwrap())
+    }
+
+    /// Makes calls that wait for no flush and for no space in the write buffer.
+    fn assert_takes_and_lists_are_answered(&self) {
+        let before = self.tube.statistics().unwrap().tasks;
+        let claim = self.tube.try_take().unwrap().unwrap();
+        claim.renew(Duration::from_secs(60)).unwrap();
+        assert_eq!(self.tube.list(State::Taken, None, 100).unwrap().tasks.len(), 1);
+        drop(claim);
+        assert_eq!(self.tube.statistics().unwrap().tasks, before);
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.owner.verify().unwrap(), [""; 0]);
+    }
+}
+
+impl Drop for Pair {
+    /// A test that has failed ends.
+    fn drop(&mut self) {
+        self.disk.unblock_flushes();
+    }
+}
+
+/// The timeout of a connection is for connecting: no call in flight ends with it.
+#[test]
+fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
+    with_timeout(|| {
+        let pair = Pair::new(Store::options());
+        let blocked = pair.block();
+        let remote = pair.remote.clone();
+        let flush = thread::spawn(move || remote.flush());
+        let put = pair.tube.deferred(WhenFull::Refuse).put("behind it").unwrap();
+        pair.assert_takes_and_lists_are_answered();
+        assert_eq!(pair.tube.peek(0).unwrap().data, b"x");
+        let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
+        // Longer than the timeout.
+        assert!(other.tube("empty").unwrap().take(CONNECT * 2).unwrap().is_none());
+        assert!(!blocked.is_done() && !put.is_done() && !flush.is_finished());
+        pair.assert_takes_and_lists_are_answered();
+        pair.disk.unblock_flushes();
+        assert_eq!((blocked.wait().unwrap().id, put.wait().unwrap().id), (3, 4));
+        assert!(flush.join().unwrap().is_ok());
+        pair.assert_sound();
+    });
+}
+
+#[test]
+fn takes_and_lists_are_answered_while_the_write_buffer_is_full_and_other_calls_wait() {
+    with_timeout(|| {
+        let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
+        let blocked = pair.block();
+        let blocks = pair.tube.deferred(WhenFull::Block);
+        let tickets: Vec<_> = (0..100).map(|_| blocks.put("x").unwrap()).collect();
+        let refused = pair.tube.deferred(WhenFull::Refuse).put("x").unwrap();
+        assert_eq!(refused.wait(), Err(Error::Overloaded));
+        pair.assert_takes_and_lists_are_answered();
+        let tube = pair.tube.clone();
+        let peek = thread::spawn(move || tube.peek(0).unwrap().data);
+        assert!(
+            !blocked.is_done()
+                && !peek.is_finished()
+                && tickets.iter().all(|ticket| !ticket.is_done())
+        );
+        pair.disk.unblock_flushes();
+        assert_eq!(peek.join().unwrap(), b"x");
+        let ids: Vec<u64> = tickets.into_iter().map(|put| put.wait().unwrap().id).collect();
+        assert_eq!(ids, Vec::from_iter(4..104));
+        pair.assert_sound();
+    });
+}
+
+/// More calls than the owner has in flight, and far more than its write buffer holds. The future that
+/// waits for capacity is answered behind them.
+#[test]
+fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
+    const CALLS: usize = 6000;
+    const PENDING: usize = 200;
+    with_timeout(|| {
+        let pair = Pair::new(Store::options().max_pending(PENDING, 1 << 20));
+        let blocked = pair.block();
+        let deferred = pair.tube.deferred(WhenFull::Block);
+        let tickets: Vec<_> = (0..CALLS).map(|_| deferred.put("x").unwrap()).collect();
+        let mut capacity = deferred.capacity_async();
+        let polled = Pin::new(&mut capacity).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending() && tickets.iter().all(|ticket| !ticket.is_done()));
+        pair.disk.unblock_flushes();
+        eventually_ready(&mut capacity).unwrap();
+        let open = tickets.iter().filter(|ticket| !ticket.is_done()).count();
+        assert!(open <= CALLS / 2, "{open} of {CALLS} calls are not answered");
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        blocked.wait().unwrap();
+        pair.assert_sound();
+    });
+}
+
+/// The owner verifies and copies on threads of their own, four at a time.
+#[test]
+fn verify_of_a_peer_delays_no_other_call_and_the_fifth_one_is_refused() {
+    with_timeout(|| {
+        let pair = Pair::new(Store::options());
+        let blocked = pair.block();
+        let (sender, verified) = channel();
+        for _ in 0..5 {
+            let (remote, sender) = (pair.remote.clone(), sender.clone());
+            thread::spawn(move || sender.send(remote.verify()).unwrap());
+        }
+        assert_eq!(verified.recv().unwrap(), Err(Error::Overloaded));
+        pair.assert_takes_and_lists_are_answered();
+        pair.disk.unblock_flushes();
+        for _ in 0..4 {
+            assert_eq!(verified.recv().unwrap(), Ok(Vec::new()));
+        }
+        blocked.wait().unwrap();
+        pair.assert_sound();
+    });
+}

@@ -1,0 +1,40 @@
+//! Peers of a store: they run no transactions, and commit beside those of the owner.
+
+use tubewell::{Error, FIFO, Result, ServeOptions, Store, TubeOptions, connect};
+
+use super::support::{serve, served};
+
+#[test]
+fn transaction_and_view_of_a_peer_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = Store::in_memory().unwrap();
+    let listening = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let remote = connect(listening.url()).unwrap();
+    let transaction = remote.transact(|_| -> Result<()> { panic!("the closure runs") });
+    let view = remote.view(|_| -> Result<()> { panic!("the closure runs") });
+    for refused in [transaction, view] {
+        assert!(matches!(refused, Err(Error::OwnerOnly { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn calls_of_peers_are_answered_while_a_closure_of_the_owner_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = Store::open(folder.path().join("store")).unwrap();
+    owner.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let listening = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let work = connect(listening.url()).unwrap().tube("work").unwrap();
+    owner
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            // A peer is another thread of its owner.
+            work.put("a")?;
+            let claim = work.take(None)?.unwrap();
+            assert_eq!(work.peek(claim.id())?.data, b"a");
+            claim.ack()?;
+            work.put_many(["b", "c"]).map(drop)
+        })
+        .unwrap();
+    assert_eq!((served(&owner, "ann"), work.statistics().unwrap().tasks.ready), (1, 2));
+    assert_eq!(owner.verify().unwrap(), [""; 0]);
+}
