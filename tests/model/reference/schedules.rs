@@ -250,7 +250,7 @@ impl Model {
             (recur.next, recur.due) = (next, next);
             return self.move_on(id, recur);
         };
-        let has_waited = recur.due >= recur.next.saturating_add(RETRY);
+        let has_waited = recur.fired == Some(moment);
         let is_left_out = recur.skips_overlap && self.is_last_run_open(id, &task, &recur);
         let is_full = self.waiting_puts(task.tube) > 0 || !self.has_capacity(task.tube, 1);
         if is_full && !is_left_out && !has_waited {
@@ -280,13 +280,12 @@ impl Model {
         }
     }
 
-    /// Whether the task of the last run is not over. It is looked for in the tube of its schedule
-    /// and, by its key, in all others.
+    /// Whether the task of the last run is not over, in whichever tube it is. That of a restored
+    /// schedule is known by its key.
     fn is_last_run_open(&self, id: TaskNo, schedule: &Task, recur: &Recur) -> bool {
-        let here = recur.last.and_then(|last| self.tasks.get(&last));
-        let here = here.filter(|task| task.tube == schedule.tube);
+        let last = recur.last.and_then(|last| self.tasks.get(&last));
         let by_key = || Some(self.by_key(&key_of_run(schedule, recur.runs)?)?.1);
-        here.or_else(by_key).is_some_and(|task| {
+        last.or_else(by_key).is_some_and(|task| {
             let is_expired = task.expires_at <= self.now && task.ttl_from.is_none();
             let is_over = matches!(task.stage(), Stage::Buried | Stage::Kept) || is_expired;
             task.spawned_by.is_some_and(|run| run.schedule == id) && !is_over
