@@ -277,13 +277,14 @@ impl Reschedule {
     }
 
     /// A new interval. It counts from the moment of the last run that was due; if none was, the first
-    /// run stays where it is.
+    /// run stays where it is. So does a run that is due and waits for space.
     pub fn every(mut self, interval: Duration) -> Reschedule {
         self.recurrence = Some(Recurrence::Every(interval));
         self
     }
 
-    /// A new cron expression and its time zone, from now on. See [`Schedule::cron`].
+    /// A new cron expression and its time zone, from now on. A run that is due and waits for space
+    /// keeps its moment. See [`Schedule::cron`].
     #[cfg(feature = "cron")]
     #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
     pub fn cron(mut self, expression: impl Into<String>, zone: impl Into<String>) -> Reschedule {

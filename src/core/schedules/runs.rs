@@ -17,14 +17,13 @@ const RETRY: u64 = 1_000_000;
 type Run = (PutRequest, Header);
 
 impl Core {
-    /// Puts the next run of a schedule that is due at `due`, or leaves it out, and moves the schedule to
-    /// its next moment.
+    /// Puts the next run of a schedule that is due, or leaves it out, and moves the schedule to its next
+    /// moment.
     pub(in crate::core) fn run_schedule(
         &mut self,
         number: u32,
         id: u64,
         found: &Found,
-        due: u64,
     ) -> Result<()> {
         // A schedule that says nothing is reported by `verify`, and one that stands still goes on
         // when it is looked at again.
@@ -50,7 +49,7 @@ impl Core {
                 (next, Some(moment), recur.skipped.saturating_add(1));
             return self.move_on(number, id, found, recur, next);
         }
-        let has_waited = due >= recur.next.saturating_add(RETRY);
+        let has_waited = recur.fired == Some(moment);
         match self.prepare_run(number, id, found, &recur, moment)? {
             Ok(run) => {
                 (recur.next, recur.fired, recur.runs) =
@@ -59,7 +58,7 @@ impl Core {
             }
             Err(Error::Full { .. } | Error::DiskFull { .. }) if !has_waited => {
                 let retry = self.time_of(&recur.rule).saturating_add(RETRY);
-                recur.next = moment;
+                (recur.next, recur.fired) = (moment, Some(moment));
                 self.move_on(number, id, found, recur, retry)
             }
             Err(_) => {

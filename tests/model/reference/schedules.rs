@@ -62,7 +62,7 @@ pub struct Recur {
     pub next: Micros,
     /// When it is looked at: at that moment, or later if the run has to wait.
     pub due: Micros,
-    /// The last moment whose run was put or skipped.
+    /// The last moment whose run was put, was skipped or waits.
     pub fired: Option<Micros>,
     /// The task of the last run.
     pub last: Option<TaskNo>,
@@ -199,13 +199,15 @@ impl Model {
         changed.every = terms.every.unwrap_or(recur.every);
         changed.next = match (terms.starting, recur.fired) {
             (Some(_), _) => self.first_moment(changed.every, terms.starting),
-            (None, Some(fired)) if changed.every != recur.every => {
+            // A run that is due keeps its moment.
+            (None, Some(fired)) if changed.every != recur.every && recur.next > self.now => {
                 fired.saturating_add(changed.every)
             }
             (None, _) => recur.next,
         };
         if changed.next != recur.next {
             changed.due = changed.next;
+            changed.fired = changed.fired.filter(|fired| *fired != changed.next);
         }
         changed.apply(terms)?;
         let put = changed.put.clone();
@@ -255,6 +257,7 @@ impl Model {
         let is_full = self.waiting_puts(task.tube) > 0 || !self.has_capacity(task.tube, 1);
         if is_full && !is_left_out && !has_waited {
             (recur.next, recur.due) = (moment, now.saturating_add(RETRY));
+            recur.fired = Some(moment);
             return self.move_on(id, recur);
         }
         (recur.next, recur.due, recur.fired) = (next, next, Some(moment));
