@@ -1,11 +1,13 @@
 //! Cron expressions: which moments of the wall clock they name in a time zone (feature `cron`).
 //!
-//! croner parses and searches, jiff knows the time zones. Times are microseconds since 1970 UTC.
+//! croner parses an expression and searches for local times that match it. jiff knows the time zones.
+//! croner searches as if the local time were UTC, which has no gap and no repeated hour: what becomes
+//! of those is decided here. Times are microseconds since 1970 UTC, inside of this file seconds.
 
 use croner::parser::{CronParser, Year};
-use croner::{Cron, Direction};
+use croner::{Cron, CronComponent, Direction};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{Error, Result};
 
@@ -25,28 +27,129 @@ pub(crate) fn check(expression: &str, zone: &str) -> Result<()> {
 
 /// The first moment of an expression in a time zone that is after this one; `None` if there is none.
 pub(crate) fn next(expression: &str, zone: &str, after: u64) -> Result<Option<u64>> {
+    let calendar = Calendar::new(expression, zone)?;
     // The second in which `after` is has begun already.
-    find(expression, zone, after - after % SECOND, Direction::Forward)
+    let from = seconds(after).map(|after| after + 1);
+    Ok(from.and_then(|from| calendar.first_from(from)).and_then(micros))
 }
 
 /// The last moment that is not after this one.
 pub(crate) fn last(expression: &str, zone: &str, until: u64) -> Result<Option<u64>> {
-    let second = until - until % SECOND;
-    find(expression, zone, second.saturating_add(SECOND), Direction::Backward)
+    let calendar = Calendar::new(expression, zone)?;
+    Ok(seconds(until).and_then(|until| calendar.last_until(until)).and_then(micros))
 }
 
-/// The nearest moment on one side of a whole second; `None` if there is none that jiff can name.
-fn find(expression: &str, zone: &str, from: u64, direction: Direction) -> Result<Option<u64>> {
-    let cron = parse(expression)?;
-    let zone = time_zone(zone)?;
-    let Some(from) = zoned(from, zone) else { return Ok(None) };
-    let found = match direction {
-        Direction::Forward => cron.find_next_occurrence(&from, false),
-        Direction::Backward => cron.find_previous_occurrence(&from, false),
-    };
-    // It is parsed: an error means that there is no moment within the years that it can name.
-    let found = found.ok().map(|found| found.timestamp().as_microsecond());
-    Ok(found.and_then(|micros| u64::try_from(micros).ok()))
+/// An expression and the time zone in which it is read.
+struct Calendar {
+    cron: Cron,
+    zone: TimeZone,
+    /// Whether it is an interval, which skips the local times of a gap and has a repeated hour twice.
+    is_interval: bool,
+}
+
+/// A time between two changes of the offset of a zone. `start` is in it, and `end` is not.
+struct Period {
+    start: i64,
+    end: i64,
+    /// How far the local time is ahead of UTC.
+    offset: i64,
+    /// The offset until `start`. If it is smaller, the local times between `start + before` and `start +
+    /// offset` do not exist. If it is larger, those between `start + offset` and `start + before` are
+    /// repeated.
+    before: i64,
+}
+
+impl Calendar {
+    fn new(expression: &str, zone: &str) -> Result<Calendar> {
+        let cron = parse(expression)?;
+        let zone = time_zone(zone)?;
+        let is_interval = |field: &CronComponent| field.from_wildcard || field.step > 1;
+        let pattern = &cron.pattern;
+        let fields = [&pattern.seconds, &pattern.minutes, &pattern.hours];
+        let is_interval = fields.into_iter().any(is_interval);
+        Ok(Calendar { cron, zone, is_interval })
+    }
+
+    /// The first moment that is not before this one.
+    fn first_from(&self, mut time: i64) -> Option<i64> {
+        loop {
+            let period = self.period(time)?;
+            let first = self.first_local(&period);
+            let is_at_start = time == period.start;
+            let from = if is_at_start { first } else { first.max(time + period.offset) };
+            let moment = period.moment_of(self.match_of(from, Direction::Forward)?);
+            if moment < period.end {
+                return Some(moment);
+            }
+            time = period.end;
+        }
+    }
+
+    /// The last moment that is not after this one.
+    fn last_until(&self, mut time: i64) -> Option<i64> {
+        loop {
+            let period = self.period(time)?;
+            let local = self.match_of(time + period.offset, Direction::Backward)?;
+            if local >= self.first_local(&period) {
+                return Some(period.moment_of(local));
+            }
+            time = period.start - 1;
+        }
+    }
+
+    /// The first local time that counts for a period. That of a fixed time includes the gap before the
+    /// period, and leaves out what is repeated.
+    fn first_local(&self, period: &Period) -> i64 {
+        period.start + if self.is_interval { period.offset } else { period.before }
+    }
+
+    /// The nearest local time that matches the expression, from this one on.
+    fn match_of(&self, local: i64, direction: Direction) -> Option<i64> {
+        let local = Timestamp::from_second(local).ok()?.to_zoned(TimeZone::UTC);
+        let found = match direction {
+            Direction::Forward => self.cron.find_next_occurrence(&local, true),
+            Direction::Backward => self.cron.find_previous_occurrence(&local, true),
+        };
+        // It is parsed: an error means that there is none within the years that croner can name.
+        found.ok().map(|found| found.timestamp().as_second())
+    }
+
+    /// The period of a moment; `None` if jiff cannot name the moment.
+    fn period(&self, time: i64) -> Option<Period> {
+        let time = Timestamp::from_second(time).ok()?;
+        let offset = |at: Timestamp| i64::from(self.zone.to_offset(at).seconds());
+        let second = SignedDuration::from_secs(1);
+        // jiff looks for changes that are before a moment, and not at it.
+        let start = time
+            .checked_add(second)
+            .ok()
+            .and_then(|after| self.zone.preceding(after).next().map(|change| change.timestamp()));
+        let start = start.unwrap_or(Timestamp::MIN);
+        let end = self.zone.following(time).next().map(|change| change.timestamp());
+        Some(Period {
+            start: start.as_second(),
+            end: end.unwrap_or(Timestamp::MAX).as_second(),
+            offset: offset(time),
+            before: offset(start.checked_sub(second).unwrap_or(time)),
+        })
+    }
+}
+
+impl Period {
+    /// The moment of a local time. That of one in the gap before the period is its start.
+    fn moment_of(&self, local: i64) -> i64 {
+        (local - self.offset).max(self.start)
+    }
+}
+
+/// The whole seconds of a time; `None` if there are too many for any calendar.
+fn seconds(micros: u64) -> Option<i64> {
+    i64::try_from(micros / SECOND).ok()
+}
+
+/// `None` for a time before 1970.
+fn micros(seconds: i64) -> Option<u64> {
+    u64::try_from(seconds).ok()?.checked_mul(SECOND)
 }
 
 fn parse(expression: &str) -> Result<Cron> {
@@ -67,11 +170,6 @@ fn time_zone(name: &str) -> Result<TimeZone> {
              Europe/Berlin"
         ))
     })
-}
-
-fn zoned(micros: u64, zone: TimeZone) -> Option<Zoned> {
-    let timestamp = Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()?;
-    Some(timestamp.to_zoned(zone))
 }
 
 #[cfg(test)]
@@ -141,6 +239,43 @@ mod tests {
         );
     }
 
+    /// Apia left out 2011-12-30, a Friday: its clocks went from UTC-10 to UTC+14.
+    #[test]
+    fn moment_in_a_gap_of_a_day_comes_right_after_it() {
+        let found =
+            |expression, count| moments(expression, "Pacific/Apia", "2011-12-29T19:00:00Z", count);
+        let after_gap = "2011-12-30T10:00:00Z";
+        assert_eq!(
+            found("0 9 * * *", 3),
+            [after_gap, "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"]
+        );
+        assert_eq!(found("0 9 * * 5", 2), [after_gap, "2012-01-05T19:00:00Z"]);
+        assert_eq!(found("0 9,17 30 12 *", 2), [after_gap, "2012-12-29T19:00:00Z"]);
+        assert_eq!(found("0 0 * * *", 2), [after_gap, "2011-12-31T10:00:00Z"]);
+        // An interval leaves the day out.
+        let three = ["2011-12-30T07:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T13:00:00Z"];
+        assert_eq!(found("0 */3 * * *", 6)[3..], three);
+        assert_eq!(found("0 */6 * * 5", 1), ["2012-01-05T10:00:00Z"]);
+    }
+
+    /// The clocks of Nuuk go from 23:00 to 00:00 of the next day, on 2024-03-30, a Saturday.
+    #[test]
+    fn moment_in_a_gap_before_midnight_comes_on_the_next_day() {
+        let found = moments("30 23 * * 6", "America/Nuuk", "2024-03-30T00:00:00Z", 2);
+        assert_eq!(found, ["2024-03-31T01:00:00Z", "2024-04-07T00:30:00Z"]);
+    }
+
+    /// Two moments in a gap are one after it.
+    #[test]
+    fn list_of_times_is_no_interval() {
+        let spring = moments("0,30 2,14 * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3);
+        let times = ["01:00", "12:00", "12:30"];
+        assert_eq!(spring, times.map(|time| format!("2026-03-29T{time}:00Z")));
+        let autumn = moments("0,30 1-2 * * *", "Europe/Berlin", "2026-10-24T23:00:00Z", 4);
+        let times = ["24T23:30", "25T00:00", "25T00:30", "26T00:00"];
+        assert_eq!(autumn, times.map(|time| format!("2026-10-{time}:00Z")));
+    }
+
     /// The clocks of Berlin go from 03:00 back to 02:00 on 2026-10-25.
     #[test]
     fn moment_in_a_fold_comes_once() {
@@ -172,10 +307,14 @@ mod tests {
     /// Each moment that `next` finds, over a summer and its changes, is the last one then.
     #[test]
     fn next_and_last_agree() {
-        for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"] {
-            for expression in ["30 2 * * *", "15 1 * * 0", "45 2 1 * *"] {
-                let mut moment = micros("2026-02-20T00:00:00Z");
-                while moment < micros("2026-11-10T00:00:00Z") {
+        let zones = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"];
+        let expressions =
+            ["30 2 * * *", "15 1 * * 0", "45 2 1 * *", "*/30 1-3 * * 0", "0 1,2,9 * * 5"];
+        for zone in zones {
+            let year = if zone == "Pacific/Apia" { 2011 } else { 2026 };
+            for expression in expressions {
+                let mut moment = micros(&format!("{year}-02-20T00:00:00Z"));
+                while moment < micros(&format!("{}-01-10T00:00:00Z", year + 1)) {
                     let found = super::next(expression, zone, moment).unwrap().unwrap();
                     assert!(found > moment, "{expression} in {zone}");
                     let last = super::last(expression, zone, found).unwrap();

@@ -130,8 +130,11 @@ impl Schedule {
     /// a time zone that it does not know.
     ///
     /// The moments go by the wall clock, as [`Put::not_before`] does. When the clocks go forward, a
-    /// run in the hour that is left out comes right after it. When they go back, a run in the hour
-    /// that comes twice is there once. An open store notices within 30 seconds that its clock was set.
+    /// run in the hour or the day that is left out comes right after it. When they go back, a run in
+    /// the hour that comes twice is there once. An expression with a wildcard or a step in the field
+    /// of the second, the minute or the hour is an interval instead: it has no run for the hour that
+    /// is left out, and runs in both of the hours that come twice. An open store notices within 30
+    /// seconds that its clock was set.
     ///
     /// # Example
     /// ```
@@ -274,13 +277,14 @@ impl Reschedule {
     }
 
     /// A new interval. It counts from the moment of the last run that was due; if none was, the first
-    /// run stays where it is.
+    /// run stays where it is. So does a run that is due and waits for space.
     pub fn every(mut self, interval: Duration) -> Reschedule {
         self.recurrence = Some(Recurrence::Every(interval));
         self
     }
 
-    /// A new cron expression and its time zone, from now on. See [`Schedule::cron`].
+    /// A new cron expression and its time zone, from now on. A run that is due and waits for space
+    /// keeps its moment. See [`Schedule::cron`].
     #[cfg(feature = "cron")]
     #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
     pub fn cron(mut self, expression: impl Into<String>, zone: impl Into<String>) -> Reschedule {

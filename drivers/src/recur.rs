@@ -14,7 +14,8 @@ pub struct Recur {
     /// The moment of the next run: on the store's timeline for an interval, of the wall clock for a
     /// cron expression. The row in `dues` or by the moment may be later, if the run could not be put.
     pub next: u64,
-    /// The moment of the last run that was put or left out; `None` before the first one.
+    /// The moment of the last run that was put or left out; `None` before the first one. That of the
+    /// next run, if it did not fit and waits.
     pub fired: Option<u64>,
     /// The id of the task of the last run that was put.
     pub last: Option<u64>,

@@ -16,7 +16,7 @@ pub const TAGS: [&str; 3] = ["x", "y", "z"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recurring {
-    pub interval: u64,
+    pub rule: Rule,
     pub next: u64,
     pub fired: Option<u64>,
     pub runs: u64,
@@ -25,6 +25,15 @@ pub struct Recurring {
     pub tags: Vec<String>,
     /// The number of its tube.
     pub tube: usize,
+}
+
+/// When its runs are, each a time after the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    Every(u64),
+    /// Each so many seconds, by a cron expression: at the multiples of this time, which divides a
+    /// minute.
+    Cron(u64),
 }
 
 /// When it ends, and what becomes of runs that are missed or overlap.
@@ -53,15 +62,17 @@ impl Model {
     pub fn schedule(
         &mut self,
         key: &'static str,
-        interval: u64,
+        rule: Rule,
         terms: Terms,
         (tags, tube): (Vec<String>, usize),
     ) {
         let known = self.schedules.get(key);
+        let new = (rule.first(self.now), None);
+        let (next, fired) = known.map_or(new, |known| known.moments_with(rule, self.now));
         let schedule = Recurring {
-            next: known.map_or(self.now, |known| known.next_with(interval)),
-            interval,
-            fired: known.and_then(|known| known.fired),
+            rule,
+            next,
+            fired,
             runs: known.map_or(0, |known| known.runs),
             skipped: known.map_or(0, |known| known.skipped),
             terms,
@@ -71,16 +82,16 @@ impl Model {
         self.schedules.insert(key, schedule);
     }
 
-    /// Gives a schedule another interval, tube and, if there are any, tags. False if there is none.
+    /// Gives a schedule another rule, tube and, if there are any, tags. False if there is none.
     pub fn reschedule(
         &mut self,
         key: &str,
-        interval: u64,
+        rule: Rule,
         (tags, tube): (Option<Vec<String>>, usize),
     ) -> bool {
         let Some(known) = self.schedules.get_mut(key) else { return false };
-        known.next = known.next_with(interval);
-        (known.interval, known.tube) = (interval, tube);
+        (known.next, known.fired) = known.moments_with(rule, self.now);
+        (known.rule, known.tube) = (rule, tube);
         known.tags = tags.unwrap_or_else(|| known.tags.clone());
         true
     }
@@ -110,8 +121,9 @@ impl Model {
     /// One moment of a schedule that is due.
     fn fire(&mut self, key: &'static str) {
         let mut schedule = self.schedules.remove(key).unwrap();
-        let late = (self.now - schedule.next) / schedule.interval;
-        let due: Vec<u64> = (0..=late).map(|n| schedule.next + n * schedule.interval).collect();
+        let interval = schedule.rule.interval();
+        let late = (self.now - schedule.next) / interval;
+        let due: Vec<u64> = (0..=late).map(|n| schedule.next + n * interval).collect();
         let terms = &schedule.terms;
         let newest = match terms.missed {
             Missed::All => due.len(),
@@ -125,11 +137,11 @@ impl Model {
             .skip(due.len().saturating_sub(newest))
             .find(|moment| self.now - **moment <= within);
         let Some(run) = run.copied() else {
-            schedule.next = due.last().unwrap() + schedule.interval;
+            schedule.next = due.last().unwrap() + interval;
             self.schedules.insert(key, schedule);
             return;
         };
-        (schedule.next, schedule.fired) = (run + schedule.interval, Some(run));
+        (schedule.next, schedule.fired) = (run + interval, Some(run));
         let last = format!("{key}-{}", schedule.runs);
         if schedule.terms.overlap == Overlap::Skip && self.open.contains_key(&last) {
             schedule.skipped += 1;
@@ -145,12 +157,64 @@ impl Model {
 }
 
 impl Recurring {
-    /// The next moment, if the runs follow each other after this interval.
-    fn next_with(&self, interval: u64) -> u64 {
-        match self.fired {
-            Some(fired) if self.interval != interval => fired + interval,
-            _ => self.next,
+    /// The next moment, and the last one that was due, with this rule from now on. None is due now.
+    fn moments_with(&self, rule: Rule, now: u64) -> (u64, Option<u64>) {
+        match (self.rule, rule, self.fired) {
+            _ if rule == self.rule => (self.next, self.fired),
+            (Rule::Every(_), Rule::Every(interval), Some(fired)) => (fired + interval, self.fired),
+            (Rule::Every(_), Rule::Every(_), None) => (self.next, None),
+            (Rule::Cron(_), Rule::Every(interval), _) => (now + interval, None),
+            (Rule::Every(_), Rule::Cron(_), _) => (rule.first(now), None),
+            (Rule::Cron(_), Rule::Cron(_), _) => (rule.first(now), self.fired),
         }
+    }
+}
+
+impl Rule {
+    /// An interval or, with the feature `cron`, in one half of the cases an expression with one of
+    /// these times.
+    pub fn draw(rng: &mut Rng, interval: u64, cron: &[u64]) -> Rule {
+        if cfg!(feature = "cron") && rng.below(2) == 0 {
+            return Rule::Cron(cron[rng.index(cron.len())]);
+        }
+        Rule::Every(interval)
+    }
+
+    pub fn interval(self) -> u64 {
+        let (Rule::Every(interval) | Rule::Cron(interval)) = self;
+        interval
+    }
+
+    /// The first moment of a schedule that is stored now.
+    fn first(self, now: u64) -> u64 {
+        match self {
+            Rule::Every(_) => now,
+            Rule::Cron(interval) => (now / interval + 1) * interval,
+        }
+    }
+
+    pub fn schedule(self) -> Schedule {
+        match self {
+            Rule::Every(interval) => Schedule::every(Duration::from_micros(interval)),
+            #[cfg(feature = "cron")]
+            Rule::Cron(_) => Schedule::cron(self.expression(), "UTC"),
+            #[cfg(not(feature = "cron"))]
+            Rule::Cron(_) => unreachable!(),
+        }
+    }
+
+    fn reschedule(self) -> Reschedule {
+        match self {
+            Rule::Every(interval) => Reschedule::new().every(Duration::from_micros(interval)),
+            #[cfg(feature = "cron")]
+            Rule::Cron(_) => Reschedule::new().cron(self.expression(), "UTC"),
+            #[cfg(not(feature = "cron"))]
+            Rule::Cron(_) => unreachable!(),
+        }
+    }
+
+    fn expression(self) -> String {
+        format!("*/{} * * * * *", self.interval() / SECOND)
     }
 }
 
@@ -177,9 +241,8 @@ impl Terms {
 }
 
 /// The change of `Model::reschedule`.
-pub fn change(interval: u64, tags: Option<&[String]>) -> Reschedule {
-    let change = Reschedule::new().every(Duration::from_micros(interval));
-    tags.into_iter().fold(change, Reschedule::tags)
+pub fn change(rule: Rule, tags: Option<&[String]>) -> Reschedule {
+    tags.into_iter().fold(rule.reschedule(), Reschedule::tags)
 }
 
 pub fn draw_tags(rng: &mut Rng) -> Vec<String> {

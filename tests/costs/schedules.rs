@@ -31,23 +31,70 @@ fn schedule_edits_six_rows_with_one_flush() {
     });
 }
 
+/// The same schedule by an interval and, with the feature `cron`, by an expression.
+fn both(key: &str) -> Vec<Schedule> {
+    vec![
+        hourly(key),
+        #[cfg(feature = "cron")]
+        Schedule::cron("0 * * * *", "UTC").key(key).put("run"),
+    ]
+}
+
 /// A run has its record and its key; the schedule moves its due and rewrites its record.
 #[test]
 fn run_is_one_commit_of_few_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    tube.schedule(hourly("a")).unwrap();
-    clock.advance(Duration::ZERO);
-    for _ in 0..3 {
-        let mut cost = (0, 0);
-        let rows =
-            rows_edited(&store, || cost = flushes_and_commits(&store, || clock.advance(HOUR)));
-        assert_eq!((rows, cost), (7, (1, 1)));
+    for schedule in both("a") {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        tube.schedule(schedule).unwrap();
+        clock.advance(HOUR);
+        let put = tube.statistics().unwrap().tasks.ready;
+        for _ in 0..3 {
+            let mut cost = (0, 0);
+            let rows =
+                rows_edited(&store, || cost = flushes_and_commits(&store, || clock.advance(HOUR)));
+            assert_eq!((rows, cost), (7, (1, 1)));
+        }
+        assert_eq!(tube.statistics().unwrap().tasks.ready, put + 3);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
-    assert_eq!(tube.statistics().unwrap().tasks.ready, 4);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Thousands of moments have passed: the newest one has a run, with the commit of any other run.
+#[test]
+fn start_after_a_month_is_one_commit_for_the_run() {
+    for schedule in both("a") {
+        let mut costs = Vec::new();
+        for closed_for in [Duration::from_secs(1), HOUR * 24 * 30] {
+            let dir = tempfile::tempdir().unwrap();
+            let clock = ManualClock::new();
+            let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+            let store = open();
+            let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+            tube.schedule(schedule.clone()).unwrap();
+            clock.advance(Duration::ZERO);
+            let ready = tube.statistics().unwrap().tasks.ready;
+            drop(tube);
+            store.close().unwrap();
+            clock.advance(closed_for);
+            let store = open();
+            clock.advance(Duration::ZERO);
+            let runs = store.tube("work").unwrap().statistics().unwrap().tasks.ready - ready;
+            let counters = store.counters();
+            costs.push((
+                runs,
+                counters.commits - counters.opened_at,
+                counters.flushes,
+                counters.rows,
+            ));
+            assert_eq!(store.verify().unwrap(), [""; 0]);
+        }
+        let [(none, commits, flushes, rows), month] = costs[..] else { panic!("{costs:?}") };
+        assert_eq!(none, 0);
+        assert_eq!(month, (1, commits + 1, flushes + 1, rows + 7), "beside those of an open");
+    }
 }
 
 /// Until the first of them is due.
@@ -61,7 +108,7 @@ fn many_schedules_cost_an_idle_store_nothing() {
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let deferred = tube.deferred(tubewell::WhenFull::Block);
     let later = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600) + HOUR * 10;
-    let tickets: Vec<_> = (0..2000)
+    let tickets: Vec<_> = (0..10_000)
         .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
         .collect();
     for ticket in tickets {
@@ -77,7 +124,7 @@ fn many_schedules_cost_an_idle_store_nothing() {
     }
     assert_eq!(store.counters(), before);
     clock.advance(HOUR);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 2000);
+    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 

@@ -9,7 +9,7 @@ use tubewell::{Counting, Failure, Restore, State, Store, Tube, TubeOptions};
 use super::files::{attempts, draft, failure, group_of_buried};
 use super::process::{ChildProcess, Job, ReportWriter};
 use super::rng::Rng;
-use super::schedules_killed::work_on_runs;
+use super::schedules_killed::{work_on_runs, work_on_same_schedules};
 use super::support::{ALL, StoreFile, ZERO, assert_sound, keep, state, take};
 use crate::stores;
 
@@ -42,6 +42,7 @@ pub fn run(job: &Job) {
             claim.fail(Failure::new(group, "row 7 has no end")).unwrap();
         }
         ("runs", _) => work_on_runs(&tube, &reports),
+        ("same", _) => work_on_same_schedules(&tube, &reports),
         ("work", _) => work(&tube, &mut Rng::new(job.seed), report),
         (other, _) => panic!("unknown mode {other}"),
     }

@@ -436,6 +436,30 @@ fn run_in_another_tube_still_overlaps() {
 }
 
 #[test]
+fn run_without_a_key_in_another_tube_still_overlaps() {
+    for_each_driver(ALL, |case| {
+        let new_tube = |name| case.store.create_tube(name, case.driver, TubeOptions::new());
+        let others = ["a", "b", "c"].map(|name| new_tube(name).unwrap());
+        let key_holder = case.add(case.draft("has the key").key("R-1"));
+        let id = case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.advance(0);
+        let run = case.only_schedule().last.unwrap();
+        assert_eq!(case.info(run).key, None);
+        case.tube.move_to(run, &others[1]).unwrap();
+        // Whether another task has the key or not, and also if it is taken.
+        case.clock.advance(MINUTE);
+        case.tube.delete(key_holder).unwrap();
+        case.clock.advance(MINUTE);
+        let claim = others[1].try_take().unwrap().unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!((case.only_schedule().runs, case.only_schedule().skipped), (1, 3));
+        claim.ack().unwrap();
+        case.clock.advance(MINUTE);
+        assert_eq!((case.only_schedule().id, case.work()), (id, vec!["R-2".to_owned()]));
+    });
+}
+
+#[test]
 fn runs_of_a_large_body_have_it() {
     for_each_driver(&[FIFO], |case| {
         let large = vec![7; 5000];

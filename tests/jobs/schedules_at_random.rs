@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Put, Schedule, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Put, State, Store, Tube, TubeOptions};
 
 use super::not_before::at;
-use super::recurring::{KEYS, Model, SECOND, TAGS, Terms, change, draw_tags};
+use super::recurring::{KEYS, Model, Rule, SECOND, TAGS, Terms, change, draw_tags};
 use super::rng::Rng;
 use super::support::{StoreFile, assert_sound};
 use crate::stores::{self, ManualClock};
 
 const CALLS: usize = 80;
 const SEEDS: u64 = 8;
+/// The times of cron expressions.
+const CRON: [u64; 4] = [10 * SECOND, 15 * SECOND, 20 * SECOND, 30 * SECOND];
 
 /// The store under test, and how it is opened again.
 struct Run {
@@ -87,6 +89,7 @@ impl Run {
 fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
     let (key, tube) = (KEYS[rng.index(3)], rng.index(2));
     let interval = (10 + rng.below(90)) * SECOND;
+    let rule = Rule::draw(rng, interval, &CRON);
     let micros = Duration::from_micros;
     match rng.below(12) {
         0 | 1 => {
@@ -96,24 +99,24 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             let known = model.schedules.get(key).map_or(0, |known| known.runs);
             let (terms, tags) = (Terms::draw(rng, known, SECOND), draw_tags(rng));
             let put = tags.iter().fold(Put::new("x"), |put, tag| put.tag(tag.as_str()));
-            let schedule = terms.apply(Schedule::every(micros(interval)).key(key).put(put));
+            let schedule = terms.apply(rule.schedule().key(key).put(put));
             run.tubes()[tube].schedule(schedule).unwrap();
-            model.schedule(key, interval, terms, (tags, tube));
+            model.schedule(key, rule, terms, (tags, tube));
             run.clock.advance(Duration::ZERO);
             model.catch_up();
-            format!("schedule {key} every {interval} in {tube}")
+            format!("schedule {key}: {rule:?} in {tube}")
         }
         2 => {
             let tags = (rng.below(2) == 0).then(|| draw_tags(rng));
-            let answer = run.tubes()[tube].reschedule(key, change(interval, tags.as_deref()));
-            if model.reschedule(key, interval, (tags, tube)) {
+            let answer = run.tubes()[tube].reschedule(key, change(rule, tags.as_deref()));
+            if model.reschedule(key, rule, (tags, tube)) {
                 answer.unwrap();
             } else {
                 assert!(matches!(answer, Err(Error::KeyNotFound { .. })));
             }
             run.clock.advance(Duration::ZERO);
             model.catch_up();
-            format!("reschedule {key} every {interval} in {tube}")
+            format!("reschedule {key}: {rule:?} in {tube}")
         }
         3 if rng.below(3) == 0 => {
             let answer = run.tubes()[tube].unschedule(key);

@@ -81,6 +81,24 @@ fn run_in_the_gap_of_a_day_with_23_hours_comes_once_after_it() {
     assert_sound(&store);
 }
 
+/// Apia left out 2011-12-30, at 2011-12-30 10:00 UTC, 1325239200.
+#[test]
+fn schedule_goes_on_after_a_day_that_is_left_out() {
+    const GAP: u64 = 1_325_239_200;
+    let (clock, store, tube) = store_at(GAP - 3600);
+    tube.schedule(cron("0 9 * * *", "Pacific/Apia")).unwrap();
+    tube.schedule(cron("0 9 * * 5", "Pacific/Apia").key("F")).unwrap();
+    let next = || tube.schedules(None, 9).unwrap().schedules.into_iter().map(|it| it.next);
+    assert_eq!(next().collect::<Vec<_>>(), [moment(GAP); 2]);
+    clock.advance(HOUR);
+    assert_eq!(work(&tube), ["R-1", "F-1"]);
+    let weekly = GAP + 9 * 3600 + 6 * 86_400;
+    assert_eq!(next().collect::<Vec<_>>(), [moment(GAP + 9 * 3600), moment(weekly)]);
+    clock.advance(HOUR * 9);
+    assert_eq!(work(&tube), ["R-2"]);
+    assert_sound(&store);
+}
+
 /// The clocks of Berlin go back at 2026-10-25 01:00 UTC, 1792890000.
 #[test]
 fn run_in_the_fold_of_a_day_with_25_hours_comes_once() {

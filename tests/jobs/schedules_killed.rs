@@ -1,13 +1,13 @@
 //! Schedules in a process that is killed.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{FIFO, Missed, Overlap, Schedule, State, Tube, TubeOptions};
+use tubewell::{FIFO, Missed, Overlap, Schedule, State, TaskInfo, Tube, TubeOptions};
 
 use super::process::{ChildProcess, Job, ReportWriter};
 use super::rng::Rng;
-use super::support::{StoreFile, assert_sound};
+use super::support::{StoreFile, assert_sound, ms, secs};
 use crate::stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -20,6 +20,138 @@ pub fn work_on_runs(tube: &Tube, reports: &ReportWriter) {
         claim.ack().unwrap();
         reports.write(&run.to_string());
     }
+}
+
+/// In the child: stores the same schedules at each start, reports each run that it takes, and then
+/// acks it.
+pub fn work_on_same_schedules(tube: &Tube, reports: &ReportWriter) {
+    for schedule in same_schedules() {
+        tube.schedule(schedule).unwrap();
+    }
+    reports.write("stored");
+    loop {
+        let claim = tube.take(None).unwrap().unwrap();
+        reports.write(&Run::of(&tube.peek(claim.id()).unwrap().info).to_text());
+        claim.ack().unwrap();
+    }
+}
+
+const INTERVAL: Duration = ms(5);
+
+fn same_schedules() -> Vec<Schedule> {
+    vec![
+        Schedule::every(INTERVAL).key("all").missed(Missed::All),
+        Schedule::every(INTERVAL).key("latest").missed(Missed::Latest(1)),
+        #[cfg(feature = "cron")]
+        Schedule::cron("* * * * * *", "UTC").key("cron").missed(Missed::All),
+    ]
+}
+
+/// A run that was put: the key and the id of its schedule, its number, the id of its task, its moment,
+/// and when it was put.
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    key: String,
+    numbers: [u64; 5],
+}
+
+impl Run {
+    fn of(info: &TaskInfo) -> Run {
+        let run = info.spawned_by.unwrap();
+        let micros = |time: SystemTime| {
+            u64::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+        };
+        let key = info.key.as_ref().unwrap().split('-').next().unwrap().to_owned();
+        let (moment, put_at) = (micros(run.moment), micros(info.put_at));
+        Run { key, numbers: [run.schedule, run.run, info.id, moment, put_at] }
+    }
+
+    fn to_text(&self) -> String {
+        let numbers = self.numbers.map(|number| number.to_string());
+        format!("{} {}", self.key, numbers.join(" "))
+    }
+
+    fn parse(text: &str) -> Run {
+        let (key, numbers) = text.split_once(' ').unwrap();
+        let numbers: Vec<u64> = numbers.split(' ').map(|it| it.parse().unwrap()).collect();
+        Run { key: key.to_owned(), numbers: numbers.try_into().unwrap() }
+    }
+}
+
+/// The runs that are still there.
+fn ready_runs(tube: &Tube) -> Vec<Run> {
+    let (mut runs, mut after) = (Vec::new(), None);
+    loop {
+        let page = tube.list(State::Ready, after, 1000).unwrap();
+        runs.extend(page.tasks.iter().map(Run::of));
+        after = page.next;
+        if after.is_none() {
+            return runs;
+        }
+    }
+}
+
+/// Checks the runs of a schedule, by their numbers.
+fn check_moments(key: &str, runs: &BTreeMap<u64, Run>) {
+    let last = *runs.keys().next_back().unwrap();
+    assert_eq!(runs.len() as u64, last, "{key}: a run is lost");
+    let schedules: BTreeSet<u64> = runs.values().map(|run| run.numbers[0]).collect();
+    assert_eq!(schedules.len(), 1, "{key}: it is the same schedule all the time");
+    let moments: Vec<u64> = runs.values().map(|run| run.numbers[3]).collect();
+    let interval = if key == "cron" { secs(1) } else { INTERVAL };
+    let interval = u64::try_from(interval.as_micros()).unwrap();
+    for (before, after) in moments.iter().zip(&moments[1..]) {
+        let by = after.checked_sub(*before).unwrap();
+        let is_next = if key == "latest" { by > 0 && by % interval == 0 } else { by == interval };
+        assert!(is_next, "{key}: {after} follows {before}");
+    }
+    if key == "latest" {
+        for run in runs.values() {
+            let [.., moment, put_at] = run.numbers;
+            assert!((moment..moment + interval).contains(&put_at), "{run:?} is not the newest one");
+        }
+    }
+}
+
+#[test]
+fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
+    let file = StoreFile::new();
+    let store = stores::open(file.path());
+    store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    stores::close(&store);
+    let (mut rng, mut reported) = (Rng::new(5), Vec::new());
+    for run in 1..=10 {
+        let job = Job { mode: "same".into(), path: file.path(), seed: 0, run };
+        let mut child = ChildProcess::start(&job);
+        for _ in 0..=rng.below(60) {
+            child.next_line(MINUTE).unwrap();
+        }
+        let lines = child.kill();
+        reported.extend(lines.iter().filter(|line| *line != "stored").map(|line| Run::parse(line)));
+    }
+    let store = stores::open(file.path());
+    let tube = store.tube("case").unwrap();
+    let put: Vec<_> = tube.schedules(None, 9).unwrap().schedules;
+    for stored in &put {
+        tube.unschedule(&stored.key).unwrap();
+    }
+    assert_sound(&store);
+    let mut runs: BTreeMap<String, BTreeMap<u64, Run>> = BTreeMap::new();
+    for run in reported.into_iter().chain(ready_runs(&tube)) {
+        // A run that was taken and not acked was there again, as the same task.
+        let of_schedule = runs.entry(run.key.clone()).or_default();
+        let known = of_schedule.entry(run.numbers[1]).or_insert_with(|| run.clone());
+        assert_eq!(*known, run);
+    }
+    for stored in put {
+        let runs = runs.remove(&stored.key).unwrap_or_default();
+        // The open store may have put more until it was unscheduled.
+        assert!(runs.len() as u64 >= stored.runs, "{stored:?}: {} runs", runs.len());
+        if !runs.is_empty() {
+            check_moments(&stored.key, &runs);
+        }
+    }
+    assert_eq!(runs, BTreeMap::new());
 }
 
 /// Each run is put once: it is acked, or still there, over many kills.

@@ -7,15 +7,17 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, Put, Result, Schedule, State, TubeOptions};
+use tubewell::{Claim, Durability, Error, FIFO, Put, Result, State, TubeOptions};
 
-use crate::recurring::{KEYS, Model, Terms, change, draw_tags};
+use crate::recurring::{KEYS, Model, Rule, SECOND, Terms, change, draw_tags};
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::world::{Upset, World};
 
 /// The times are some of these, so that an outage does not have thousands of runs.
 const UNIT: u64 = 100_000;
+/// The times of cron expressions.
+const CRON: [u64; 4] = [SECOND, 2 * SECOND, 3 * SECOND, 5 * SECOND];
 
 /// The task of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +154,7 @@ impl Simulation {
     }
 
     fn schedule(&mut self, rng: &mut Rng) {
-        let (key, tube, interval) = (rng.pick(&KEYS), rng.index(3), (2 + rng.below(30)) * UNIT);
+        let (key, tube, rule) = (rng.pick(&KEYS), rng.index(3), draw_rule(rng));
         if !self.model.schedules.contains_key(key) {
             self.delete_runs(key);
         }
@@ -162,22 +164,22 @@ impl Simulation {
         let known = self.model.schedules.get(key).map_or(0, |known| known.runs);
         let (terms, tags) = (Terms::draw(rng, known, UNIT / 4), draw_tags(rng));
         let put = tags.iter().fold(Put::new(key), |put, tag| put.tag(tag.as_str()));
-        let schedule = Schedule::every(Duration::from_micros(interval)).key(key).put(put);
+        let schedule = rule.schedule().key(key).put(put);
         let answer = self.world.tubes[tube].schedule(terms.apply(schedule));
         if self.done("schedule", answer).is_some() {
-            self.model.schedule(key, interval, terms, (tags, tube));
+            self.model.schedule(key, rule, terms, (tags, tube));
         }
     }
 
     fn reschedule(&mut self, rng: &mut Rng) {
-        let (key, tube, interval) = (rng.pick(&KEYS), rng.index(3), (2 + rng.below(30)) * UNIT);
+        let (key, tube, rule) = (rng.pick(&KEYS), rng.index(3), draw_rule(rng));
         let tags = rng.one_in(2).then(|| draw_tags(rng));
-        let answer = self.world.tubes[tube].reschedule(key, change(interval, tags.as_deref()));
+        let answer = self.world.tubes[tube].reschedule(key, change(rule, tags.as_deref()));
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
             return assert!(self.is_unsure || !self.model.schedules.contains_key(key));
         }
         if self.done("reschedule", answer).is_some() {
-            let is_known = self.model.reschedule(key, interval, (tags, tube));
+            let is_known = self.model.reschedule(key, rule, (tags, tube));
             assert!(self.is_unsure || is_known);
         }
     }
@@ -245,6 +247,11 @@ impl Simulation {
             self.model.open.remove(&key);
         }
     }
+}
+
+fn draw_rule(rng: &mut Rng) -> Rule {
+    let interval = (2 + rng.below(30)) * UNIT;
+    Rule::draw(rng, interval, &CRON)
 }
 
 #[test]

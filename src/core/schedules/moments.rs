@@ -59,11 +59,15 @@ impl Core {
         }
     }
 
-    /// The moment of the next run of a schedule of another store, which may have passed.
+    /// The moment of the next run of a schedule of another store, which may have passed: then it is
+    /// kept, since an expression that was changed while the run waited does not name it.
     pub(super) fn restored_moment(&self, rule: &RecurRule, next: u64) -> Result<u64> {
         match rule {
             RecurRule::Every(_) => Ok(self.timeline_of(next)),
-            RecurRule::Cron { .. } => self.moment_after(rule, next.saturating_sub(1)),
+            RecurRule::Cron { .. } => {
+                let named = self.moment_after(rule, next.saturating_sub(1))?;
+                Ok(if next <= self.time_of(rule) { next } else { named })
+            }
         }
     }
 

@@ -17,14 +17,13 @@ const RETRY: u64 = 1_000_000;
 type Run = (PutRequest, Header);
 
 impl Core {
-    /// Puts the next run of a schedule that is due at `due`, or leaves it out, and moves the schedule to
-    /// its next moment.
+    /// Puts the next run of a schedule that is due, or leaves it out, and moves the schedule to its next
+    /// moment.
     pub(in crate::core) fn run_schedule(
         &mut self,
         number: u32,
         id: u64,
         found: &Found,
-        due: u64,
     ) -> Result<()> {
         // A schedule that says nothing is reported by `verify`, and one that stands still goes on
         // when it is looked at again.
@@ -50,7 +49,7 @@ impl Core {
                 (next, Some(moment), recur.skipped.saturating_add(1));
             return self.move_on(number, id, found, recur, next);
         }
-        let has_waited = due >= recur.next.saturating_add(RETRY);
+        let has_waited = recur.fired == Some(moment);
         match self.prepare_run(number, id, found, &recur, moment)? {
             Ok(run) => {
                 (recur.next, recur.fired, recur.runs) =
@@ -59,7 +58,7 @@ impl Core {
             }
             Err(Error::Full { .. } | Error::DiskFull { .. }) if !has_waited => {
                 let retry = self.time_of(&recur.rule).saturating_add(RETRY);
-                recur.next = moment;
+                (recur.next, recur.fired) = (moment, Some(moment));
                 self.move_on(number, id, found, recur, retry)
             }
             Err(_) => {
@@ -84,27 +83,52 @@ impl Core {
         schedule: &Found,
         recur: &Recur,
     ) -> Result<bool> {
-        let is_open = |found: &Found, now: u64| {
+        let now = self.now.timeline;
+        let last = self.last_run(number, schedule, recur)?;
+        Ok(last.is_some_and(|found| {
             let header = &found.record.header;
             let spawned_by = header.more.as_ref().and_then(|more| more.spawned_by);
             spawned_by.is_some_and(|(schedule, ..)| schedule == id)
                 && !matches!(found.shelf, Shelf::Buried | Shelf::Done)
                 && !header.is_expired(found.shelf, now)
+        }))
+    }
+
+    /// The task of the last run. One that has left the tube of its schedule is found by its key. One
+    /// without a key is looked for in all tubes that it can have been moved to. The last run of a
+    /// restored schedule is known by its key only.
+    fn last_run(&mut self, number: u32, schedule: &Found, recur: &Recur) -> Result<Option<Found>> {
+        if let Some(last) = recur.last
+            && let Some(found) = self.run_in(number, last)?
+        {
+            return Ok(Some(found));
+        }
+        let key = key_of(&schedule.record.header).map(|key| key_of_run(key, recur.runs));
+        let by_key = match key.map(|key| self.look_up_key(&key)) {
+            Some(Ok(KeyLookUp::Task(keyed))) => Some(keyed),
+            None | Some(Ok(KeyLookUp::Free(_)) | Err(Error::Corrupt { .. })) => None,
+            Some(Err(error)) => return Err(error),
         };
-        let now = self.now.timeline;
-        if let Some(last) = recur.last {
-            match self.edit(number, |ledger| ledger.find(last)) {
-                Ok(Some(found)) => return Ok(is_open(&found, now)),
-                // One that is damaged cannot be taken.
-                Ok(None) | Err(Error::Corrupt { .. }) => {}
-                Err(error) => return Err(error),
+        if let Some(last) = recur.last
+            && by_key.as_ref().is_none_or(|keyed| keyed.id != last)
+        {
+            let buffer = self.buffer_of(number);
+            let tubes = self.tubes.iter().filter(|(_, tube)| tube.buffer == buffer);
+            let tubes: Vec<u32> = tubes.map(|(number, _)| *number).collect();
+            for number in tubes {
+                if let Some(found) = self.run_in(number, last)? {
+                    return Ok(Some(found));
+                }
             }
         }
-        let Some(key) = key_of(&schedule.record.header) else { return Ok(false) };
-        match self.look_up_key(&key_of_run(key, recur.runs)) {
-            Ok(KeyLookUp::Task(keyed)) => Ok(is_open(&keyed.found, now)),
-            Ok(KeyLookUp::Free(_)) | Err(Error::Corrupt { .. }) => Ok(false),
-            Err(error) => Err(error),
+        Ok(by_key.map(|keyed| keyed.found))
+    }
+
+    /// A task of a tube. One that is damaged cannot be taken, and counts as none.
+    fn run_in(&mut self, number: u32, id: u64) -> Result<Option<Found>> {
+        match self.edit(number, |ledger| ledger.find(id)) {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            found => found,
         }
     }
 

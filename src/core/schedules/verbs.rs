@@ -258,11 +258,15 @@ impl Core {
         if rule.is_none() && starting.is_none() {
             return Ok(());
         }
-        let had_interval = matches!(recur.rule, RecurRule::Every(_));
+        let (had_interval, next) = (matches!(recur.rule, RecurRule::Every(_)), recur.next);
+        let is_due = recur.next <= self.time_of(&recur.rule);
         if let Some(rule) = rule {
             recur.rule = rule.clone();
         }
+        let has_interval = matches!(recur.rule, RecurRule::Every(_));
         recur.next = match (&recur.rule, starting, recur.fired) {
+            // A run that is due, and waits or is not yet put, keeps its moment.
+            (_, None, _) if is_due && had_interval == has_interval => recur.next,
             (RecurRule::Every(_), None, Some(fired)) if had_interval => {
                 self.moment_after(&recur.rule, fired)?
             }
@@ -271,8 +275,8 @@ impl Core {
             (RecurRule::Every(interval), None, _) => self.now.timeline.saturating_add(*interval),
             (rule, starting, _) => self.first_moment(rule, starting)?,
         };
-        if had_interval != matches!(recur.rule, RecurRule::Every(_)) {
-            // It was a moment of another clock.
+        // A moment of another clock, or a run that is to be put once more and does not wait yet.
+        if had_interval != has_interval || recur.next != next && recur.fired == Some(recur.next) {
             recur.fired = None;
         }
         if recur.next == NEVER {

@@ -151,7 +151,7 @@ impl Core {
         let outlives = |found: &Found| found.record.header.expires_at > time;
         match position.shelf {
             Shelf::Delayed => self.end_delay(number, id, &found),
-            Shelf::Recurring => self.run_schedule(number, id, &found, time),
+            Shelf::Recurring => self.run_schedule(number, id, &found),
             Shelf::Ready | Shelf::Blocked => self.expire(number, id),
             Shelf::Buried if !outlives(&found) => self.expire(number, id),
             Shelf::Buried | Shelf::Done => {

@@ -62,7 +62,7 @@ pub struct Recur {
     pub next: Micros,
     /// When it is looked at: at that moment, or later if the run has to wait.
     pub due: Micros,
-    /// The last moment whose run was put or skipped.
+    /// The last moment whose run was put, was skipped or waits.
     pub fired: Option<Micros>,
     /// The task of the last run.
     pub last: Option<TaskNo>,
@@ -199,13 +199,15 @@ impl Model {
         changed.every = terms.every.unwrap_or(recur.every);
         changed.next = match (terms.starting, recur.fired) {
             (Some(_), _) => self.first_moment(changed.every, terms.starting),
-            (None, Some(fired)) if changed.every != recur.every => {
+            // A run that is due keeps its moment.
+            (None, Some(fired)) if changed.every != recur.every && recur.next > self.now => {
                 fired.saturating_add(changed.every)
             }
             (None, _) => recur.next,
         };
         if changed.next != recur.next {
             changed.due = changed.next;
+            changed.fired = changed.fired.filter(|fired| *fired != changed.next);
         }
         changed.apply(terms)?;
         let put = changed.put.clone();
@@ -250,11 +252,12 @@ impl Model {
             (recur.next, recur.due) = (next, next);
             return self.move_on(id, recur);
         };
-        let has_waited = recur.due >= recur.next.saturating_add(RETRY);
+        let has_waited = recur.fired == Some(moment);
         let is_left_out = recur.skips_overlap && self.is_last_run_open(id, &task, &recur);
         let is_full = self.waiting_puts(task.tube) > 0 || !self.has_capacity(task.tube, 1);
         if is_full && !is_left_out && !has_waited {
             (recur.next, recur.due) = (moment, now.saturating_add(RETRY));
+            recur.fired = Some(moment);
             return self.move_on(id, recur);
         }
         (recur.next, recur.due, recur.fired) = (next, next, Some(moment));
@@ -280,13 +283,12 @@ impl Model {
         }
     }
 
-    /// Whether the task of the last run is not over. It is looked for in the tube of its schedule
-    /// and, by its key, in all others.
+    /// Whether the task of the last run is not over, in whichever tube it is. That of a restored
+    /// schedule is known by its key.
     fn is_last_run_open(&self, id: TaskNo, schedule: &Task, recur: &Recur) -> bool {
-        let here = recur.last.and_then(|last| self.tasks.get(&last));
-        let here = here.filter(|task| task.tube == schedule.tube);
+        let last = recur.last.and_then(|last| self.tasks.get(&last));
         let by_key = || Some(self.by_key(&key_of_run(schedule, recur.runs)?)?.1);
-        here.or_else(by_key).is_some_and(|task| {
+        last.or_else(by_key).is_some_and(|task| {
             let is_expired = task.expires_at <= self.now && task.ttl_from.is_none();
             let is_over = matches!(task.stage(), Stage::Buried | Stage::Kept) || is_expired;
             task.spawned_by.is_some_and(|run| run.schedule == id) && !is_over

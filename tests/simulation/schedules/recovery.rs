@@ -22,7 +22,8 @@ impl Simulation {
         };
         self.model.now = self.world.now;
         let is_late = |next: u64, interval: u64| next + interval <= self.model.now;
-        if is_exact && self.model.schedules.values().any(|it| is_late(it.next, it.interval)) {
+        if is_exact && self.model.schedules.values().any(|it| is_late(it.next, it.rule.interval()))
+        {
             self.world.cover("missed run");
         }
         self.world.clock.advance(Duration::ZERO);
