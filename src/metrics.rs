@@ -16,7 +16,8 @@ pub struct Day {
     pub date: Date,
     /// Tasks that came into the tube: put, restored, or passed on from another tube.
     pub puts: u64,
-    /// Takes.
+    /// Takes, also of tasks that were not handed out: the future of the take was dropped, or the take
+    /// could not be [counted](crate::Counting).
     pub takes: u64,
     /// Tasks that their holders finished: acked, or passed on to another tube.
     pub acks: u64,

@@ -214,8 +214,12 @@ impl Core {
         }
         if state.removed_on != Some(today) {
             let (from, to) = (keys::day(space, 0), keys::day(space, first));
-            for (key, _) in rows.scan(Table::Days, &from, &to, usize::MAX)? {
-                rows.remove(Table::Days, key);
+            for (key, row) in rows.scan(Table::Days, &from, &to, usize::MAX)? {
+                // A damaged row stays for `verify`. It may be that of another day.
+                let day = keys::split_day(&key).map_or(0, |(_, day)| day);
+                if DayCounts::from_row(space, day, &row).is_ok() {
+                    rows.remove(Table::Days, key);
+                }
             }
             state.removed_on = Some(today);
         }

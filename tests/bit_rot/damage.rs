@@ -6,6 +6,10 @@ use crate::file_map::{ENGINE_START, FileMap, Location, PAGE};
 use crate::rng::Rng;
 use crate::sample::{Image, Sample};
 
+/// The tables of a store.
+pub const TABLES: [&str; 10] =
+    ["tasks", "bodies", "places", "heads", "dues", "meta", "claims", "index", "notes", "days"];
+
 #[derive(Clone, Debug)]
 pub enum Damage {
     Flip {
@@ -58,7 +62,7 @@ impl Damage {
 
     /// A flipped bit in a key or a value. Each table is equally likely.
     fn in_row(map: &FileMap, rng: &mut Rng) -> Damage {
-        let table = rng.pick(&["tasks", "bodies", "places", "heads", "dues", "meta"]);
+        let table = rng.pick(&TABLES);
         let rows: Vec<_> = map.rows.iter().filter(|row| row.table == table).collect();
         let row = rows[rng.index(rows.len())];
         let range =

@@ -213,6 +213,36 @@ fn close_flushes_other_changes_beside_a_damaged_claimed_task() {
     assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 11);
 }
 
+/// The numbers of a damaged key may be those of a day that is still kept. The first numbers of the next
+/// day removed them as those of an old day, and nothing reported the damage.
+#[test]
+fn damaged_numbers_of_an_old_day_are_not_removed() {
+    let clock = clock();
+    let disk = Disk::new(Vec::new());
+    let metrics = TubeOptions::new().metrics(2);
+    let store = options(&clock).open_on(disk.storage()).unwrap();
+    store.create_tube("work", FIFO, metrics).unwrap().put("counted").unwrap();
+    store.close().unwrap();
+    let mut bytes = disk.copy();
+    let row = FileMap::new(&bytes).rows.into_iter().find(|row| row.table == "days").unwrap();
+    // The day is now an older one, which is not kept.
+    let day = row.key_at.end - 2;
+    assert!(bytes[day] & 8 > 0);
+    bytes[day] ^= 8;
+    let disk = Disk::new(bytes);
+    let open = || options(&clock).open_on(disk.storage()).unwrap();
+    for puts in 1..4 {
+        let store = open();
+        let tube = store.tube("work").unwrap();
+        tube.put("counted").unwrap();
+        assert_eq!(tube.day(store.today()).unwrap().puts, puts);
+        store.close().unwrap();
+        let findings = open().verify().unwrap();
+        let named = |text: &String| text.contains("\"work\"") && text.contains("numbers");
+        assert!(findings.iter().any(named), "{findings:?}");
+    }
+}
+
 /// `verify` reads pages that concurrent commits free and reuse.
 #[test]
 fn verify_finds_nothing_in_undamaged_store_during_commits() {

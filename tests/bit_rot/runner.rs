@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use crate::check::{Medium, Outcome, check_with};
 use crate::damage::Damage;
 use crate::file_map::{FileMap, Location};
 use crate::rng::Rng;
+use crate::salvaged::Salvage;
 use crate::sample::Sample;
 use crate::watchdog::Watchdog;
 
@@ -87,6 +89,11 @@ impl Runner {
         let image = &self.sample.images[damaged.which];
         let bytes = damaged.damage.apply(&self.sample, image);
         let read_only = damaged.damage.may_alias_pages(&damaged.location);
+        let salvaged = catch_unwind(|| Salvage::of(&bytes)).map_err(|_| "the salvage panicked")?;
+        let wrong = salvaged.map(|found| found.wrong(&self.sample, image)).unwrap_or_default();
+        if !wrong.is_empty() {
+            return Err(wrong.join("; "));
+        }
         let medium = Medium::in_memory(bytes);
         let (outcome, _) = check_with(&self.sample, image, &medium, read_only)?;
         let location = damaged.location.to_string();

@@ -1,4 +1,4 @@
-//! The files to be damaged: a store with every kind of tube and task, as a kill and as a clean
+//! The files to be damaged: a store with every kind of tube, task and row, as a kill and as a clean
 //! close leave it, and the tasks that it had after each commit.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,9 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
+use crate::every_row::{self, Found};
 use crate::rng::Rng;
+use crate::salvaged::Salvage;
 
 const TUBES: [(&str, &str); 7] = [
     ("ash", FIFO),
@@ -43,12 +45,17 @@ pub struct Image {
     /// Whether the store was closed cleanly; otherwise its process was killed.
     pub closed: bool,
     pub last_commit: u64,
+    /// What calls return that read all kinds of rows.
+    pub found: Found,
+    pub salvaged: Salvage,
 }
 
 impl Image {
     fn new(bytes: Vec<u8>, closed: bool) -> Image {
         let store = options(&clock()).open_on(Disk::new(bytes.clone()).storage()).unwrap();
-        Image { bytes, closed, last_commit: store.counters().opened_at }
+        let (last_commit, found) = (store.counters().opened_at, every_row::read(&store));
+        let salvaged = Salvage::of(&bytes).unwrap();
+        Image { bytes, closed, last_commit, found, salvaged }
     }
 }
 
@@ -62,9 +69,12 @@ pub struct Sample {
     pub history: BTreeMap<u64, Vec<Arc<Tasks>>>,
 }
 
+/// The time of all calls, since 1970.
+pub const CLOCK_START: Duration = Duration::from_secs(1_767_225_600);
+
 /// The clock of all calls. Only a check lets time pass.
 pub fn clock() -> ManualClock {
-    ManualClock::at(Duration::from_secs(1_767_225_600))
+    ManualClock::at(CLOCK_START)
 }
 
 pub fn options(clock: &ManualClock) -> StoreOptions {
@@ -111,7 +121,11 @@ impl SampleBuilder {
         let disk = Disk::new(Vec::new());
         let store = options(&clock()).open_on(disk.storage()).unwrap();
         for (name, driver) in TUBES {
-            let options = TubeOptions::new();
+            let options = match name {
+                "birch" => TubeOptions::new().history(3),
+                "oak" => TubeOptions::new().history(2).metrics(9),
+                _ => TubeOptions::new(),
+            };
             let options = if driver == LIMFIFOTTL { options.capacity(1000) } else { options };
             store.create_tube(name, driver, options).unwrap();
         }
@@ -128,6 +142,13 @@ impl SampleBuilder {
                 history: BTreeMap::from([(0, vec![Arc::default()])]),
             },
         };
+        builder.keep_version();
+        let SampleBuilder { rng, store, tasks, sample, .. } = &mut builder;
+        every_row::fill(store, rng, |commit, stored, original| {
+            tasks.clone_from(stored);
+            sample.history.insert(commit, vec![Arc::new(tasks.clone())]);
+            sample.originals.extend(original);
+        });
         builder.keep_version();
         builder
     }
@@ -172,6 +193,9 @@ impl SampleBuilder {
         }
         if driver.starts_with('u') && !self.rng.one_in(5) {
             put = put.sub_queue(format!("host-{}.example.org", self.rng.below(5)));
+        }
+        if self.rng.one_in(3) {
+            put = put.tag("all").tag("other");
         }
         let Receipt { id, commit, .. } = self.tube(name).put(put).unwrap();
         self.sample.originals.insert(id, Original { tube: name, body });
@@ -249,6 +273,8 @@ impl SampleBuilder {
         (0..8).for_each(|_| self.put("oak"));
         self.take("ash");
         self.take("cedar");
+        // A take that is counted.
+        self.take(every_row::TUBE);
         self.put("birch");
         self.claims.retain(|(_, claim)| !["gone", "oak"].contains(&claim.tube()));
         for name in ["gone", "oak"] {

@@ -27,6 +27,7 @@ mod keys;
 mod limits;
 mod many;
 mod metrics;
+mod metrics_of_claims;
 mod movement;
 mod new_body;
 mod parents;

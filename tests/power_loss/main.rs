@@ -2,7 +2,7 @@
 //! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
 //! counted with a flush is an attempt after every power cut. A task that is kept after its end has
 //! its result or its failure, and is in the counts, after every power cut. A task has its moment of the
-//! wall clock. A tube has its limits and its pause.
+//! wall clock. A tube has its limits and its pause. The numbers by day are those that were last written.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -28,6 +28,7 @@ mod history;
 mod image_run;
 mod images;
 mod load;
+mod metrics;
 mod moments;
 mod outcomes;
 mod parents;
