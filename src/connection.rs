@@ -177,7 +177,8 @@ impl Connection {
         }
     }
 
-    /// The connection ends, and its sessions with it. What waits for an answer gets `Closed`.
+    /// The connection ends, and its sessions with it. What waits for an answer gets `Closed`, or
+    /// `OutcomeUnknown` if it changes something.
     pub(crate) fn close(&self) {
         self.client.close();
     }

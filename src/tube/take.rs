@@ -255,7 +255,7 @@ impl Tube {
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Vec<Claim>> {
-        self.take_within(max, ByteBudget::UNLIMITED, timeout.into())
+        self.take_within(max, ByteBudget::unlimited(), timeout.into())
     }
 
     /// As [`take_many_async`](Tube::take_many_async), as far as the budget allows.
@@ -328,7 +328,7 @@ pub(crate) fn take_more(
     max: usize,
     claims: &mut Vec<Claim>,
 ) -> Result<()> {
-    let mut bytes = ByteBudget::UNLIMITED;
+    let mut bytes = ByteBudget::unlimited();
     loop {
         let (grants, step) = take_step(tube, store, max, &mut bytes, claims)?;
         hand_out(tube, store, count_all(tube, store, grants)?, claims)?;

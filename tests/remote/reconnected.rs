@@ -243,14 +243,14 @@ fn timeout_of_a_wait_begins_anew_with_the_next_connection() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let tube = pair.tube.clone();
-        let taker = thread::spawn(move || tube.take(GRACE).unwrap().is_none());
+        let taker = thread::spawn(move || tube.take(GRACE * 2).unwrap().is_none());
         wait_until(|| pair.waiting() == 1);
-        pair.clock.advance(GRACE - Duration::from_secs(1));
+        pair.clock.advance(GRACE);
         pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
         wait_until(|| pair.waiting() == 1);
-        pair.clock.advance(GRACE - Duration::from_secs(1));
+        pair.clock.advance(GRACE);
         assert_eq!(pair.waiting(), 1);
-        pair.clock.advance(Duration::from_secs(1));
+        pair.clock.advance(GRACE);
         assert!(taker.join().unwrap(), "a task was taken");
     });
 }

@@ -14,7 +14,9 @@ pub(crate) struct ByteBudget {
 
 impl ByteBudget {
     /// That of callers in this process.
-    pub(crate) const UNLIMITED: ByteBudget = ByteBudget { left: None };
+    pub(crate) fn unlimited() -> ByteBudget {
+        ByteBudget { left: None }
+    }
 
     pub(crate) fn of(bytes: usize) -> ByteBudget {
         ByteBudget { left: Some(bytes) }
