@@ -27,20 +27,20 @@ pub(crate) fn check(expression: &str, zone: &str) -> Result<()> {
 
 /// The first moment of an expression in a time zone that is after this one; `None` if there is none.
 pub(crate) fn next(expression: &str, zone: &str, after: u64) -> Result<Option<u64>> {
-    let calendar = Calendar::new(expression, zone)?;
+    let cron = ZonedCron::new(expression, zone)?;
     // The second in which `after` is has begun already.
     let from = seconds(after).map(|after| after + 1);
-    Ok(from.and_then(|from| calendar.first_from(from)).and_then(micros))
+    Ok(from.and_then(|from| cron.first_from(from)).and_then(micros))
 }
 
 /// The last moment that is not after this one.
 pub(crate) fn last(expression: &str, zone: &str, until: u64) -> Result<Option<u64>> {
-    let calendar = Calendar::new(expression, zone)?;
-    Ok(seconds(until).and_then(|until| calendar.last_until(until)).and_then(micros))
+    let cron = ZonedCron::new(expression, zone)?;
+    Ok(seconds(until).and_then(|until| cron.last_until(until)).and_then(micros))
 }
 
 /// An expression and the time zone in which it is read.
-struct Calendar {
+struct ZonedCron {
     cron: Cron,
     zone: TimeZone,
     /// Whether it is an interval, which skips the local times of a gap and has a repeated hour twice.
@@ -59,15 +59,15 @@ struct Period {
     before: i64,
 }
 
-impl Calendar {
-    fn new(expression: &str, zone: &str) -> Result<Calendar> {
+impl ZonedCron {
+    fn new(expression: &str, zone: &str) -> Result<ZonedCron> {
         let cron = parse(expression)?;
         let zone = time_zone(zone)?;
         let is_interval = |field: &CronComponent| field.from_wildcard || field.step > 1;
         let pattern = &cron.pattern;
         let fields = [&pattern.seconds, &pattern.minutes, &pattern.hours];
         let is_interval = fields.into_iter().any(is_interval);
-        Ok(Calendar { cron, zone, is_interval })
+        Ok(ZonedCron { cron, zone, is_interval })
     }
 
     /// The first moment that is not before this one.
@@ -142,7 +142,7 @@ impl Period {
     }
 }
 
-/// The whole seconds of a time; `None` if there are too many for any calendar.
+/// The whole seconds of a time; `None` if there are too many for jiff.
 fn seconds(micros: u64) -> Option<i64> {
     i64::try_from(micros / SECOND).ok()
 }

@@ -41,7 +41,7 @@ fn schedules_that_are_not_due_wake_no_thread() {
     let schedule = |n: u32| {
         let key = format!("k{n}");
         #[cfg(feature = "cron")]
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             return Schedule::cron("0 9 * * *", "UTC").starting(later).key(key);
         }
         Schedule::every(HOUR).starting(later).key(key)

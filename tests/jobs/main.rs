@@ -125,7 +125,6 @@ mod schedules_edits;
 #[cfg(unix)]
 mod schedules_killed;
 mod schedules_tags;
-mod schedules_waiting;
 mod selected;
 mod shared_limits;
 mod soonest_first;

@@ -147,6 +147,68 @@ fn run_waits_for_a_second_in_a_full_tube_and_is_left_out_then() {
     });
 }
 
+/// A tube that one task fills.
+pub fn full() -> TubeOptions {
+    TubeOptions::new().capacity(1)
+}
+
+impl Case {
+    /// The numbers of the runs that were put and skipped, the moment of the next one in seconds since
+    /// the beginning, and how long until then.
+    pub fn waiting_run(&self) -> ((u64, u64), Duration, Duration) {
+        let stored = self.only_schedule();
+        let next = stored.next.duration_since(at(ZERO)).unwrap();
+        ((stored.runs, stored.skipped), next, stored.due_in)
+    }
+}
+
+/// The schedule waits for further ids first, for a minute.
+#[test]
+fn run_of_a_restored_schedule_waits_in_a_full_tube() {
+    for fits in [false, true] {
+        for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
+            case.put("fills it");
+            case.clock.advance(HOUR);
+            case.schedule(every(HOUR).starting(at(secs(600))).restored(17, 4, 2));
+            case.clock.advance(MINUTE);
+            assert_eq!(case.waiting_run(), ((4, 2), secs(600), secs(1)));
+            if fits {
+                assert_eq!(case.work(), [""]);
+            }
+            case.clock.advance(secs(1));
+            let counts = if fits { (5, 2) } else { (4, 3) };
+            assert_eq!(case.only_schedule().runs + case.only_schedule().skipped, 7);
+            assert_eq!((case.waiting_run().0, case.waiting_run().1), (counts, HOUR + secs(600)));
+        });
+    }
+}
+
+/// Also one whose moment passed long ago, as that of a schedule that has stood still.
+#[test]
+fn newest_of_the_missed_runs_waits_in_a_full_tube() {
+    let file = StoreFile::new();
+    let (store, tube) = create_with(&file, LIMFIFOTTL, full());
+    tube.put("fills it").unwrap();
+    tube.schedule(every(MINUTE)).unwrap();
+    file.clock.advance(ZERO);
+    assert_eq!(only_schedule(&tube).due_in, secs(1));
+    drop(tube);
+    let store = file.reopen_after(store, HOUR);
+    file.clock.advance(ZERO);
+    let tube = store.tube("case").unwrap();
+    let waits = only_schedule(&tube);
+    assert_eq!((waits.runs, waits.skipped, waits.next), (0, 0, at(HOUR)), "a newer one waits");
+    assert_eq!(waits.due_in, secs(1));
+    drop(tube);
+    let store = file.reopen(store);
+    let tube = store.tube("case").unwrap();
+    assert_eq!(only_schedule(&tube), waits, "it goes on waiting after a close");
+    assert_eq!(work(&tube), [""]);
+    file.clock.advance(secs(1));
+    assert_eq!(work(&tube), ["R-1"]);
+    assert_sound(&store);
+}
+
 /// The next run is due at the time until which the last one has waited.
 #[test]
 fn schedule_goes_on_after_a_run_that_has_waited_for_a_whole_interval() {

@@ -3,13 +3,14 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, Ticket, TubeOptions,
-    WhenFull,
+    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, Ticket,
+    TubeOptions, WhenFull,
 };
 
-use super::files::create;
+use super::files::{create, create_with};
 use super::not_before::{HOUR, at};
 use super::schedules::{MINUTE, every, only_schedule, work};
+use super::schedules_catch_up::full;
 use super::support::*;
 use crate::stores;
 
@@ -70,6 +71,70 @@ fn change_keeps_what_it_does_not_name() {
         assert_eq!(case.only_schedule().next, at(secs(5)), "its first run stays");
         case.tube.reschedule("R", Reschedule::new().starting(at(MINUTE))).unwrap();
         assert_eq!(case.only_schedule().next, at(MINUTE));
+    });
+}
+
+#[test]
+fn waiting_run_keeps_its_moment_when_the_interval_is_changed() {
+    for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
+        case.schedule(every(MINUTE));
+        case.advance(0);
+        case.clock.advance(MINUTE);
+        assert_eq!(case.waiting_run(), ((1, 0), MINUTE, secs(1)), "the first run fills the tube");
+        case.advance(300);
+        case.tube.reschedule("R", Reschedule::new().every(HOUR)).unwrap();
+        assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
+        case.tube.schedule(every(HOUR * 2)).unwrap();
+        assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
+        assert_eq!(case.work(), ["R-1"]);
+        case.advance(700);
+        assert_eq!(case.work(), ["R-2"]);
+        assert_eq!(case.waiting_run().1, MINUTE + HOUR * 2);
+    });
+}
+
+/// The first call of an application that starts again changes the interval.
+#[test]
+fn missed_run_is_not_lost_when_the_interval_is_changed() {
+    let file = StoreFile::new();
+    let (store, tube) = create_with(&file, FIFO, TubeOptions::new());
+    tube.schedule(every(MINUTE)).unwrap();
+    file.clock.advance(ZERO);
+    assert_eq!(work(&tube), ["R-1"]);
+    drop(tube);
+    let store = file.reopen_after(store, HOUR);
+    let tube = store.tube("case").unwrap();
+    tube.schedule(every(HOUR * 9)).unwrap();
+    file.clock.advance(ZERO);
+    assert_eq!(work(&tube), ["R-2"]);
+    assert_sound(&store);
+}
+
+/// A run that waits is that of an expression, whatever the next one says.
+#[cfg(feature = "cron")]
+#[test]
+fn waiting_run_keeps_its_moment_when_the_expression_is_changed() {
+    let daily = |hour: u64| Schedule::cron(format!("0 {hour} * * *"), "UTC").key("R").put("run");
+    for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
+        case.put("fills it");
+        case.schedule(daily(1));
+        case.clock.advance(HOUR);
+        assert_eq!(case.waiting_run(), ((0, 0), HOUR, secs(1)));
+        case.advance(300);
+        case.tube.schedule(daily(9)).unwrap();
+        assert_eq!(case.waiting_run(), ((0, 0), HOUR, ms(700)));
+        assert_eq!(case.work(), [""]);
+        case.advance(700);
+        assert_eq!(case.work(), ["R-1"]);
+        assert_eq!(case.waiting_run().1, HOUR * 9);
+        // As an import stores it: the moment of the run that waited is none of the expression.
+        case.tube.unschedule("R").unwrap();
+        case.schedule(daily(9).starting(at(HOUR)).restored(None, 3, 1));
+        assert_eq!((case.waiting_run().0, case.waiting_run().1), ((3, 1), HOUR));
+        case.advance(0);
+        let run = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(run.key(), Some("R-4"));
+        assert_eq!(case.info(run.id()).spawned_by.unwrap().moment, at(HOUR));
     });
 }
 
