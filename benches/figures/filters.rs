@@ -17,26 +17,43 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         ("temporary", TubeOptions::new().temporary(true)),
         ("relaxed", TubeOptions::new().durability(Durability::relaxed())),
     ] {
-        for (of, filter) in [
-            ("other tubes", other_tube as fn(u64) -> Filter),
-            ("keys", |n| Filter::new().key(format!("other-{n}"))),
-            ("labels", |n| Filter::new().owner(format!("worker-{n}"))),
-            ("other kinds of this tube", |_| Filter::new().tube("work").kinds([EventKind::Bury])),
-            ("puts of other tubes", |n| other_tube(n).kinds([EventKind::Put])),
-            ("a mix of them", mixed),
+        for (kind, put, of, filter) in [
+            ("put", plain as fn(u64) -> Put, "other tubes", other_tube as fn(u64) -> Filter),
+            ("put", plain, "keys", |n| Filter::new().key(format!("other-{n}"))),
+            ("put", plain, "labels", |n| Filter::new().owner(format!("worker-{n}"))),
+            ("put", plain, "other kinds of this tube", |_| {
+                Filter::new().tube("work").kinds([EventKind::Bury])
+            }),
+            ("put", plain, "puts of other tubes", |n| other_tube(n).kinds([EventKind::Put])),
+            ("put", plain, "a mix of them", mixed),
+            ("put with a key", keyed, "keys", |n| Filter::new().key(format!("other-{n}"))),
+            ("put with three tags", tagged, "tags", |n| Filter::new().tag(format!("other-{n}"))),
+            ("put with three tags", tagged, "a mix of them", mixed),
         ] {
             let (mut without, mut with) = (Vec::new(), Vec::new());
             for _ in 0..RUNS {
-                without.push(put_time(setting, &options, |_| None)?);
-                with.push(put_time(setting, &options, |n| Some(filter(n)))?);
+                without.push(put_time(setting, &options, put, |_| None)?);
+                with.push(put_time(setting, &options, put, |n| Some(filter(n)))?);
             }
-            let what = format!("put, {name}, beside {SUBSCRIPTIONS} filters of {of}");
-            report.spread(format!("put, {name}"), &without, "ns of processor time");
+            let what = format!("{kind}, {name}, beside {SUBSCRIPTIONS} filters of {of}");
+            report.spread(format!("{kind}, {name}"), &without, "ns of processor time");
             report.spread(what.as_str(), &with, "ns of processor time");
             report.ratio(&format!("{what}: rate, of one without"), 0.9, (&without, &with));
         }
     }
     Ok(())
+}
+
+fn plain(n: u64) -> Put {
+    Put::new(body(n, BODY))
+}
+
+fn keyed(n: u64) -> Put {
+    plain(n).key(format!("key-{n}"))
+}
+
+fn tagged(n: u64) -> Put {
+    plain(n).tag("red").tag("green").tag("blue")
 }
 
 fn other_tube(n: u64) -> Filter {
@@ -55,6 +72,7 @@ fn mixed(n: u64) -> Filter {
 fn put_time(
     setting: &Setting,
     options: &TubeOptions,
+    put: fn(u64) -> Put,
     filter: impl Fn(u64) -> Option<Filter>,
 ) -> Outcome<f64> {
     let store = Store::open(setting.fresh("filters"))?;
@@ -66,7 +84,7 @@ fn put_time(
         if n == WARM {
             start = processor_time()?;
         }
-        tube.put(Put::new(body(n, BODY)))?;
+        tube.put(put(n))?;
     }
     let time = processor_time()? - start;
     if subscriptions.iter().any(|events| events.try_recv().is_some()) {
