@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_wire::Server;
 
-use crate::core::{Call, Decided, FromAnswer, Grant, TakeAttempt, TubeHead};
+use crate::core::{ByteBudget, Call, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
@@ -71,6 +71,17 @@ impl LocalHandle {
         let mut found = TakeAttempt::Empty;
         self.inner().run(|core| core.carry_out_take(tubes, session, until, &mut found))?;
         Ok(found)
+    }
+
+    /// Takes the next tasks of a tube as far as the budget allows, under one hold of the lock.
+    pub(crate) fn take_many(
+        &self,
+        tube: &TubeHead,
+        session: SessionId,
+        count: usize,
+        bytes: &mut ByteBudget,
+    ) -> Result<Grants> {
+        self.inner().run(|core| core.carry_out_take_many(tube, session, count, bytes))
     }
 
     /// As `take`, and counts the take of a task with limited attempts with a write of this caller,

@@ -360,9 +360,8 @@ fn take_step(
     if count == 0 {
         return Ok((Vec::new(), Step::Done));
     }
-    let (head, session) = (&tube.head, tube.session);
-    let taken = store.inner().run(|core| core.carry_out_take_many(head, session, count, bytes))?;
-    let Grants { tasks: grants, error, later } = taken;
+    let Grants { tasks: grants, error, later } =
+        store.take_many(&tube.head, tube.session, count, bytes)?;
     if let Some(error) = error {
         give_back(tube, grants);
         return Err(error);
