@@ -227,8 +227,9 @@ impl Schedule {
     ///
     /// Its [`starting`](Schedule::starting) is then the moment of its next run, also if that has
     /// passed. A run is not put within a minute after the last restore of an id, unless a task was
-    /// put since: it would have an id that is still to be restored. It is refused if its key is in
-    /// use. For ids, what [`restore_many`](crate::Tube::restore_many) says holds.
+    /// put since: it would have an id that is still to be restored. That minute counts for
+    /// [`missed`](Schedule::missed) and [`within`](Schedule::within). The schedule is refused if its
+    /// key is in use. For ids, what [`restore_many`](crate::Tube::restore_many) says holds.
     ///
     /// # Example
     /// ```
