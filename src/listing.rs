@@ -27,7 +27,7 @@ pub struct Where {
 
 impl Where {
     /// All tasks: the ready and the taken ones first, then those that are delayed, buried, blocked, and
-    /// done and kept.
+    /// done and kept, and the [schedules](crate::Tube::schedule) last.
     pub fn new() -> Where {
         Where::default()
     }

@@ -76,7 +76,7 @@ pub fn fill(
 
 fn draft(tube: &Tube, nth: u64, body: &[u8]) -> Put {
     let put = Put::new(body).key(key(nth)).tag("all").token(format!("token-{nth}"));
-    let put = put.tag(if nth % 2 == 0 { "red" } else { "blue" });
+    let put = put.tag(if nth.is_multiple_of(2) { "red" } else { "blue" });
     match nth % 6 {
         3 if nth == 3 => put.not_before(UNIX_EPOCH + CLOCK_START + HOUR),
         3 => put.delay(HOUR),

@@ -66,7 +66,9 @@ struct Ledger {
 impl Ledger {
     fn add(&mut self, counted: &[usize]) {
         let mut numbers = *self.after.last().unwrap();
-        counted.iter().for_each(|nth| numbers[*nth] += 1);
+        for nth in counted {
+            numbers[*nth] += 1;
+        }
         self.after.push(numbers);
     }
 

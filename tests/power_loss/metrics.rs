@@ -259,7 +259,9 @@ impl Ledger {
         let (first, last) = step.written;
         self.steps[first..=last].iter().any(|written| {
             let mut expected = written.days.clone();
-            expected.values_mut().for_each(|numbers| numbers.failed = 0);
+            for numbers in expected.values_mut() {
+                numbers.failed = 0;
+            }
             for (date, numbers) in step.days.iter().filter(|(_, numbers)| numbers.failed > 0) {
                 expected.entry(*date).or_default().failed = numbers.failed;
             }
