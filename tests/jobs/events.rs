@@ -11,7 +11,7 @@ fn put(id: u64) -> TaskEvent {
     (id, EventKind::Put, State::Ready)
 }
 
-/// T052
+/// T052 Q309
 /// Difference: a tube has one callback at most, and a subscription ends when it is dropped.
 #[test]
 fn removed_callbacks_and_subscriptions_receive_nothing() {
@@ -57,7 +57,7 @@ fn close_ends_all_subscriptions() {
     assert_sound(&store);
 }
 
-/// T055
+/// T055 Q309
 #[test]
 fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
     for_each_driver(ALL, |case| {

@@ -107,24 +107,45 @@ fn name_of_an_unknown_kind_is_refused() {
     }
 }
 
+/// T051
+#[test]
+fn subscription_without_a_filter_receives_the_events_of_all_others() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let of_all = Events::of(&case.store, Filter::new(), 100);
+        let of_one =
+            ["case", "other"].map(|tube| Events::of(&case.store, Filter::new().tube(tube), 100));
+        for tube in [&case.tube, &other] {
+            let id = tube.put("x").unwrap().id;
+            tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
+            tube.bury(id).unwrap();
+            tube.kick_task(id).unwrap();
+            tube.claim(id).unwrap().ack().unwrap();
+        }
+        let each = of_one.iter().flat_map(received);
+        let all = received(&of_all);
+        assert_eq!(all.len(), 14);
+        assert_eq!(all, each.collect::<Vec<_>>());
+    });
+}
+
 /// Q309
 #[test]
-fn dropped_subscription_stops_no_other_one() {
+fn subscription_that_ends_stops_no_other_one() {
     for_each_driver(ALL, |case| {
         let filter = || Filter::new().tube("case").kinds([EventKind::Put]);
-        let first = Events::of(&case.store, filter(), 10);
-        let second = case.store.events(filter(), 10);
+        let [first, last] = [(); 2].map(|()| Events::of(&case.store, filter(), 10));
+        let stream = case.store.events(filter(), 10).into_stream();
+        let ids = |events: &Events| -> Vec<u64> {
+            received(events).into_iter().map(|event| event.id).collect()
+        };
         case.put_all([0]);
+        assert_eq!([&first, &last].map(ids), [[0], [0]]);
         drop(first);
         case.put("x");
-        let mut seen = second.into_stream();
-        let _ = &mut seen;
-        let last = Events::of(&case.store, filter(), 10);
+        drop(stream);
         case.put("x");
-        assert_eq!(received(&last).len(), 1);
-        drop(seen);
-        case.put("x");
-        assert_eq!(received(&last).len(), 1);
+        assert_eq!(ids(&last), [1, 2]);
     });
 }
 
@@ -215,6 +236,22 @@ fn completion_is_an_event_and_so_is_an_advance() {
     });
 }
 
+/// Q301
+#[test]
+fn holder_that_replaces_its_task_loses_its_claim_as_any_other() {
+    for_each_driver(ALL, |case| {
+        let events = Events::of(&case.store, Filter::new(), 100);
+        let ann = case.store.session_named("ann").unwrap().tube("case").unwrap();
+        let put = |data: &str| ann.put(case.draft(data).key("k").on_key(OnKey::Replace)).unwrap();
+        put("a");
+        let claim = ann.try_take().unwrap().unwrap();
+        put("b");
+        assert!(!claim.is_current());
+        let kinds: Vec<EventKind> = received(&events).iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::Put, EventKind::Take, EventKind::Lost, EventKind::Replace]);
+    });
+}
+
 /// Q303
 #[test]
 fn cancel_and_delete_are_events_and_tell_the_holder() {
@@ -230,6 +267,26 @@ fn cancel_and_delete_are_events_and_tell_the_holder() {
         let delete = EventKind::Delete;
         let expected = [(delete, None, None), (delete, None, None), (delete, some("ann"), None)];
         assert_eq!(told(&events), expected);
+    });
+}
+
+/// Q303
+#[test]
+fn cancel_of_a_delayed_or_failed_task_and_delete_of_a_blocked_one_are_an_event_each() {
+    for_each_driver(TIMED, |case| {
+        let events = Events::of(&case.store, Filter::new().kinds([EventKind::Delete]), 10);
+        case.put_all([0]);
+        case.add(case.draft("blocked").after(&case.tube, [0]));
+        case.tube.claim(0).unwrap().bury_with(Failure::new("poison", "no use")).unwrap();
+        case.add(case.draft("delayed").delay(secs(5)));
+        case.tube.delete(1).unwrap();
+        case.tube.cancel(0).unwrap();
+        case.tube.cancel(2).unwrap();
+        let delete = EventKind::Delete;
+        assert_eq!(
+            told(&events),
+            [(delete, None, None), (delete, None, None), (delete, None, None)]
+        );
     });
 }
 

@@ -148,6 +148,22 @@ fn failed_counts_the_tasks_that_are_still_buried() {
     });
 }
 
+/// Q100
+#[test]
+fn cancelled_task_is_failed_no_more_on_the_day_of_its_failure() {
+    let (clock, store, tube, _) = two_tubes();
+    let id = tube.put("x").unwrap().id;
+    let first = store.today();
+    fail(&tube);
+    clock.advance(DAY);
+    assert_eq!(failed(&tube.day(first).unwrap()), (1, 1));
+    tube.cancel(id).unwrap();
+    let numbers = [first, store.today()].map(|date| failed(&tube.day(date).unwrap()));
+    assert_eq!(numbers, [(0, 1), (0, 0)]);
+    assert!(tube.groups().unwrap().is_empty());
+    assert_sound(&store);
+}
+
 /// Q245
 #[test]
 fn take_after_a_lost_claim_is_a_retry() {
