@@ -9,7 +9,8 @@ use super::process::ChildProcess;
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, body};
 
-const SECONDS: u64 = 60;
+/// The time for which an idle store is watched.
+pub const SECONDS: u64 = 60;
 /// Time from the last operation until a store has finished its idle work.
 const IDLE_WORK: Duration = Duration::from_secs(8);
 
@@ -17,20 +18,48 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     let path = setting.fresh("idle");
     let text = path.to_str().ok_or("the path is not UTF-8")?;
     let answers = ChildProcess::start(&["idle", text, &SECONDS.to_string()])?.answers()?;
-    let wakes = answers["wakes"];
-    report.note(format!("wake-ups of all threads in {SECONDS} s"), wakes, "");
-    report.note(format!("writes in {SECONDS} s"), answers["writes"], "");
-    report.note(format!("flushes in {SECONDS} s"), answers["flushes"], "");
-    report.note(format!("CPU time in {SECONDS} s"), answers["cpu"], "ms");
-    let got = format!("{} writes, {} wake-ups in {SECONDS} s", answers["writes"], short(wakes));
-    let met = answers["writes"] == 0.0 && wakes <= SECONDS as f64 / 30.0;
-    report.target(
-        "idle store without due tasks",
-        "no write, at most one wake-up in 30 s",
-        got,
-        met,
-    );
+    let [wakes, cpu, writes, flushes] =
+        ["wakes", "cpu", "writes", "flushes"].map(|name| answers[name]);
+    Activity { wakes, cpu, writes, flushes }.report("idle store without due tasks", report);
     Ok(())
+}
+
+/// What a store and the threads of its process do while nobody calls it.
+pub struct Activity {
+    wakes: f64,
+    /// In milliseconds.
+    cpu: f64,
+    writes: f64,
+    flushes: f64,
+}
+
+impl Activity {
+    /// Watches the store and all threads of this process for so many seconds, once the store has
+    /// finished its idle work.
+    pub fn of_idle(store: &Store, seconds: u64) -> Activity {
+        std::thread::sleep(IDLE_WORK);
+        let (counters, (wakes, nanos)) = (store.counters(), thread_activity());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let (later, (woken, used)) = (store.counters(), thread_activity());
+        Activity {
+            // One wake-up is that of this thread. Reading the counters wakes no thread.
+            wakes: woken - wakes - 1.0,
+            cpu: (used - nanos) / 1e6,
+            writes: (later.writes - counters.writes) as f64,
+            flushes: (later.flushes - counters.flushes) as f64,
+        }
+    }
+
+    /// Reports the activity of a store that was watched for [`SECONDS`].
+    pub fn report(&self, what: &str, report: &mut Report) {
+        report.note(format!("{what}: wake-ups of all threads in {SECONDS} s"), self.wakes, "");
+        report.note(format!("{what}: writes in {SECONDS} s"), self.writes, "");
+        report.note(format!("{what}: flushes in {SECONDS} s"), self.flushes, "");
+        report.note(format!("{what}: CPU time in {SECONDS} s"), self.cpu, "ms");
+        let got = format!("{} writes, {} wake-ups in {SECONDS} s", self.writes, short(self.wakes));
+        let met = self.writes == 0.0 && self.wakes <= SECONDS as f64 / 30.0;
+        report.target(what, "no write, at most one wake-up in 30 s", got, met);
+    }
 }
 
 /// The workload of the child process: a store with one task that is due in an hour and one waiting
@@ -47,15 +76,8 @@ pub fn child(path: &Path, seconds: u64) -> Outcome {
         let tube = tube.clone();
         std::thread::spawn(move || tube.take(None).map(|_| ()))
     };
-    std::thread::sleep(IDLE_WORK);
-    let (counters, (wakes, cpu)) = (store.counters(), thread_activity());
-    std::thread::sleep(Duration::from_secs(seconds));
-    let (later, (woken, used)) = (store.counters(), thread_activity());
-    // One wake-up is that of this thread. Reading the counters wakes no thread.
-    println!("wakes {}", woken - wakes - 1.0);
-    println!("cpu {}", (used - cpu) / 1e6);
-    println!("writes {}", later.writes - counters.writes);
-    println!("flushes {}", later.flushes - counters.flushes);
+    let Activity { wakes, cpu, writes, flushes } = Activity::of_idle(&store, seconds);
+    println!("wakes {wakes}\ncpu {cpu}\nwrites {writes}\nflushes {flushes}");
     store.close()?;
     assert!(consumer.join().expect("no panic").is_err(), "closing the store ends the wait");
     Ok(())

@@ -1,22 +1,17 @@
-//! The costs of tags, of a history and of many schedules.
+//! The costs of tags and of a history.
 
-use std::time::{Duration, Instant};
-
-use tubewell::{Durability, FIFO, Put, Schedule, Store, TubeOptions};
+use tubewell::{Durability, Put, TubeOptions};
 
 use super::pair;
-use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, body, phase, timed};
+use super::report::Report;
+use super::setting::{BODY, Outcome, Setting, body, phase};
 
 const RUNS: usize = 9;
 const CALLERS: usize = 64;
-const SCHEDULES: u64 = 1_000_000;
-const OPENS: usize = 5;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     tags(setting, report)?;
-    history(setting, report)?;
-    schedules(setting, report)
+    history(setting, report)
 }
 
 fn tags(setting: &Setting, report: &mut Report) -> Outcome {
@@ -58,33 +53,6 @@ fn history(setting: &Setting, report: &mut Report) -> Outcome {
             compare(report, &what, 1.0 / 3.0, &rates);
         }
     }
-    Ok(())
-}
-
-fn schedules(setting: &Setting, report: &mut Report) -> Outcome {
-    let path = setting.fresh("schedules");
-    let store = Store::options().durability(Durability::relaxed()).open(&path)?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
-    let far = std::time::SystemTime::now() + Duration::from_secs(86_400 * 365);
-    let start = Instant::now();
-    for n in 0..SCHEDULES {
-        let daily = Schedule::every(Duration::from_secs(86_400)).key(format!("s{n}"));
-        tube.schedule(daily.starting(far + Duration::from_millis(n)).put(body(n, BODY)))?;
-    }
-    let rate = SCHEDULES as f64 / start.elapsed().as_secs_f64();
-    report.note("schedules stored, relaxed, 1 caller", rate, "schedules/s");
-    store.close()?;
-    let mut opens = Vec::new();
-    for _ in 0..OPENS {
-        let (store, took) = timed(|| Store::open(&path));
-        opens.push(took.as_secs_f64() * 1e3);
-        store?.close()?;
-    }
-    let slowest = opens.iter().copied().fold(0.0, f64::max);
-    report.spread("open with a million schedules", &opens, "ms");
-    let got = format!("{} ms", short(slowest));
-    report.target("open with a million schedules", "under 20 ms", got, slowest < 20.0);
-    std::fs::remove_file(&path)?;
     Ok(())
 }
 

@@ -34,6 +34,7 @@ mod process;
 mod rates;
 mod remote;
 mod report;
+mod schedules;
 mod setting;
 mod steady;
 mod sub_queues;
@@ -70,6 +71,7 @@ const SUBJECTS: &[Subject] = &[
     ("filters", filters::measure),
     ("metrics", metrics::measure),
     ("labels", labels::measure),
+    ("schedules", schedules::measure),
     ("worker", worker::measure),
     ("remote", remote::measure),
     ("idle", idle::measure),
