@@ -7,7 +7,7 @@ use tubewell_drivers::DayCounts;
 
 use super::Tube;
 use crate::core::{FailedStep, Verb};
-use crate::{Date, Day, Result};
+use crate::{Date, Day, Error, Result};
 
 impl Tube {
     /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which
@@ -31,8 +31,8 @@ impl Tube {
         Ok(Day::new(date, &counts, failed))
     }
 
-    /// The numbers of this tube on the days of a range, the oldest first: those days on which something
-    /// was counted and that the tube keeps. Leaves out days whose numbers are damaged;
+    /// The numbers of this tube on the days of a range, the oldest first: those days that the tube keeps
+    /// and on which something was counted, or a task failed that is still buried. Leaves out days whose numbers are damaged;
     /// [`verify`](crate::Store::verify) names them.
     ///
     /// The numbers are those of [`day`](Tube::day). Does not block. Reads a row for each of the days
@@ -59,15 +59,25 @@ impl Tube {
     #[doc(alias = "metrics")]
     #[doc(alias = "statistics")]
     pub fn days(&self, range: RangeInclusive<Date>) -> Result<Vec<Day>> {
-        let counts = self.counts_of(range)?;
-        let (Some((first, _)), Some((last, _))) = (counts.first(), counts.last()) else {
-            return Ok(Vec::new());
-        };
-        let failed = self.failed_on(Date::of_day(*first)..=Date::of_day(*last))?;
+        let last = *range.end();
+        // The numbers of one day are an error if they are damaged, those of several are left out.
+        let with_next = *range.start()..=last.plus_days(1);
+        let mut counts: BTreeMap<u32, DayCounts> =
+            self.counts_of(with_next)?.into_iter().filter(|(day, _)| *day <= last.days()).collect();
+        let failed = self.failed_on(range)?;
+        // On such a day nothing else was counted, or its numbers are damaged.
+        for day in failed.keys() {
+            if !counts.contains_key(day) {
+                let date = Date::of_day(*day);
+                match self.counts_of(date..=date) {
+                    Ok(_) => drop(counts.insert(*day, DayCounts::default())),
+                    Err(Error::Corrupt { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
         let failed_on = |day: u32| failed.get(&day).copied().unwrap_or(0);
-        let days = counts
-            .iter()
-            .map(|(day, counts)| Day::new(Date::of_day(*day), counts, failed_on(*day)));
+        let days = counts.iter().map(|(day, it)| Day::new(Date::of_day(*day), it, failed_on(*day)));
         Ok(days.collect())
     }
 

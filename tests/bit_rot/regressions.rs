@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Session, Store, StoreOptions,
-    TubeOptions, WhenFull,
+    Durability, Error, FIFO, FIFOTTL, Failure, LIMFIFOTTL, ManualClock, Put, Session, Store,
+    StoreOptions, TubeOptions, WhenFull,
 };
 
 use crate::disk::Disk;
@@ -241,6 +241,28 @@ fn damaged_numbers_of_an_old_day_are_not_removed() {
         let named = |text: &String| text.contains("\"work\"") && text.contains("numbers");
         assert!(findings.iter().any(named), "{findings:?}");
     }
+}
+
+/// The failed tasks of the day are read from other rows, which are whole.
+#[test]
+fn day_with_damaged_numbers_is_left_out_although_a_task_failed_on_it() {
+    let clock = clock();
+    let disk = Disk::new(Vec::new());
+    let store = options(&clock).open_on(disk.storage()).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new().metrics(2)).unwrap();
+    tube.put("fails").unwrap();
+    tube.try_take().unwrap().unwrap().bury_with(Failure::new("poison", "no use")).unwrap();
+    store.close().unwrap();
+    let mut bytes = disk.copy();
+    let row = FileMap::new(&bytes).rows.into_iter().find(|row| row.table == "days").unwrap();
+    bytes[row.value_at.end - 1] ^= 1;
+    let store = options(&clock).open_on(Disk::new(bytes).storage()).unwrap();
+    let (tube, today) = (store.tube("work").unwrap(), store.today());
+    assert!(matches!(tube.day(today), Err(Error::Corrupt { .. })));
+    for from in [today, today.plus_days(-1)] {
+        assert_eq!(tube.days(from..=today).unwrap(), []);
+    }
+    assert_eq!(tube.groups().unwrap().len(), 1);
 }
 
 /// `verify` reads pages that concurrent commits free and reuse.

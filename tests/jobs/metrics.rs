@@ -247,6 +247,25 @@ fn failed_task_that_goes_on_in_another_tube_is_failed_in_none() {
     assert_sound(&store);
 }
 
+#[test]
+fn day_on_which_only_failed_tasks_are_counted_is_listed() {
+    let (clock, store, one, other) = two_tubes();
+    let id = one.put("x").unwrap().id;
+    let first = store.today();
+    fail(&one);
+    clock.advance(DAY);
+    one.move_to(id, &other).unwrap();
+    let days = |tube: &Tube| -> Vec<(Date, u64)> {
+        let days = tube.days(first..=store.today()).unwrap();
+        days.iter().map(|day| (day.date, day.failed)).collect()
+    };
+    assert_eq!(days(&other), [(first, 1), (store.today(), 0)]);
+    assert_eq!(days(&one), [(first, 0)]);
+    other.delete(id).unwrap();
+    assert_eq!(days(&other), [(store.today(), 0)]);
+    assert_sound(&store);
+}
+
 /// Q249
 #[test]
 fn wait_of_any_length_is_in_a_bin() {
