@@ -344,7 +344,7 @@ pub struct Pop {
     pub timeout: Option<Duration>,
 }
 
-/// The former name of `pop`, with whatever followed it.
+/// What followed `take`, which is no command.
 #[derive(Debug, Args)]
 pub struct Take {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -42,7 +42,7 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
     match &cli.command {
         Command::Completions { shell } => return completions::script(*shell, output),
         Command::Man(args) => return man::run(args, output),
-        Command::Take(args) => return renamed(args),
+        Command::Take(args) => return no_take(args),
         Command::Kick(args) => tasks::check_kick(args)?,
         Command::Bury(args) => tasks::check_bury(args)?,
         Command::Update(args) => edits::check_update(args)?,
@@ -182,10 +182,12 @@ fn with_store(
     done.and(store::close(&store))
 }
 
-/// `take` removed a task whose user wanted to look at it.
-fn renamed(args: &Take) -> CommandResult {
-    let failure = Failure::usage("`take` is now called `pop`").hint(
+/// A take of the library keeps the task until its claim ends. One of a command would have to remove it,
+/// also if its user wanted to look at it: so the user chooses.
+fn no_take(args: &Take) -> CommandResult {
+    let failure = Failure::usage("there is no command `take`").hint(
         "`tubewell pop TUBE` prints the next task and removes it; \
+         `tubewell claim TUBE` takes it until it is acked or a time is over; \
          `tubewell peek TUBE` shows it and removes nothing",
     );
     // The parser leaves all words after the command to it.

@@ -274,8 +274,9 @@ fn delay_without_end_is_shown_as_never() {
 #[test]
 fn take_is_refused_and_removes_nothing() {
     let sandbox = Sandbox::with(&["precious"]);
-    let expected = "tubewell: `take` is now called `pop`\n          \
+    let expected = "tubewell: there is no command `take`\n          \
                     `tubewell pop TUBE` prints the next task and removes it; \
+                    `tubewell claim TUBE` takes it until it is acked or a time is over; \
                     `tubewell peek TUBE` shows it and removes nothing\n";
     for words in ["take mail", "take", "take --help", "take mail --timeout 5s", "take nowhere -x"] {
         let refused = sandbox.run(words).expect(2);
