@@ -136,7 +136,7 @@ pub enum Command {
     /// Print the next task and remove it
     #[command(after_help = help::POP)]
     Pop(Pop),
-    /// Renamed: `pop` removes the next task, `peek` shows it
+    /// Refused: `pop` removes the next task, `claim` takes it, `peek` shows it
     #[command(hide = true, disable_help_flag = true)]
     Take(Take),
     /// Take a task for a time that outlives the command: print a token, then the body
