@@ -79,10 +79,9 @@ impl Reads for Snapshot {
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
-        let Some(overlay) = self.overlay.clone() else {
-            return self.scan_database(table, from, to, limit);
-        };
-        scan_over(&[&overlay], table, (from, to), limit, |from, to, limit| {
+        let overlay = self.overlay.clone();
+        let overlays: Vec<&Overlay> = overlay.iter().map(|overlay| &**overlay).collect();
+        scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
             self.scan_database(table, from, to, limit)
         })
     }
@@ -94,6 +93,7 @@ impl Reads for Snapshot {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Error> {
+        // As in `scan`.
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
