@@ -63,7 +63,9 @@ impl Client {
         Ok(Client { connector })
     }
 
-    /// Makes a call. Writes it at once if the socket takes it, and never blocks.
+    /// Makes a call. Never blocks. It is written at once if no other call is in flight; otherwise by the thread of
+    /// the client, together with those that are made meanwhile, and at the latest when its [`Pending`] is waited for,
+    /// polled or dropped.
     ///
     /// While there is no connection the call waits for one, up to [`ClientOptions::connect_timeout`]. With
     /// [`Limits::calls`](crate::Limits::calls) in flight it waits until one of them ends. Calls are sent in the order in which they

@@ -120,6 +120,11 @@ impl Calls {
         too_large
     }
 
+    /// Whether more calls than one were sent and have no answer.
+    pub(crate) fn are_several_in_flight(&self) -> bool {
+        self.in_flight > 1
+    }
+
     /// Whether every call has ended.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -21,6 +21,9 @@ use crate::user_code::catch_panic;
 /// How often a caller writes what others have appended meanwhile, before the thread does.
 const WRITES: usize = 16;
 
+/// Output of calls whose callers do not wait yet is written at once if it is longer than this, in bytes.
+const LEFT: usize = 16 * 1024;
+
 /// The token of the waker of the thread.
 pub(super) const WAKER: Token = Token(0);
 
@@ -41,6 +44,8 @@ pub(crate) struct Connector {
 pub(super) struct State {
     pub(super) calls: Calls,
     pub(super) outbox: Outbox,
+    /// The thread that reads was woken to write what is in the outbox.
+    pub(super) is_write_due: bool,
     /// There while there is a connection.
     pub(super) connected: Option<Connected>,
     /// Counts the connections, for their tokens.
@@ -139,7 +144,11 @@ impl Connector {
             state_mut.calls.send(&mut state_mut.outbox, connected.calls, connected.frame);
         debug_assert!(too_large.is_empty(), "the size was checked");
         then(state_mut);
-        self.flush(state);
+        if waits || !state_mut.calls.are_several_in_flight() {
+            self.flush(state);
+        } else {
+            self.leave_to_reader(state);
+        }
         Ok(number)
     }
 
@@ -203,6 +212,25 @@ impl Connector {
     pub(super) fn want_thread(&self, state: &mut State) {
         if state.turn.want_thread() {
             self.thread_wanted.notify_one();
+        }
+    }
+
+    /// Lets the thread that reads write: calls that follow each other have a common write then, as have those that
+    /// wait for them at the server. A caller that waits for its answer writes before.
+    fn leave_to_reader(&self, mut state: MutexGuard<'_, State>) {
+        if state.outbox.unsent() > LEFT {
+            self.flush(state);
+        } else if !std::mem::replace(&mut state.is_write_due, true) {
+            drop(state);
+            self.wake();
+        }
+    }
+
+    /// Writes what was left to the thread that reads: a caller waits for an answer.
+    pub(super) fn write_left(&self) {
+        let state = self.state.lock();
+        if state.outbox.unsent() > 0 {
+            self.flush(state);
         }
     }
 

@@ -40,6 +40,7 @@ impl Pending {
     ///
     /// See [`CallError`]: it says in each case whether the call may have had its effect.
     pub fn wait(self) -> Result<Vec<u8>, CallError> {
+        self.write_before(self.slot.is_done());
         self.slot.wait()
     }
 
@@ -52,15 +53,24 @@ impl Pending {
     /// Takes the answer if it is there; otherwise `waker` is woken when it is. After `Ready`, further polls
     /// return [`CallError::Closed`].
     pub fn poll(&mut self, waker: &Waker) -> Poll<Result<Vec<u8>, CallError>> {
-        self.slot.poll(waker)
+        let answer = self.slot.poll(waker);
+        self.write_before(answer.is_ready());
+        answer
+    }
+
+    /// A call that somebody waits for is written at once.
+    fn write_before(&self, is_done: bool) {
+        if !is_done && self.number.is_some() {
+            self.connector.write_left();
+        }
     }
 }
 
 impl Future for Pending {
     type Output = Result<Vec<u8>, CallError>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.slot.poll(context.waker())
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pending::poll(&mut self, context.waker())
     }
 }
 

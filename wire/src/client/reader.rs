@@ -114,6 +114,7 @@ impl Connector {
         if let Some(why) = state.broken.take() {
             return Err(Stop::Broken(why));
         }
+        state.is_write_due = false;
         self.flush(state);
         Ok(())
     }

@@ -158,7 +158,7 @@ impl Connector {
         let socket = Arc::new(socket);
         let state_mut = &mut *state;
         state_mut.outbox.reset();
-        state_mut.broken = None;
+        (state_mut.broken, state_mut.is_write_due) = (None, false);
         (state_mut.received, state_mut.confirmed) = (0, 0);
         let calls = calls.min(self.options.limits.calls).max(1);
         if state_mut.ended.is_none() {

@@ -20,6 +20,7 @@ mod cancel;
 #[path = "../../../tests/schedules/explore.rs"]
 mod explore;
 mod full;
+mod left;
 mod stop;
 mod streams;
 mod support;
