@@ -19,7 +19,9 @@ fn answer_once_made(desk: &Desk, calls: [Pending; 3], names: [&str; 3]) {
     for name in names {
         desk.log.wait_for(&format!("call later:{name}"));
     }
-    names.into_iter().for_each(|name| desk.signal(name));
+    for name in names {
+        desk.signal(name);
+    }
     let answers = calls.map(|call| call.wait().unwrap());
     assert_eq!(answers, names.map(|name| name.as_bytes().to_vec()));
 }
@@ -48,7 +50,9 @@ fn caller_that_waits_writes_what_was_left_to_the_thread() {
             let client = client.clone();
             thread::spawn(move || client.call_and_wait("now:2".into(), ONCE))
         };
-        ["a", "b", "c"].into_iter().for_each(|name| desk.signal(name));
+        for name in ["a", "b", "c"] {
+            desk.signal(name);
+        }
         // The caller of the second one has gone, and the server has it nevertheless.
         drop(b);
         assert_eq!(c.wait().as_deref(), Ok(&b"c"[..]));
