@@ -169,6 +169,13 @@ impl Connection {
         resumed
     }
 
+    /// Ends a session. Whatever the owner answers, no later connection begins it again: if the owner
+    /// does not hear of it, the session ends with this connection, at the latest after its grace.
+    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+        self.shared.sessions.lock().end(id);
+        self.call(Mode::Ask, Call::EndSession(id))
+    }
+
     /// A handle of a session is dropped.
     pub(crate) fn drop_session(&self, id: SessionId) {
         let is_last = self.shared.sessions.lock().drop_handle(id);

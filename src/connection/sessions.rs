@@ -79,10 +79,15 @@ impl Sessions {
         if live.handles > 0 {
             return false;
         }
-        if let Some(last) = self.live.remove(&id) {
-            self.size = self.size.saturating_sub(to_bytes(&last.in_hello(id)).len());
-        }
+        self.end(id);
         true
+    }
+
+    /// Removes a session with all its handles: it has ended.
+    pub(super) fn end(&mut self, id: SessionId) {
+        if let Some(ended) = self.live.remove(&id) {
+            self.size = self.size.saturating_sub(to_bytes(&ended.in_hello(id)).len());
+        }
     }
 
     /// What a new connection says.

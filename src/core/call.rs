@@ -284,7 +284,7 @@ impl Core {
             Call::ResumeSession(id) => done(self.resume_session(id)?),
             Call::DescribeSession(id, about) => done(self.describe_session(id, about)?),
             Call::Owners => now(self.owners(), Answer::Owners),
-            Call::EndSession(id) => done(self.end_session(id)?),
+            Call::EndSession(id) => done(self.end_session_for_good(id)?),
             Call::DropSessionHandle(id) => done(self.drop_session_handle(id)?),
         }
     }

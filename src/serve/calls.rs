@@ -22,6 +22,10 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         Call::EndSession(id) if id == peer.store.open_store().own => {
             refused(Error::invalid("the store's own session cannot be resumed or ended"))
         }
+        Call::EndSession(id) => {
+            peer.forget_session(id);
+            decide(peer, mode, asked, body)
+        }
         Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
         Call::ResumeSession(id) => now(&peer.resume_session(id)),
         Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
