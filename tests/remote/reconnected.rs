@@ -263,6 +263,30 @@ fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_conne
     });
 }
 
+/// The refusal speaks of the second attempt: the first one has put the task.
+#[test]
+fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome() {
+    with_timeout(|| {
+        let mut pair = Pair::new(Store::options());
+        let here = pair.owner.tube("case").unwrap();
+        let put = || Put::new("x").token("once");
+        let deferred = pair.tube.deferred(WhenFull::Block);
+        let ticket = pair.disk.block_flush_of(|| deferred.put(put()).unwrap());
+        pair.break_connections(|pair| {
+            pair.disk.unblock_flushes();
+            wait_until(|| here.statistics().unwrap().tasks.ready == 1);
+            pair.owner.drop_tube("case").unwrap();
+        });
+        let outcome = ticket.wait();
+        let Err(Error::OutcomeUnknown { why }) = outcome else { panic!("{outcome:?}") };
+        assert!(why.contains("refused: tube \"case\" was dropped"), "{why}");
+        // One attempt is refused as the owner says.
+        let refused = pair.tube.put(put());
+        assert_eq!(refused, Err(Error::TubeDropped { name: "case".into() }));
+        pair.assert_sound();
+    });
+}
+
 #[test]
 fn change_in_flight_has_an_unknown_outcome_when_its_connection_is_closed() {
     with_timeout(|| {
