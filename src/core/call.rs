@@ -124,11 +124,6 @@ pub(crate) enum Verb<'a> {
     },
     Wait(WaitVerb),
     CancelWatch(WatchKey),
-    /// A take of several tasks. Handles make it with a budget: [`Core::carry_out_take_many`].
-    TakeMany {
-        session: SessionId,
-        count: usize,
-    },
     /// A take of this task.
     Claim {
         session: SessionId,
@@ -338,9 +333,6 @@ impl Core {
                 self.cancel_watch(key);
                 done(())
             }
-            Verb::TakeMany { session, count } => {
-                now(self.take_some(number, session, count)?, Answer::Grants)
-            }
             Verb::Claim { session, id } => {
                 answer(self.claim_task(number, session, id)?, Answer::Chosen)
             }
@@ -438,8 +430,8 @@ impl Core {
         self.take_or_wait(numbers, session, timeout, found)
     }
 
-    /// As [`Verb::TakeMany`], as far as the budget allows. It is no [`Call`]: only the owner knows how
-    /// many bytes its answers have.
+    /// Takes up to `count` tasks, as far as the budget allows. It is no [`Call`]: only the owner knows
+    /// how many bytes its answers have.
     pub(crate) fn carry_out_take_many(
         &mut self,
         tube: &TubeHead,

@@ -62,7 +62,6 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
             value(async move { tube?.watch_async(Verb::Wait(wait)).await })
         }
         Verb::Wait(WaitVerb::Ready { .. })
-        | Verb::TakeMany { .. }
         | Verb::CancelPut { .. }
         | Verb::CancelWatch(_)
         | Verb::Held(_, _, HolderVerb::EndSignal) => refused(not_for_peers()),
