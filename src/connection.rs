@@ -26,7 +26,7 @@ pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{
     Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants, encode_value,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refuse_callback};
+use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -169,6 +169,13 @@ impl Connection {
         resumed
     }
 
+    /// Ends a session. Whatever the owner answers, no later connection begins it again: if the owner
+    /// does not hear of it, the session ends with this connection, at the latest after its grace.
+    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+        self.shared.sessions.lock().end(id);
+        self.call(Mode::Ask, Call::EndSession(id))
+    }
+
     /// A handle of a session is dropped.
     pub(crate) fn drop_session(&self, id: SessionId) {
         let is_last = self.shared.sessions.lock().drop_handle(id);
@@ -204,6 +211,13 @@ impl Handler for Shared {
         for grant in grants_in(body) {
             connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
         }
+    }
+
+    /// An unknown outcome is passed on as it is.
+    fn refusal(&self, answer: &[u8]) -> Option<String> {
+        refusal_in(answer)
+            .filter(|refusal| !matches!(refusal, Error::OutcomeUnknown { .. }))
+            .map(|refusal| refusal.to_string())
     }
 
     fn broken(&self) {}

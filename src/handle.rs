@@ -152,6 +152,14 @@ impl StoreHandle {
         }
     }
 
+    /// Ends a session, whatever handles it has.
+    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+        match self {
+            StoreHandle::Here(_) => self.ask(Call::EndSession(id)),
+            StoreHandle::Remote(owner) => owner.end_session(id),
+        }
+    }
+
     /// Closes the store; that of another process stays open, and the connection ends.
     pub(crate) fn close(&self) -> Result<()> {
         match self {

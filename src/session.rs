@@ -192,9 +192,12 @@ impl Session {
     /// which later takes, acks, releases and touches of its handles return too. Puts and the calls
     /// that any session may make still work. Only memory changes, and the call does not block.
     ///
+    /// A [connection](crate::connect) that is made again does not begin the session again.
+    ///
     /// # Errors
     /// [`Corrupt`](crate::Error::Corrupt): a record could not be read; all other tasks are ready
-    /// again.
+    /// again. Through a connection, [`NotConnected`](crate::Error::NotConnected): the owner was not
+    /// told, and ends the session after its [grace](crate::StoreOptions::session_grace).
     ///
     /// # Example
     /// ```
@@ -214,6 +217,6 @@ impl Session {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn end(self) -> Result<()> {
-        self.begun()?.handle.ask(Call::EndSession(self.0.id))
+        self.begun()?.handle.end_session(self.0.id)
     }
 }

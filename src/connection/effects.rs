@@ -122,7 +122,6 @@ fn verb_changes(verb: &Verb<'_>) -> bool {
         | Verb::Alter(_) => true,
         Verb::Check
         | Verb::Wait(_)
-        | Verb::TakeMany { .. }
         | Verb::Claim { .. }
         | Verb::OwnerOf(_)
         | Verb::Steps(_)

@@ -390,13 +390,19 @@ pub(super) fn grants_in(bytes: &[u8]) -> Vec<Grant> {
     read_grants(bytes).unwrap_or_default()
 }
 
+/// The error that an answer is, whatever was asked.
+pub(super) fn refusal_in(bytes: &[u8]) -> Option<Error> {
+    let (_, rest) = bytes.split_first()?;
+    from_bytes::<Result<()>>(rest).ok()?.err()
+}
+
 fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
     let answer: Result<Result<T>, Malformed> = match bytes.split_first() {
         Some((first, rest)) if *first == tag => from_bytes(rest),
         // A refusal is the same for all requests.
-        Some((_, rest)) => match from_bytes::<Result<()>>(rest) {
-            Ok(Err(refusal)) => Ok(Err(refusal)),
-            _ => Err(Malformed { what: "the answer to another request" }),
+        Some(_) => match refusal_in(bytes) {
+            Some(refusal) => Ok(Err(refusal)),
+            None => Err(Malformed { what: "the answer to another request" }),
         },
         None => Err(Malformed { what: "an answer without bytes" }),
     };

@@ -23,6 +23,8 @@ pub(super) struct Sessions {
 struct Live {
     label: Option<Arc<str>>,
     handles: usize,
+    /// It was ended, and has handles: no connection begins it again.
+    is_ended: bool,
 }
 
 impl Live {
@@ -45,7 +47,9 @@ impl Sessions {
         if self.add_handle(id) {
             return Ok(());
         }
-        let new = Live { label, handles: 1 };
+        // One that was ended, but not at the owner, may have been resumed.
+        let handles = self.live.get(&id).map_or(1, |ended| ended.handles + 1);
+        let new = Live { label, handles, is_ended: false };
         self.size = self.size_with(&new.in_hello(id))?;
         self.live.insert(id, new);
         Ok(())
@@ -69,7 +73,8 @@ impl Sessions {
 
     /// Adds a handle to a session, if this connection has it already.
     pub(super) fn add_handle(&mut self, id: SessionId) -> bool {
-        self.live.get_mut(&id).map(|live| live.handles += 1).is_some()
+        let live = self.live.get_mut(&id).filter(|live| !live.is_ended);
+        live.map(|live| live.handles += 1).is_some()
     }
 
     /// Returns whether this was the last handle.
@@ -79,14 +84,21 @@ impl Sessions {
         if live.handles > 0 {
             return false;
         }
-        if let Some(last) = self.live.remove(&id) {
-            self.size = self.size.saturating_sub(to_bytes(&last.in_hello(id)).len());
-        }
+        self.end(id);
+        self.live.remove(&id);
         true
+    }
+
+    /// A session has ended, whatever handles it has.
+    pub(super) fn end(&mut self, id: SessionId) {
+        let Some(live) = self.live.get_mut(&id).filter(|live| !live.is_ended) else { return };
+        live.is_ended = true;
+        self.size = self.size.saturating_sub(to_bytes(&live.in_hello(id)).len());
     }
 
     /// What a new connection says.
     pub(super) fn hello(&self) -> Hello {
-        Hello { sessions: self.live.iter().map(|(id, live)| live.in_hello(*id)).collect() }
+        let live = self.live.iter().filter(|(_, live)| !live.is_ended);
+        Hello { sessions: live.map(|(id, live)| live.in_hello(*id)).collect() }
     }
 }

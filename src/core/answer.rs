@@ -9,7 +9,7 @@ use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::days::FailedStep;
 use super::state::Decided;
-use super::verbs::{FindStep, Grants, MoveStep, SelectStep};
+use super::verbs::{FindStep, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
@@ -31,7 +31,6 @@ pub(crate) enum Answer {
     Admission(Admission),
     Watching(Watching),
     PutAndWatching(Receipt, Watching),
-    Grants(Grants),
     Chosen(Chosen),
     Owner(Option<Owner>),
     Owners(Vec<OwnerInfo>),
@@ -137,7 +136,6 @@ from_answer! {
     Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
     Answer::Receipts(receipts) => receipts, Vec<Receipt>;
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
-    Answer::Grants(grants) => grants, Grants;
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Owners(owners) => owners, Vec<OwnerInfo>;

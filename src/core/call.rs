@@ -124,11 +124,6 @@ pub(crate) enum Verb<'a> {
     },
     Wait(WaitVerb),
     CancelWatch(WatchKey),
-    /// A take of several tasks. Handles make it with a budget: [`Core::carry_out_take_many`].
-    TakeMany {
-        session: SessionId,
-        count: usize,
-    },
     /// A take of this task.
     Claim {
         session: SessionId,
@@ -284,7 +279,7 @@ impl Core {
             Call::ResumeSession(id) => done(self.resume_session(id)?),
             Call::DescribeSession(id, about) => done(self.describe_session(id, about)?),
             Call::Owners => now(self.owners(), Answer::Owners),
-            Call::EndSession(id) => done(self.end_session(id)?),
+            Call::EndSession(id) => done(self.end_session_for_good(id)?),
             Call::DropSessionHandle(id) => done(self.drop_session_handle(id)?),
         }
     }
@@ -337,9 +332,6 @@ impl Core {
             Verb::CancelWatch(key) => {
                 self.cancel_watch(key);
                 done(())
-            }
-            Verb::TakeMany { session, count } => {
-                now(self.take_some(number, session, count)?, Answer::Grants)
             }
             Verb::Claim { session, id } => {
                 answer(self.claim_task(number, session, id)?, Answer::Chosen)
@@ -438,8 +430,8 @@ impl Core {
         self.take_or_wait(numbers, session, timeout, found)
     }
 
-    /// As [`Verb::TakeMany`], as far as the budget allows. It is no [`Call`]: only the owner knows how
-    /// many bytes its answers have.
+    /// Takes up to `count` tasks, as far as the budget allows. It is no [`Call`]: only the owner knows
+    /// how many bytes its answers have.
     pub(crate) fn carry_out_take_many(
         &mut self,
         tube: &TubeHead,

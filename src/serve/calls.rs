@@ -22,6 +22,10 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         Call::EndSession(id) if id == peer.store.open_store().own => {
             refused(Error::invalid("the store's own session cannot be resumed or ended"))
         }
+        Call::EndSession(id) => {
+            peer.forget_session(id);
+            decide(peer, mode, asked, body)
+        }
         Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
         Call::ResumeSession(id) => now(&peer.resume_session(id)),
         Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
@@ -58,7 +62,6 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
             value(async move { tube?.watch_async(Verb::Wait(wait)).await })
         }
         Verb::Wait(WaitVerb::Ready { .. })
-        | Verb::TakeMany { .. }
         | Verb::CancelPut { .. }
         | Verb::CancelWatch(_)
         | Verb::Held(_, _, HolderVerb::EndSignal) => refused(not_for_peers()),

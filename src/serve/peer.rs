@@ -62,12 +62,20 @@ impl Peer {
 
     /// Begins a session. A connection that was made anew finds those of the one before, if their
     /// grace has not ended. The connection has one handle of each of its sessions.
+    ///
+    /// A session that a call has ended meanwhile stays ended: its calls return `SessionEnded`.
     pub(super) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         if !self.add_session(id)? {
             return Ok(());
         }
         let handle = self.handle();
         match handle.ask::<()>(Call::ResumeSession(id)) {
+            Err(Error::SessionUnknown { .. })
+                if self.store.inner().run(|core| core.was_ended_for_good(id)) =>
+            {
+                self.forget_session(id);
+                Ok(())
+            }
             Err(Error::SessionUnknown { .. }) => handle.ask(Call::BeginSession(id, label)),
             resumed => resumed,
         }
@@ -79,9 +87,14 @@ impl Peer {
         }
         let resumed = self.handle().ask(Call::ResumeSession(id));
         if resumed.is_err() {
-            self.sessions.lock().remove(&id);
+            self.forget_session(id);
         }
         resumed
+    }
+
+    /// A session has ended: the connection has no handle of it.
+    pub(super) fn forget_session(&self, id: SessionId) {
+        self.sessions.lock().remove(&id);
     }
 
     pub(super) fn drop_session(&self, id: SessionId) -> Result<()> {

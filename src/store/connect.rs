@@ -77,7 +77,8 @@ impl ConnectOptions {
     /// [grace](crate::StoreOptions::session_grace). Calls in flight that change something return
     /// [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them, or put with a
     /// [key](crate::Put::key) or a [token](crate::Put::token). Puts with a token, other calls and waits continue with the next
-    /// connection. Calls made meanwhile wait for it, and return
+    /// connection; a change that the owner refuses there returns `OutcomeUnknown`, since the first
+    /// attempt may have taken effect. Calls made meanwhile wait for it, and return
     /// [`NotConnected`](Error::NotConnected) after the [timeout](ConnectOptions::timeout). A wait
     /// that is made again starts its timeout anew. A call in flight has no time limit of its own,
     /// however busy the owner is.

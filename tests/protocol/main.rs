@@ -67,7 +67,8 @@ fn client_understands_recorded_owners() {
 }
 
 /// The numbers of requests, calls, verbs of a tube and verbs of a claim. Without those that are of the
-/// owner's own process, which clients do not send: `CancelPut`, `CancelWatch`, `TakeMany` and `EndSignal`.
+/// owner's own process, which clients do not send: `CancelPut`, `CancelWatch` and `EndSignal`. No verb has
+/// the number 9 any more.
 #[test]
 fn recorded_conversation_has_every_request_of_version_1() {
     let (_, lines) = recordings().into_iter().find(|(name, _)| name == "version-1").unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, State, Store,
-    StoreOptions, Tube, TubeOptions, WhenFull,
+    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, SessionId, State,
+    Store, StoreOptions, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -107,6 +107,89 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
     });
 }
 
+/// The tubes of an ended session answer `SessionEnded`, as those of its owner do.
+fn assert_ended(pair: &Pair, session: SessionId, tube: &Tube, claim: &Claim) {
+    assert_eq!(tube.try_take().err(), Some(Error::SessionEnded));
+    assert_eq!(tube.take(None).err(), Some(Error::SessionEnded));
+    assert_eq!(tube.ack(claim.id()), Err(Error::SessionEnded));
+    assert!(!claim.is_current());
+    assert_eq!(claim.renew(GRACE), Err(Error::SessionEnded));
+    tube.put("needs no session").unwrap();
+    let unknown = || Some(Error::SessionUnknown { id: session });
+    assert_eq!(pair.owner.resume_session(session).err(), unknown());
+    assert_eq!(pair.state(), State::Ready);
+}
+
+#[test]
+fn ended_session_is_not_begun_again_by_the_next_connection() {
+    with_timeout(|| {
+        for grace in [Duration::ZERO, GRACE] {
+            let mut pair = Pair::new(Store::options().session_grace(grace));
+            let session = pair.remote.session_named("worker").unwrap();
+            let (id, tube) = (session.id(), session.tube("case").unwrap());
+            tube.put("x").unwrap();
+            let claim = tube.try_take().unwrap().unwrap();
+            session.end().unwrap();
+            for _ in 0..3 {
+                assert_ended(&pair, id, &tube, &claim);
+                let unknown = pair.remote.resume_session(id).err();
+                assert_eq!(unknown, Some(Error::SessionUnknown { id }));
+                pair.break_connections(|_| ());
+            }
+            assert_eq!(claim.ack(), Err(Error::SessionEnded));
+            drop(tube);
+            assert_eq!(pair.take().id(), 0);
+            pair.assert_sound();
+        }
+    });
+}
+
+#[test]
+fn session_that_the_owner_ended_is_not_begun_again_by_the_next_connection() {
+    with_timeout(|| {
+        for while_connected in [true, false] {
+            let mut pair = Pair::new(Store::options().session_grace(GRACE));
+            let session = pair.remote.session();
+            let (id, tube) = (session.id(), session.tube("case").unwrap());
+            tube.put("x").unwrap();
+            let claim = tube.try_take().unwrap().unwrap();
+            // By this answer, the owner knows that the one with the task has arrived.
+            assert!(claim.is_current());
+            let end = |pair: &Pair| pair.owner.resume_session(id).unwrap().end().unwrap();
+            if while_connected {
+                end(&pair);
+            }
+            pair.break_connections(|pair| {
+                if !while_connected {
+                    end(pair);
+                }
+            });
+            assert_ended(&pair, id, &tube, &claim);
+            pair.break_connections(|_| ());
+            assert_ended(&pair, id, &tube, &claim);
+            pair.assert_sound();
+        }
+    });
+}
+
+#[test]
+fn session_whose_end_was_not_sent_ends_with_its_connection() {
+    with_timeout(|| {
+        let mut pair = Pair::brief();
+        let session = pair.remote.session();
+        let (id, tube) = (session.id(), session.tube("case").unwrap());
+        tube.put("x").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        let mut session = Some(session);
+        pair.break_connections(|_| {
+            let refused = session.take().unwrap().end();
+            assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
+        });
+        assert_ended(&pair, id, &tube, &claim);
+        pair.assert_sound();
+    });
+}
+
 #[test]
 fn claims_end_when_the_grace_of_a_broken_connection_is_over() {
     with_timeout(|| {
@@ -176,6 +259,30 @@ fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_conne
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         pair.disk.unblock_flushes();
         wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+        pair.assert_sound();
+    });
+}
+
+/// The refusal speaks of the second attempt: the first one has put the task.
+#[test]
+fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome() {
+    with_timeout(|| {
+        let mut pair = Pair::new(Store::options());
+        let here = pair.owner.tube("case").unwrap();
+        let put = || Put::new("x").token("once");
+        let deferred = pair.tube.deferred(WhenFull::Block);
+        let ticket = pair.disk.block_flush_of(|| deferred.put(put()).unwrap());
+        pair.break_connections(|pair| {
+            pair.disk.unblock_flushes();
+            wait_until(|| here.statistics().unwrap().tasks.ready == 1);
+            pair.owner.drop_tube("case").unwrap();
+        });
+        let outcome = ticket.wait();
+        let Err(Error::OutcomeUnknown { why }) = outcome else { panic!("{outcome:?}") };
+        assert!(why.contains("refused: tube \"case\" was dropped"), "{why}");
+        // One attempt is refused as the owner says.
+        let refused = pair.tube.put(put());
+        assert_eq!(refused, Err(Error::TubeDropped { name: "case".into() }));
         pair.assert_sound();
     });
 }

@@ -138,7 +138,8 @@ pub enum CallError {
         why: String,
     },
     /// The call was sent, and the connection broke or was closed before the answer. The call may or may not
-    /// have had its effect.
+    /// have had its effect. Also: it was made again on the next connection and
+    /// [refused](crate::Handler::refusal) there.
     #[error("the connection broke before the answer: {why}")]
     Broken {
         /// Why.

@@ -48,6 +48,19 @@ impl Core {
         Ok(())
     }
 
+    /// Ends a session by a call: no connection begins it again.
+    pub(crate) fn end_session_for_good(&mut self, id: SessionId) -> Result<()> {
+        if self.sessions.contains_key(&id) {
+            self.ended_sessions.add(id);
+        }
+        self.end_session(id)
+    }
+
+    /// Whether a session was ended by a call. Only the newest ends are known.
+    pub(crate) fn was_ended_for_good(&self, id: SessionId) -> bool {
+        self.ended_sessions.contains(id)
+    }
+
     /// Ends a session: its claimed tasks become ready, and its waits end.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };

@@ -15,8 +15,8 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_GATES,
-    FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
+    Alarms, Config, Core, Definition, Effects, EndedSessions, FILE, FIRST_FORMAT,
+    FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
 use crate::events::Readers;
 use crate::id_map::IdMap;
@@ -65,6 +65,7 @@ impl Core {
             limits: SharedLimits::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),
+            ended_sessions: EndedSessions::default(),
             waiting_takes: IdMap::default(),
             watches: Watches::default(),
             timers: BTreeSet::new(),

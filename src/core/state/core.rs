@@ -14,6 +14,7 @@ use super::config::Config;
 use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::ended_sessions::EndedSessions;
 use super::format::format_of;
 use super::gates::Alarms;
 #[cfg(feature = "redb")]
@@ -79,6 +80,7 @@ pub(crate) struct Core {
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
+    pub(in crate::core) ended_sessions: EndedSessions,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) watches: Watches,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,

@@ -10,6 +10,7 @@ mod days;
 mod decided;
 mod durability;
 mod effects;
+mod ended_sessions;
 mod finish;
 mod format;
 mod gates;
@@ -45,6 +46,7 @@ pub(super) use days::{Counted, DayState, begin_of, day_of};
 pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
+pub(super) use ended_sessions::EndedSessions;
 pub(crate) use finish::{FinishRequest, PutInto};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{

@@ -62,16 +62,6 @@ impl Core {
         }
     }
 
-    /// As `take_up_to`, without a budget.
-    pub(in crate::core) fn take_some(
-        &mut self,
-        number: u32,
-        session: SessionId,
-        count: usize,
-    ) -> Result<Grants> {
-        self.take_up_to(number, session, count, &mut ByteBudget::unlimited())
-    }
-
     /// Takes up to `count` tasks of a tube, at most [`TAKE_STEP`], as far as the budget allows.
     pub(in crate::core) fn take_up_to(
         &mut self,

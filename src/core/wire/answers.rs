@@ -108,5 +108,5 @@ wire_answer! {
     32 => PausedSubQueues(paused),
     33 => Days(days),
     34 => FailedOn(step),
-    no value: Admission, Watching, PutAndWatching, Grants, Chosen, WaitReady, EndSignal
+    no value: Admission, Watching, PutAndWatching, Chosen, WaitReady, EndSignal
 }

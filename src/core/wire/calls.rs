@@ -62,7 +62,7 @@ borrowing_enum! { Verb {
     6 => PutAndWait { session, request, timeout },
     7 => Wait(verb),
     8 => CancelWatch(key),
-    9 => TakeMany { session, count },
+    // 9 was a take of several tasks, which is a request now. Numbers are not used again.
     10 => Claim { session, id },
     11 => Revoke(id),
     12 => OwnerOf(id),

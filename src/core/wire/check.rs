@@ -61,7 +61,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::CancelPut { .. }
         | Verb::Wait(_)
         | Verb::CancelWatch(_)
-        | Verb::TakeMany { .. }
         | Verb::Claim { .. }
         | Verb::Revoke(_)
         | Verb::OwnerOf(_)

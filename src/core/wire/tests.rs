@@ -13,7 +13,6 @@ use crate::core::call::{
 };
 use crate::core::claims::ProgressReport;
 use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit, WatchKey};
-use crate::core::verbs::Grants;
 use crate::events::KindSet;
 use crate::task::CursorOf;
 use crate::{
@@ -317,9 +316,9 @@ fn answers_have_these_bytes() {
 
 #[test]
 fn answer_of_this_process_becomes_an_error() {
-    let refused: Result<Answer> = Ok(Answer::Grants(Grants::default()));
+    let refused: Result<Answer> = Ok(Answer::WaitReady(None));
     let decoded: Result<Answer> = from_bytes(&to_bytes(&refused)).unwrap();
-    let what = "an answer to another process has no Grants".into();
+    let what = "an answer to another process has no WaitReady".into();
     assert_eq!(decoded.err(), Some(Error::Io { what }));
     assert!(from_bytes::<Answer>(&to_bytes(&Answer::WaitReady(None))).is_err());
 }
@@ -329,6 +328,14 @@ fn unknown_format_number_has_a_general_name() {
     let error = Error::NewerFormat { what: "page size", found: 3, supported: 2 };
     let decoded: Error = from_bytes(&to_bytes(&error)).unwrap();
     assert_eq!(decoded, Error::NewerFormat { what: "version", found: 3, supported: 2 });
+}
+
+/// 9 was a take of several tasks, which are a request of their own.
+#[test]
+fn number_of_a_removed_verb_is_unknown() {
+    let call = [&b"\x01\xac\x02\x04jobs\x09"[..], &[7; 16], b"\x03"].concat();
+    let refused = read_back(&call).unwrap_err();
+    assert_eq!(refused, Malformed { what: "an unknown number of Verb" });
 }
 
 #[test]

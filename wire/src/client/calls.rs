@@ -70,7 +70,9 @@ impl Entry {
 
 /// What an answer found.
 pub(crate) enum Found {
-    Caller(Caller),
+    /// A call in flight. `in_doubt`: it changes something, and the server may have carried it out on an earlier
+    /// connection.
+    Caller { caller: Caller, in_doubt: bool },
     /// There is no such call.
     Unknown,
 }
@@ -135,7 +137,8 @@ impl Calls {
         match self.entries.remove(&number) {
             Some(entry) if matches!(entry.stage, Stage::Sent { .. }) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
-                Found::Caller(entry.caller)
+                let in_doubt = entry.kind.changes && entry.was_sent;
+                Found::Caller { caller: entry.caller, in_doubt }
             }
             _ => Found::Unknown,
         }

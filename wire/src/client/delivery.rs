@@ -17,11 +17,14 @@ pub(super) fn take_frame(
     let Frame { kind, number, body } = frame;
     match kind {
         Kind::Answer | Kind::Tracked => {
-            let Found::Caller(caller) = state.calls.ended(number) else {
+            let Found::Caller { caller, in_doubt } = state.calls.ended(number) else {
                 return Err(unknown(number));
             };
             state.received += u64::from(kind == Kind::Tracked);
             match caller {
+                Caller::Call(slot) if in_doubt => {
+                    deliveries.push(Delivery::AnswerInDoubt(slot, body.to_vec()));
+                }
                 Caller::Call(slot) => deliveries.push(Delivery::Answer(slot, Ok(body.to_vec()))),
                 Caller::Gone => deliveries.push(Delivery::Orphan(body.to_vec())),
                 Caller::Items(buffer) => {
@@ -57,7 +60,7 @@ pub(super) fn take_frame(
             None => Err(unknown(number)),
         },
         Kind::End => {
-            let Found::Caller(caller) = state.calls.ended(number) else {
+            let Found::Caller { caller, .. } = state.calls.ended(number) else {
                 return Err(unknown(number));
             };
             let why = String::from_utf8_lossy(body).into_owned();

@@ -19,6 +19,17 @@ pub trait Handler: Send + Sync + 'static {
     /// An answer whose [`Pending`](crate::Pending) was dropped before it was taken.
     fn orphan(&self, body: &[u8]);
 
+    /// Why the server has refused a call, if `answer` is a refusal: the call had no effect. By default, no
+    /// answer is one.
+    ///
+    /// The client asks this of the answer to a call that [changes](crate::CallKind::changes) something, was sent
+    /// on an earlier connection and was made again. The first attempt may have had its effect although the last
+    /// one was refused, so such a call returns [`CallError::Broken`](crate::CallError::Broken) with this reason.
+    fn refusal(&self, answer: &[u8]) -> Option<String> {
+        let _ = answer;
+        None
+    }
+
     /// The connection has broken. The client will make another one.
     fn broken(&self);
 }

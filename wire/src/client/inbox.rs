@@ -44,6 +44,8 @@ pub(super) enum Stop {
 /// What the thread does for a caller once the lock is released.
 pub(super) enum Delivery {
     Answer(Arc<Slot>, Result<Vec<u8>, CallError>),
+    /// The answer to a call that an earlier connection may have carried out.
+    AnswerInDoubt(Arc<Slot>, Vec<u8>),
     Orphan(Vec<u8>),
     /// Items have arrived.
     Items(Arc<Buffer>),

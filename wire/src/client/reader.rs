@@ -5,11 +5,12 @@ use std::io;
 use super::connector::{Connector, State, WAKER, fail};
 use super::delivery::take_frame;
 use super::inbox::{Delivery, Inbox, Stop};
-use super::slot::Slot;
+use super::slot::{Outcome, Slot};
 use crate::error::CallError;
 use crate::frame::{self, Input, NO_CALL};
 use crate::os::Token;
 use crate::socket::{Socket, is_drained};
+use crate::user_code::catch_panic;
 
 /// For whom a thread reads.
 #[derive(Clone, Copy)]
@@ -181,14 +182,31 @@ impl Connector {
 
     fn deliver(&self, delivery: Delivery) {
         match delivery {
-            Delivery::Answer(slot, outcome) => {
-                if let Some(Ok(body)) = slot.complete(outcome) {
-                    self.orphan(&body);
-                }
+            Delivery::Answer(slot, outcome) => self.complete(&slot, outcome),
+            Delivery::AnswerInDoubt(slot, body) => {
+                self.complete(&slot, self.outcome_in_doubt(body));
             }
             Delivery::Orphan(body) => self.orphan(&body),
             Delivery::Items(buffer) => buffer.wake(),
             Delivery::End(buffer, error) => buffer.end(error),
+        }
+    }
+
+    fn complete(&self, slot: &Slot, outcome: Outcome) {
+        if let Some(Ok(body)) = slot.complete(outcome) {
+            self.orphan(&body);
+        }
+    }
+
+    /// The outcome of a call that an earlier connection may have carried out: a refusal speaks of the last attempt
+    /// alone.
+    fn outcome_in_doubt(&self, body: Vec<u8>) -> Outcome {
+        match catch_panic(|| self.handler.refusal(&body)) {
+            Ok(Some(refusal)) => {
+                let why = format!("the call was made again, and then refused: {refusal}");
+                Err(CallError::Broken { why })
+            }
+            _ => Ok(body),
         }
     }
 }

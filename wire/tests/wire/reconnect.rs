@@ -225,6 +225,63 @@ fn a_call_may_be_made_again_more_than_once() {
     assert_eq!(again.wait().unwrap(), b"at last");
 }
 
+/// The refusal speaks of the second attempt, and the first one may have had its effect.
+#[cfg(unix)]
+#[test]
+fn a_refusal_of_a_call_that_was_made_again_leaves_it_in_doubt() {
+    let refused = |outcome: Result<Vec<u8>, CallError>| match outcome {
+        Err(CallError::Broken { why }) => assert!(why.contains("as the test says"), "{why}"),
+        outcome => panic!("{outcome:?}"),
+    };
+    for answer in ["refused: as the test says", "done"] {
+        let (listener, client, mut raw) = by_hand();
+        let changes = client.call(b"changes".to_vec(), CHANGES);
+        let reads = client.call(b"reads".to_vec(), AGAIN);
+        for _ in 0..2 {
+            raw.receive().unwrap();
+        }
+        drop(raw);
+        let mut raw = welcomed(&listener);
+        for call in [b"changes".as_slice(), b"reads"] {
+            let (_, number, body) = raw.receive().unwrap();
+            assert_eq!(body, call);
+            raw.send(&frame(ANSWER, number, answer.as_bytes()));
+        }
+        assert_eq!(reads.wait().unwrap(), answer.as_bytes());
+        match answer {
+            "done" => assert_eq!(changes.wait().unwrap(), answer.as_bytes()),
+            _ => refused(changes.wait()),
+        }
+        // One attempt is refused as the server says.
+        let new = client.call(b"new".to_vec(), CHANGES);
+        let number = raw.receive().unwrap().1;
+        raw.send(&frame(ANSWER, number, answer.as_bytes()));
+        assert_eq!(new.wait().unwrap(), answer.as_bytes());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_caller_that_waits_learns_of_a_doubtful_call_unless_the_handler_panics() {
+    for refusal in ["gone", "panic"] {
+        let (listener, client, mut raw) = by_hand();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| client.call_and_wait(b"changes".to_vec(), CHANGES));
+            raw.receive().unwrap();
+            drop(raw);
+            let mut raw = welcomed(&listener);
+            let number = raw.receive().unwrap().1;
+            let answer = format!("refused: {refusal}").into_bytes();
+            raw.send(&frame(ANSWER, number, &answer));
+            let outcome = waiting.join().unwrap();
+            match refusal {
+                "panic" => assert_eq!(outcome, Ok(answer)),
+                _ => assert!(matches!(outcome, Err(CallError::Broken { .. })), "{outcome:?}"),
+            }
+        });
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_half_answer_is_no_answer() {

@@ -333,6 +333,13 @@ impl Handler for Ears {
         assert_ne!(body, b"panic");
     }
 
+    fn refusal(&self, answer: &[u8]) -> Option<String> {
+        let answer = text(answer);
+        let why = answer.strip_prefix("refused: ")?;
+        assert_ne!(why, "panic");
+        Some(why.to_owned())
+    }
+
     fn broken(&self) {
         self.log.add("broken");
     }

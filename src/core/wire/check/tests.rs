@@ -13,6 +13,7 @@ use crate::core::state::{
     FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
     UpdateRequest, check_tags,
 };
+use crate::core::verbs::{ByteBudget, Grants};
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
@@ -409,6 +410,17 @@ fn tags_of_a_handle_are_distinct() {
     accepted(Verb::EditTags { id: 7, edit: TagEdit::Add(&tags) });
 }
 
+/// Takes tasks as the owner of a store does, and leaves them to the session.
+fn take_many(
+    store: &Store,
+    tube: &Tube,
+    session: SessionId,
+    count: usize,
+) -> crate::Result<Grants> {
+    let budget = &mut ByteBudget::unlimited();
+    store.local().inner().run(|core| core.carry_out_take_many(tube.head(), session, count, budget))
+}
+
 /// Steps of a call under the lock are bounded, whatever number the caller names.
 #[test]
 fn take_many_and_release_all_stop_after_a_step() {
@@ -421,8 +433,7 @@ fn take_many_and_release_all_stop_after_a_step() {
     assert_eq!((released, outcome), (512, Ok(())));
     assert_eq!(tube.release_all(), Ok(88));
     let session = tube.session();
-    let take = tube.verb(Verb::TakeMany { session, count: usize::MAX });
-    let grants: crate::core::Grants = store.handle.ask(take).unwrap();
+    let grants = take_many(&store, &tube, session, usize::MAX).unwrap();
     assert_eq!(grants.tasks.len(), 256);
 }
 
@@ -493,9 +504,8 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         timed.put_many(vec!["work"; 20]).unwrap();
         let _ = hosts.put_many(vec![Put::new("work").sub_queue("a"); 5]);
         let session = SessionId::from_bytes([round % 4; 16]);
-        let take = Verb::TakeMany { session, count: 3 };
         // Its session may have been ended.
-        let _ = store.handle.ask::<Any>(Call::Tube(next_tube(), take));
+        let _ = take_many(&store, [&timed, &hosts][usize::from(round) % 2], session, 3);
         let first = u64::from(round) * 4;
         let (one, some) = (first..first + 1, first..first + 4);
         made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));

@@ -34,7 +34,7 @@ fn at_most_the_limit_is_in_flight() {
     calls.send(&mut outbox, 2, 100);
     assert_eq!(outbox.unsent(), 2 * 15);
     assert!(matches!(calls.ended(3), Found::Unknown), "not sent");
-    assert!(matches!(calls.ended(1), Found::Caller(_)));
+    assert!(matches!(calls.ended(1), Found::Caller { .. }));
     assert!(matches!(calls.ended(1), Found::Unknown), "ended already");
     calls.send(&mut outbox, 2, 100);
     assert_eq!(outbox.unsent(), 3 * 15);
