@@ -59,26 +59,31 @@ impl Tube {
     #[doc(alias = "metrics")]
     #[doc(alias = "statistics")]
     pub fn days(&self, range: RangeInclusive<Date>) -> Result<Vec<Day>> {
-        let last = *range.end();
-        // The numbers of one day are an error if they are damaged, those of several are left out.
-        let with_next = *range.start()..=last.plus_days(1);
-        let mut counts: BTreeMap<u32, DayCounts> =
-            self.counts_of(with_next)?.into_iter().filter(|(day, _)| *day <= last.days()).collect();
+        let counts = if range.start() == range.end() {
+            self.whole_counts_of(*range.start())?.unwrap_or_default()
+        } else {
+            self.counts_of(range.clone())?
+        };
+        let mut counts: BTreeMap<u32, DayCounts> = counts.into_iter().collect();
         let failed = self.failed_on(range)?;
         // On such a day nothing else was counted, or its numbers are damaged.
         for day in failed.keys() {
-            if !counts.contains_key(day) {
-                let date = Date::of_day(*day);
-                match self.counts_of(date..=date) {
-                    Ok(_) => drop(counts.insert(*day, DayCounts::default())),
-                    Err(Error::Corrupt { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+            if !counts.contains_key(day) && self.whole_counts_of(Date::of_day(*day))?.is_some() {
+                counts.insert(*day, DayCounts::default());
             }
         }
         let failed_on = |day: u32| failed.get(&day).copied().unwrap_or(0);
         let days = counts.iter().map(|(day, it)| Day::new(Date::of_day(*day), it, failed_on(*day)));
         Ok(days.collect())
+    }
+
+    /// The numbers of one day, if there are some; `None` if they are damaged. Those of several days leave
+    /// out the damaged ones.
+    fn whole_counts_of(&self, date: Date) -> Result<Option<Vec<(u32, DayCounts)>>> {
+        match self.counts_of(date..=date) {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            counts => counts.map(Some),
+        }
     }
 
     fn counts_of(&self, range: RangeInclusive<Date>) -> Result<Vec<(u32, DayCounts)>> {
