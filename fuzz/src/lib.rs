@@ -23,6 +23,7 @@ pub mod operations;
 mod oracle;
 mod panics;
 pub mod records;
+mod side_rows;
 
 pub use oracle::Oracle;
 

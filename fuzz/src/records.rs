@@ -1,4 +1,4 @@
-//! Records, pointers, keys and rows of the catalog. Bytes decode or are refused, and an encoded
+//! Records, pointers, keys, rows of the catalog, and rows beside the records. Bytes decode or are refused, and an encoded
 //! value decodes to itself.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::disk::Disk;
 use crate::exercise::exercise_store;
 use crate::history::HISTORY;
 use crate::oracle::Oracle;
-use crate::{edits, panics};
+use crate::{edits, panics, side_rows};
 
 const ID: u64 = 3;
 
@@ -26,6 +26,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
         1 => any_key(rest),
         2 => record(rest),
         3 => record(&framed_record(version, rest)),
+        5 if kind & 64 != 0 => side_rows::check(rest, oracle),
         4 | 5 => drop(encoded(&mut Unstructured::new(rest), version, oracle)),
         6 => catalog(rest, false, oracle),
         _ => catalog(rest, true, oracle),
