@@ -102,9 +102,9 @@ fn matching_contents(
         }
     }
     let all = mismatches.len();
-    // The three oldest and the three newest are the most useful.
-    if all > 6 {
-        mismatches.drain(3..all - 3);
+    // The oldest and the newest are the most useful.
+    if all > 24 {
+        mismatches.drain(12..all - 12);
     }
     Err(format!("none of the {all} allowed states, at commit {commits}\n{}", mismatches.join("\n")))
 }
