@@ -73,7 +73,7 @@ impl Model {
     }
 
     /// When a delayed task is looked at: at the end of its delay, and then at its moment.
-    pub(super) fn delay_due(&self, task: &Task) -> Micros {
+    pub fn delay_due(&self, task: &Task) -> Micros {
         match (&task.status, task.not_before) {
             (Status::Delayed { until: 0 }, Some(moment)) => self.time_of(moment),
             _ => task.due(),

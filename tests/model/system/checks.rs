@@ -160,6 +160,7 @@ impl System {
         self.check_outcomes();
         self.check_keys();
         self.check_tags();
+        self.check_conditions();
         self.check_parents();
         self.check_histories();
         self.check_steps();

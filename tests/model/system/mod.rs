@@ -1,6 +1,7 @@
 //! The system under test: a store of the library and its reference model, with all comparisons.
 
 mod checks;
+mod conditions;
 mod durable_steps;
 mod edits;
 mod history;
