@@ -88,7 +88,10 @@ impl Load {
             let (ready_at, delay) = self.free_delay(task.expires_at);
             if self.may_use_moments() && self.rng.one_in(2) {
                 task.wait_until(ready_at, delay);
-                put = put.not_before(moment(ready_at)).delay(delay / 2);
+                put = put.not_before(moment(ready_at));
+                // Not a shorter one: tasks that are overdue become ready in the order of what the file has
+                // of them, and that a delay has elapsed before the moment may be lost with a power cut.
+                put = if ready_at % 2 == 0 { put.delay(delay) } else { put };
             } else {
                 task.delay(ready_at, delay);
                 put = put.delay(delay);
