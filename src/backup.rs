@@ -64,8 +64,9 @@ impl Store {
                 })?;
                 let path = path.into_os_string().into_string().map_err(|path| {
                     Error::invalid(format!(
-                        "the path {path:?} is not UTF-8: a backup through a connection needs a path \
-                         that is"
+                        "the path {} is not UTF-8: a backup through a connection needs a path \
+                         that is",
+                        path.display()
                     ))
                 })?;
                 return owner.ask(&Request::Backup(path));
