@@ -4,6 +4,7 @@
 //! change nothing are sent again; the others are answered with `OutcomeUnknown`, also if the
 //! connection is closed or is not made again.
 
+mod beats;
 mod claim_end;
 mod effects;
 mod events;
@@ -21,12 +22,16 @@ use crate::events::{Filter, Subscription};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
+use beats::Beats;
 use events::RemoteEvents;
 pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{
-    Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants, encode_value,
+    ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
+    encode_grants, encode_value,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
+use request::{
+    GRANTS, grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback,
+};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -42,6 +47,7 @@ struct Shared {
     sessions: Mutex<Sessions>,
     max_body: OnceLock<usize>,
     connection: OnceLock<Weak<Connection>>,
+    beats: Mutex<Beats>,
 }
 
 impl Connection {
@@ -58,6 +64,7 @@ impl Connection {
             sessions: Mutex::new(sessions),
             max_body: OnceLock::new(),
             connection: OnceLock::new(),
+            beats: Mutex::default(),
         });
         let client = Client::connect(address, options, shared.clone())
             .map_err(|error| Error::NotConnected { why: error.to_string() })?;
@@ -165,7 +172,11 @@ impl Connection {
         if resumed.is_err() {
             // Sessions that were begun meanwhile have taken its room.
             self.tell(Call::DropSessionHandle(id));
+            return resumed;
         }
+        // It may have claims.
+        self.shared.begin_beats();
+        self.shared.beat_once();
         resumed
     }
 
@@ -193,13 +204,12 @@ impl Connection {
 
 impl Handler for Shared {
     fn hello(&self) -> Vec<u8> {
-        crate::core::to_bytes(&self.sessions.lock().hello())
+        self.sessions.lock().hello().to_bytes()
     }
 
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
-        let welcome: Welcome = crate::core::from_bytes(welcome)
-            .map_err(|malformed| Error::from(malformed).to_string())?;
-        welcome.check()?;
+        let welcome = Welcome::read(welcome)?;
+        self.set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);
         Ok(())
@@ -218,6 +228,14 @@ impl Handler for Shared {
         refusal_in(answer)
             .filter(|refusal| !matches!(refusal, Error::OutcomeUnknown { .. }))
             .map(|refusal| refusal.to_string())
+    }
+
+    fn arrived(&self, answer: &[u8]) {
+        self.note_grants(answer);
+    }
+
+    fn beat(&self) {
+        self.beat_once();
     }
 
     fn broken(&self) {}

@@ -2,6 +2,7 @@
 
 use std::net::Shutdown;
 
+use super::beat::Beat;
 use super::buffer::Buffer;
 use super::calls::{Caller, Calls, Lost};
 use super::handler::Handler;
@@ -58,6 +59,7 @@ pub(super) struct State {
     pub(super) received: u64,
     pub(super) confirmed: u64,
     pub(super) turn: Turn,
+    pub(super) beat: Option<Beat>,
 }
 
 /// A connection.
@@ -203,7 +205,7 @@ impl Connector {
     }
 
     /// Makes the thread look at the state.
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         // Without it the thread looks when the next event arrives.
         let _ = self.waker.wake();
     }

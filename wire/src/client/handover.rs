@@ -58,13 +58,26 @@ impl Connector {
             if let Some(taken) = state.turn.take_back(is_over) {
                 return taken;
             }
+            let beat = state.next_beat();
+            if beat.is_some_and(|beat| clock::left(beat).is_zero()) {
+                drop(state);
+                self.beat();
+                state = self.state.lock();
+                continue;
+            }
             if is_over {
                 // A caller reads, perhaps for hours.
                 state.turn.is_thread_asleep = true;
-                self.thread_wanted.wait(&mut state);
+                match beat {
+                    Some(beat) => {
+                        self.thread_wanted.wait_for(&mut state, clock::left(beat));
+                    }
+                    None => self.thread_wanted.wait(&mut state),
+                }
                 state.turn.is_thread_asleep = false;
                 until = clock::in_time(LINGER);
             } else {
+                let until = beat.map_or(until, |beat| beat.min(until));
                 self.thread_wanted.wait_for(&mut state, clock::left(until));
             }
         }

@@ -164,6 +164,7 @@ impl Connector {
         if state_mut.ended.is_none() {
             state_mut.connected = Some(Connected { socket: socket.clone(), token, calls, frame });
         }
+        state_mut.beat_now();
         let too_large = state_mut.calls.send(&mut state_mut.outbox, calls, frame);
         self.flush(state);
         for (lost, size) in too_large {

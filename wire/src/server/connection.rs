@@ -65,6 +65,8 @@ pub(crate) struct Status {
     pub(crate) written: bool,
     /// When it is closed if the client reads nothing until then.
     pub(crate) stalled: Option<Instant>,
+    /// The client must not be silent. With all its calls in flight it cannot say anything.
+    pub(crate) expects_beats: bool,
 }
 
 impl Connection {
@@ -221,6 +223,7 @@ impl Connection {
             idle: state.is_idle(),
             written: state.outbox.unsent() == 0,
             stalled: state.stalled.and_then(|since| since.checked_add(self.limits.stalled)),
+            expects_beats: state.expects_beats && !state.is_full(self.limits.calls),
         }
     }
 

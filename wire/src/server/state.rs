@@ -82,6 +82,10 @@ pub(crate) struct State {
     starved: Vec<Arc<dyn Call>>,
     /// The reading thread does not read until there is room.
     paused: bool,
+    /// The client must not be silent.
+    pub(crate) expects_beats: bool,
+    /// The reading thread does not know that yet.
+    begins_to_expect: bool,
 }
 
 impl State {
@@ -112,6 +116,11 @@ impl State {
         calls
     }
 
+    /// Whether so many calls are in flight that the reading thread takes no further one.
+    pub(crate) fn is_full(&self, calls: usize) -> bool {
+        self.calls.len() >= calls
+    }
+
     /// Whether no future of a call exists.
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.is_empty()
@@ -120,7 +129,11 @@ impl State {
     /// Appends an answer. Returns what to call if it is longer than `limit`, and cannot be sent.
     #[must_use]
     pub(crate) fn answer(&mut self, number: u64, reply: Reply, limit: usize) -> Option<OnLost> {
-        let Reply { body, on_lost } = reply;
+        let Reply { body, on_lost, expect_beats } = reply;
+        if let Some(expects) = expect_beats {
+            let before = std::mem::replace(&mut self.expects_beats, expects);
+            self.begins_to_expect |= expects && !before;
+        }
         if body.len() > limit {
             let why =
                 format!("the answer of {} bytes is longer than the limit of {limit}", body.len());
@@ -161,7 +174,8 @@ impl State {
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         self.calls.remove(&number);
         let finished = self.stage != Stage::Open && self.calls.is_empty();
-        self.broken || finished || std::mem::take(&mut self.paused)
+        let begins_to_expect = std::mem::take(&mut self.begins_to_expect);
+        self.broken || finished || begins_to_expect || std::mem::take(&mut self.paused)
     }
 
     /// The client has received this many tracked answers. Returns what need not be called any more.
@@ -198,7 +212,7 @@ impl State {
 
     /// Whether the reading thread may take the next frame. If not, it must look again when it may.
     pub(crate) fn may_read(&mut self, is_call: bool, calls: usize, unsent: usize) -> bool {
-        self.paused = (is_call && self.calls.len() >= calls) || !self.has_room(unsent);
+        self.paused = (is_call && self.is_full(calls)) || !self.has_room(unsent);
         !self.paused
     }
 
@@ -229,7 +243,7 @@ mod tests {
     use super::*;
 
     fn tracked() -> Reply {
-        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})) }
+        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})), expect_beats: None }
     }
 
     fn write_all(state: &mut State) {
