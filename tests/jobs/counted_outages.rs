@@ -7,7 +7,7 @@ use tubewell::{Error, Failure, State, Store, Tube};
 
 use super::blocking_disk::Disk;
 use super::counted::{flushed, on_disk};
-use super::executor::with_timeout;
+use super::executor::{block_on, with_timeout};
 use super::failing_disk;
 use super::faults::{Fault, Kind, Plan};
 use super::files::{attempts, failure, group_of_buried};
@@ -48,6 +48,39 @@ fn take_whose_count_is_not_flushed_hands_out_nothing_and_uses_no_attempt() {
             drop(claims);
             assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(State::Buried); 2]);
             assert_sound(&store);
+        }
+    });
+}
+
+/// The first task is taken and counted by itself, and the counts of the others cannot be flushed.
+#[test]
+fn take_many_that_fails_midway_uses_no_attempt() {
+    with_timeout(|| {
+        for blocking in [true, false] {
+            for nth in [1, 2] {
+                let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
+                let options = Store::options().clock(&clock);
+                let store = stores::serve(options.open_on(disk.storage()).unwrap());
+                let tube = store.create_tube("case", FIFO, flushed(1)).unwrap();
+                tube.put_many(["x", "y", "z"]).unwrap();
+                disk.fail(Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true });
+                let refused = if blocking {
+                    tube.take_many(3, ZERO)
+                } else {
+                    block_on(tube.take_many_async(3, ZERO))
+                };
+                assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
+                disk.repair();
+                clock.advance(secs(60));
+                assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), [(0, Some(1)); 3]);
+                assert_sound(&store);
+                let claims = tube.take_many(3, ZERO).unwrap();
+                assert!(claims.iter().all(|claim| claim.attempt() == 1));
+                assert_eq!(claims.len(), 3);
+                drop(claims);
+                assert_eq!([0, 1, 2].map(|id| state(&tube, id)), [Some(State::Buried); 3]);
+                assert_sound(&store);
+            }
         }
     });
 }
