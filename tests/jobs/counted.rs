@@ -118,8 +118,7 @@ fn dropped_take_many_future_uses_no_attempt() {
                 states() == [Some(State::Taken); 3]
             });
             drop(take);
-            stores::settle_waits(&store);
-            assert_eq!(states(), [Some(State::Ready); 3]);
+            wait_until(|| states() == [Some(State::Ready); 3]);
             assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), [(0, Some(1)); 3]);
             disk.unblock_flushes();
             assert_sound(&store);

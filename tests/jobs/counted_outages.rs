@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Failure, State, Store, Tube};
+use tubewell::{Error, Failure, State, Store, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::counted::{flushed, on_disk};
@@ -136,6 +136,57 @@ fn attempts_that_end_while_the_record_cannot_be_read_are_counted() {
             }
         }
     });
+}
+
+/// A waiting take gets the task as the end of its claim fails, before the store has stopped.
+#[test]
+fn row_of_a_claim_whose_end_was_not_stored_does_not_outlive_the_next_take() {
+    with_timeout(|| {
+        for session_ends in [false, true] {
+            let (disk, clock, store, tube) = without_cache(flushed(2), 1);
+            let session = store.session();
+            let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+            let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
+            stores::settle(&store);
+            disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
+            if session_ends {
+                drop(claim.detach());
+                drop(session.end());
+            } else {
+                drop(claim);
+            }
+            let refused = waiting.answer();
+            assert!(refused.is_err(), "{refused:?}");
+            disk.repair();
+            clock.advance(secs(60));
+            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (1, Some(1))));
+            assert_sound(&store);
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+            assert_sound(&store);
+        }
+    });
+}
+
+/// A store on a disk whose record of each task is read from the disk, with this many tasks.
+fn without_cache(
+    options: TubeOptions,
+    tasks: usize,
+) -> (Arc<failing_disk::Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
+    let open = || {
+        let options = Store::options().clock(&clock).cache_size(0);
+        stores::serve(options.open_on(disk.storage()).unwrap())
+    };
+    let store = open();
+    let tube = store.create_tube("case", FIFO, options).unwrap();
+    tube.put_many((0..tasks).map(|_| "x".repeat(1000))).unwrap();
+    let others = store.create_tube("others", FIFO, TubeOptions::new()).unwrap();
+    others.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
+    stores::close(&store);
+    drop((store, tube, others));
+    let store = open();
+    let tube = store.tube("case").unwrap();
+    (disk, clock, store, tube)
 }
 
 fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
