@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
+use crate::claim::Collected;
 use crate::connection::Request;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead, Verb};
-use crate::claim::Collected;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::wait::{
