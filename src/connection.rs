@@ -29,9 +29,7 @@ pub(crate) use request::{
     ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
     encode_grants, encode_value,
 };
-use request::{
-    GRANTS, grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback,
-};
+use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -176,7 +174,7 @@ impl Connection {
         }
         // It may have claims.
         self.shared.begin_beats();
-        self.shared.beat_once();
+        self.shared.beat();
         resumed
     }
 
@@ -202,6 +200,21 @@ impl Connection {
     }
 }
 
+impl Shared {
+    fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.get().and_then(Weak::upgrade)
+    }
+
+    /// The connection has claims, or may have.
+    fn begin_beats(&self) {
+        let Some(connection) = self.connection() else { return };
+        let mut beats = self.beats.lock();
+        if let Some(every) = beats.begin() {
+            connection.client.set_beat(Some(every));
+        }
+    }
+}
+
 impl Handler for Shared {
     fn hello(&self) -> Vec<u8> {
         self.sessions.lock().hello().to_bytes()
@@ -209,7 +222,7 @@ impl Handler for Shared {
 
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
         let welcome = Welcome::read(welcome)?;
-        self.set_interval(welcome.heartbeat);
+        self.beats.lock().set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);
         Ok(())
@@ -217,7 +230,7 @@ impl Handler for Shared {
 
     /// Tasks that were handed out to a caller which has gone are given back.
     fn orphan(&self, body: &[u8]) {
-        let Some(connection) = self.connection.get().and_then(Weak::upgrade) else { return };
+        let Some(connection) = self.connection() else { return };
         for grant in grants_in(body) {
             connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
         }
@@ -231,11 +244,19 @@ impl Handler for Shared {
     }
 
     fn arrived(&self, answer: &[u8]) {
-        self.note_grants(answer);
+        if Beats::are_needed_for(answer) {
+            self.begin_beats();
+        }
     }
 
     fn beat(&self) {
-        self.beat_once();
+        let Some(connection) = self.connection() else { return };
+        let mut beats = self.beats.lock();
+        if beats.go_on() {
+            beats.made(connection.post(&Request::Heartbeat, false));
+        } else {
+            connection.client.set_beat(None);
+        }
     }
 
     fn broken(&self) {}

@@ -5,11 +5,11 @@
 //! owner has answered that it has no claims, and no task has arrived since that was asked. The owner ends a
 //! connection that is silent meanwhile.
 
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::request::Request;
-use super::{Connection, GRANTS, RemotePromise, Shared};
+use tubewell_wire::Pending;
+
+use super::request::{has_grants, read_value};
 use crate::micros::duration;
 
 #[derive(Default)]
@@ -20,58 +20,41 @@ pub(super) struct Beats {
     /// How many answers with tasks have arrived, and how many had when the last heartbeat was made.
     granted: u64,
     granted_before: u64,
-    last: Option<RemotePromise<bool>>,
+    last: Option<Pending>,
 }
 
-impl Shared {
+impl Beats {
     /// Another connection was made: its owner wants to hear of claims this often, in microseconds; 0 for
     /// never.
-    pub(super) fn set_interval(&self, heartbeat: u64) {
-        self.beats.lock().every = (heartbeat > 0).then(|| duration(heartbeat));
+    pub(super) fn set_interval(&mut self, heartbeat: u64) {
+        self.every = (heartbeat > 0).then(|| duration(heartbeat));
     }
 
-    /// Looks for tasks in an answer that has arrived.
-    pub(super) fn note_grants(&self, answer: &[u8]) {
-        // An answer with tasks, no error, and how many there are.
-        if matches!(answer, [GRANTS, 1, count, ..] if *count > 0) {
-            self.begin_beats();
-        }
+    /// Whether an answer that has arrived has tasks.
+    pub(super) fn are_needed_for(answer: &[u8]) -> bool {
+        has_grants(answer)
     }
 
-    /// The connection has claims, or may have.
-    pub(super) fn begin_beats(&self) {
-        let Some(connection) = self.connection() else { return };
-        let mut beats = self.beats.lock();
-        beats.granted += 1;
-        if !beats.is_on && beats.every.is_some() {
-            beats.is_on = true;
-            connection.client.set_beat(beats.every);
-        }
+    /// The connection has claims, or may have. Returns the interval if heartbeats begin.
+    pub(super) fn begin(&mut self) -> Option<Duration> {
+        self.granted += 1;
+        let begins = !self.is_on && self.every.is_some();
+        self.is_on |= begins;
+        self.every.filter(|_| begins)
     }
 
-    /// Says that this process is there, unless the owner has answered that it has no claims.
-    pub(super) fn beat_once(&self) {
-        let Some(connection) = self.connection() else { return };
-        let mut beats = self.beats.lock();
-        let answered = beats.last.take_if(|last| last.is_done()).map(RemotePromise::wait);
-        let has_claims =
-            !matches!(answered, Some(Ok(false))) || beats.granted > beats.granted_before;
-        if has_claims && beats.every.is_some() {
-            beats.granted_before = beats.granted;
-            beats.last = Some(connection.beat());
-        } else {
-            beats.is_on = false;
-            connection.client.set_beat(None);
-        }
+    /// Whether another heartbeat is to be made. The owner may have answered that there are no claims.
+    pub(super) fn go_on(&mut self) -> bool {
+        let last = self.last.take_if(|last| last.is_done());
+        let answer = last.and_then(|last| last.wait().ok());
+        let has_claims = answer.and_then(|answer| read_value::<bool>(&answer).ok()).unwrap_or(true);
+        self.is_on = self.every.is_some() && (has_claims || self.granted > self.granted_before);
+        self.is_on
     }
 
-    fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection.get().and_then(Weak::upgrade)
-    }
-}
-
-impl Connection {
-    fn beat(&self) -> RemotePromise<bool> {
-        RemotePromise::new(self.post(&Request::Heartbeat, false), super::read_value)
+    /// A heartbeat was made.
+    pub(super) fn made(&mut self, heartbeat: Pending) {
+        self.granted_before = self.granted;
+        self.last = Some(heartbeat);
     }
 }

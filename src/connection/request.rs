@@ -86,7 +86,7 @@ pub(crate) enum Request<'a> {
 
 /// How an answer begins: whether it hands out tasks, which are given back if nobody gets them.
 const VALUE: u8 = 0;
-pub(super) const GRANTS: u8 = 1;
+const GRANTS: u8 = 1;
 
 /// The numbers of the requests in the protocol.
 mod tag {
@@ -426,6 +426,11 @@ pub(crate) fn read_value<T: Wire>(bytes: &[u8]) -> Result<T> {
 
 pub(crate) fn read_grants(bytes: &[u8]) -> Result<Vec<Grant>> {
     read_tagged(GRANTS, bytes)
+}
+
+/// Whether an answer hands out tasks: it is not an error, and there is one at least.
+pub(super) fn has_grants(bytes: &[u8]) -> bool {
+    matches!(bytes, [GRANTS, 1, count, ..] if *count > 0)
 }
 
 /// The tasks that an answer hands out.

@@ -2,7 +2,6 @@
 
 use tubewell_wire::{Answering, Reply};
 
-use super::peer::Peer;
 use crate::connection::{encode_grants, encode_value};
 use crate::core::{Call, Grant, Wire};
 use crate::handle::StoreHandle;
@@ -24,13 +23,19 @@ pub(super) fn value<T: Wire>(
     later(async move { Reply { body: encode_value(&answer.await), ..Reply::default() } })
 }
 
-/// The answer of a future that hands out tasks. If it is lost, they go back to the store; to none if their
-/// session ends with the connection.
+/// The connection to which tasks are handed out.
+pub(super) struct Recipient {
+    /// Where tasks go back whose answer is lost; `None` if their session ends with the connection.
+    pub(super) store: Option<StoreHandle>,
+    /// The process says that it is there while it has claims.
+    pub(super) beats: bool,
+}
+
+/// The answer of a future that hands out tasks.
 pub(super) fn grants(
-    peer: &Peer,
+    Recipient { store, beats }: Recipient,
     claims: impl Future<Output = Result<Vec<Claim>>> + Send + 'static,
 ) -> Answering {
-    let (store, beats) = (peer.for_lost(), peer.beats);
     later(async move {
         let grants = claims.await.map(|claims| claims.into_iter().map(Claim::into_grant).collect());
         let body = encode_grants(&grants);

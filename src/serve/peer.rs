@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{later, refused};
+use super::answers::{Recipient, later, refused};
 use crate::connection::encode_value;
 use crate::core::{Call, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
@@ -27,7 +27,7 @@ pub(super) struct Peer {
     /// Sessions outlive their connection for a time.
     has_grace: bool,
     /// The process says that it is there while it has claims.
-    pub(super) beats: bool,
+    beats: bool,
     sessions: Mutex<BTreeSet<SessionId>>,
     /// The threads that do what takes long, of all connections.
     threads: Arc<AtomicUsize>,
@@ -44,10 +44,9 @@ impl Peer {
         }
     }
 
-    /// The store to which tasks go back whose answer is lost, if their session outlives the
-    /// connection.
-    pub(super) fn for_lost(&self) -> Option<StoreHandle> {
-        self.has_grace.then(|| self.handle())
+    /// Who gets tasks.
+    pub(super) fn recipient(&self) -> Recipient {
+        Recipient { store: self.has_grace.then(|| self.handle()), beats: self.beats }
     }
 
     /// The process is there. Whether it must say so further on: whether its sessions have claims.

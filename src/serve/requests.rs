@@ -93,12 +93,12 @@ fn take(
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let tube = peer.tube(first.number, &first.name, session)?;
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
-        return Ok(grants(peer, claims));
+        return Ok(grants(peer.recipient(), claims));
     }
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
-    Ok(grants(peer, async move { Ok(take.await?.into_iter().collect()) }))
+    Ok(grants(peer.recipient(), async move { Ok(take.await?.into_iter().collect()) }))
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {

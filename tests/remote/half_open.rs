@@ -103,14 +103,12 @@ impl Pair {
     }
 }
 
-fn often() -> Option<Duration> {
-    Some(Duration::from_millis(200))
-}
+const OFTEN: Option<Duration> = Some(Duration::from_millis(200));
 
 #[test]
 fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
     with_timeout(|| {
-        let pair = Pair::new(often(), Duration::ZERO);
+        let pair = Pair::new(OFTEN, Duration::ZERO);
         // A process that says that it is there keeps its claim.
         let other = tubewell::connect(&pair.url).unwrap();
         pair.tube.put("kept").unwrap();
@@ -132,7 +130,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
 #[test]
 fn task_that_is_handed_to_a_process_that_has_vanished_is_released() {
     with_timeout(|| {
-        let pair = Pair::new(often(), Duration::ZERO);
+        let pair = Pair::new(OFTEN, Duration::ZERO);
         let waiting = pair.remote_tube();
         thread::spawn(move || waiting.take(None));
         wait_until(|| pair.waiting() == 1);

@@ -58,10 +58,10 @@ impl Connector {
             if let Some(taken) = state.turn.take_back(is_over) {
                 return taken;
             }
-            let beat = state.next_beat();
-            if beat.is_some_and(|beat| clock::left(beat).is_zero()) {
+            let beat = state.beat();
+            if beat.is_some_and(|beat| beat.is_due()) {
                 drop(state);
-                self.beat();
+                self.beat_if_due();
                 state = self.state.lock();
                 continue;
             }
@@ -70,14 +70,14 @@ impl Connector {
                 state.turn.is_thread_asleep = true;
                 match beat {
                     Some(beat) => {
-                        self.thread_wanted.wait_for(&mut state, clock::left(beat));
+                        self.thread_wanted.wait_for(&mut state, clock::left(beat.next));
                     }
                     None => self.thread_wanted.wait(&mut state),
                 }
                 state.turn.is_thread_asleep = false;
                 until = clock::in_time(LINGER);
             } else {
-                let until = beat.map_or(until, |beat| beat.min(until));
+                let until = beat.map_or(until, |beat| beat.next.min(until));
                 self.thread_wanted.wait_for(&mut state, clock::left(until));
             }
         }

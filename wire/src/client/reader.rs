@@ -44,9 +44,9 @@ impl Inbox {
             // A caller leaves the heartbeats to the thread.
             let beat = match until {
                 Until::Answered(_) => None,
-                Until::Left => connector.next_beat(),
+                Until::Left => connector.state.lock().beat(),
             };
-            let timeout = beat.map(|beat| clock::left(beat).min(clock::LONGEST_SLEEP));
+            let timeout = beat.map(|beat| clock::left(beat.next).min(clock::LONGEST_SLEEP));
             if let Err(error) = self.poll.poll(&mut self.events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -57,7 +57,7 @@ impl Inbox {
                 Err(stop) => return stop,
             }
             if beat.is_some() {
-                connector.beat();
+                connector.beat_if_due();
             }
         }
     }

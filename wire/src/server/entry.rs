@@ -7,7 +7,7 @@ use super::connection::{Connection, call_lost};
 use super::protocol::{Event, Protocol};
 use super::queue::Queue;
 use super::service::{Answering, Service};
-use super::state::{Misuse, Stage};
+use super::state::{Beats, Misuse, Stage};
 use super::task::{Task, Work};
 use crate::auth::{Reason, Refusal};
 use crate::clock;
@@ -198,10 +198,10 @@ impl<S: Service> Entry<S> {
         }
     }
 
-    /// Notes until when the client may be silent, which it may as long as it likes unless `expects`. Returns
+    /// Notes until when the client may be silent, which it may as long as it likes unless beats are expected. Returns
     /// whether it was silent for too long.
-    pub(crate) fn listen(&mut self, expects: bool, most: Duration, now: Instant) -> bool {
-        if !expects {
+    pub(crate) fn listen(&mut self, beats: Beats, most: Duration, now: Instant) -> bool {
+        if beats == Beats::NotExpected {
             (self.silent, self.heard) = (None, None);
             return false;
         }

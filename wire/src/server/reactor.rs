@@ -10,7 +10,7 @@ use super::listener::Listener;
 use super::protocol::Protocol;
 use super::queue::Queue;
 use super::service::Service;
-use super::state::Stage;
+use super::state::{Beats, Stage};
 use super::task::Task;
 use crate::auth;
 use crate::os::{Events, Poll, Token, Waker};
@@ -276,8 +276,8 @@ impl<S: Service> Reactor<S> {
     fn set_deadline(&mut self, token: Token) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
         let status = entry.connection.status();
-        if status.expects_beats != entry.silent.is_some() {
-            entry.listen(status.expects_beats, self.limits.silence, clock::now());
+        if (status.beats != Beats::NotExpected) != entry.silent.is_some() {
+            entry.listen(status.beats, self.limits.silence, clock::now());
         }
         let deadline = [entry.until, status.stalled, entry.silent].into_iter().flatten().min();
         let deadline = deadline.filter(|_| entry.stage != Stage::Closed);
@@ -310,7 +310,7 @@ impl<S: Service> Reactor<S> {
             let status = entry.connection.status();
             let is_over =
                 [entry.until, status.stalled].into_iter().flatten().any(|until| until <= now);
-            if entry.listen(status.expects_beats, self.limits.silence, now) || is_over {
+            if entry.listen(status.beats, self.limits.silence, now) || is_over {
                 entry.close();
             }
             self.look(token);

@@ -82,10 +82,17 @@ pub(crate) struct State {
     starved: Vec<Arc<dyn Call>>,
     /// The reading thread does not read until there is room.
     paused: bool,
-    /// The client must not be silent.
-    pub(crate) expects_beats: bool,
-    /// The reading thread does not know that yet.
-    begins_to_expect: bool,
+    pub(crate) beats: Beats,
+}
+
+/// Whether the client must not be silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Beats {
+    #[default]
+    NotExpected,
+    /// It must not from now on: the reading thread does not know that yet.
+    Begin,
+    Expected,
 }
 
 impl State {
@@ -131,8 +138,11 @@ impl State {
     pub(crate) fn answer(&mut self, number: u64, reply: Reply, limit: usize) -> Option<OnLost> {
         let Reply { body, on_lost, expect_beats } = reply;
         if let Some(expects) = expect_beats {
-            let before = std::mem::replace(&mut self.expects_beats, expects);
-            self.begins_to_expect |= expects && !before;
+            self.beats = match self.beats {
+                Beats::NotExpected if expects => Beats::Begin,
+                before if expects => before,
+                _ => Beats::NotExpected,
+            };
         }
         if body.len() > limit {
             let why =
@@ -174,8 +184,11 @@ impl State {
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         self.calls.remove(&number);
         let finished = self.stage != Stage::Open && self.calls.is_empty();
-        let begins_to_expect = std::mem::take(&mut self.begins_to_expect);
-        self.broken || finished || begins_to_expect || std::mem::take(&mut self.paused)
+        let begin = self.beats == Beats::Begin;
+        if begin {
+            self.beats = Beats::Expected;
+        }
+        self.broken || finished || begin || std::mem::take(&mut self.paused)
     }
 
     /// The client has received this many tracked answers. Returns what need not be called any more.
