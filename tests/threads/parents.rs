@@ -1,12 +1,15 @@
 //! Parents beside callers that never stop: their children are told of their ends all the same.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tubewell::{FIFO, OnParent, Put, Tube, TubeOptions};
+use tubewell::{FIFO, OnParent, Put, Store, Tube, TubeOptions, WhenFull};
 
+use super::blocking_disk::Disk;
 use super::executor::with_timeout;
 use super::support::{FileStore, eventually};
+use crate::stores;
 
 const CALLERS: usize = 8;
 const CHILDREN: u64 = 3_000;
@@ -45,6 +48,35 @@ fn children_are_told_beside_callers(end: impl Fn(&Tube) + Send + 'static, ready:
         });
         assert_eq!(tube.statistics().unwrap().tasks.ready, ready);
         file.assert_verified();
+    });
+}
+
+/// Whenever a flush ends, a call waits for the next one: the writer thread leads commits of calls only.
+#[test]
+fn children_become_free_with_commits_of_calls_that_never_pause() {
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let store = stores::serve(disk.open(Store::options()));
+        let [tube, busy] = ["children", "busy"]
+            .map(|name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap());
+        tube.put("parent").unwrap();
+        tube.put_many((0..600).map(|_| Put::new("child").after(&tube, [0]))).unwrap();
+        let (claim, calls) = (tube.claim(0).unwrap(), busy.deferred(WhenFull::Block));
+        let blocked = || tube.statistics().unwrap().tasks.blocked;
+        let mut tickets = vec![disk.block_flush_of(|| calls.put("busy").unwrap())];
+        let ack = claim.ack_deferred(WhenFull::Block).unwrap();
+        let mut flushes = 0;
+        while blocked() > 0 && flushes < 40 {
+            disk.step_flush();
+            tickets.push(calls.put("busy").unwrap());
+            flushes += 1;
+        }
+        let left = blocked();
+        disk.unblock_flushes();
+        assert_eq!(left, 0, "children were blocked after {flushes} flushes");
+        ack.wait().unwrap();
+        tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     });
 }
 
