@@ -66,12 +66,7 @@ const DELETED_TOGETHER: usize = 10_000;
 
 /// Deletes several tasks with one commit, or none of them. More than [`DELETED_TOGETHER`] are deleted with
 /// several commits.
-fn delete_together(
-    store: &Store,
-    name: &str,
-    ids: &[u64],
-    output: &mut Output,
-) -> CommandResult {
+fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
     let mut found = BTreeSet::new();
     for id in ids {
@@ -81,13 +76,12 @@ fn delete_together(
             _ => drop(found.insert(*id)),
         }
     }
-    let ids_found = Vec::from_iter(found.iter().copied());
+    let ids_found: Vec<u64> = found.iter().copied().collect();
     for together in ids_found.chunks(DELETED_TOGETHER) {
         tube.delete_many(together)?;
     }
-    let deleted = |_: &Tube, id| match found.contains(&id) {
-        true => Ok(State::Done),
-        false => Err(Error::NotFound { id }),
+    let deleted = |_: &Tube, id| {
+        if found.contains(&id) { Ok(State::Done) } else { Err(Error::NotFound { id }) }
     };
     each_in_state(store, (name, name), ids, ("deleted", deleted), output)
 }

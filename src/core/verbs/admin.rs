@@ -69,7 +69,9 @@ impl Core {
             kicks.collect::<Result<Vec<Change>>>()
         })?;
         // Before the changes are visible: takers may bury tasks then.
-        buried.iter().for_each(|(id, _)| self.forget_burial(number, *id));
+        for (id, _) in buried {
+            self.forget_burial(number, *id);
+        }
         if let (true, Some(tube), Some((id, last))) =
             (are_first, self.tubes.get_mut(&number), buried.last())
         {
