@@ -21,6 +21,9 @@ use crate::{Error, Result, SessionId, Store};
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
 const EVENTS_MAX: usize = 65_536;
 
+/// More tubes than one take may name: it waits in each of them.
+const TUBES_MAX: usize = 4096;
+
 /// The bytes of the tasks of one answer, unless it has one task.
 const TASKS_SIZE: usize = 16 << 20;
 
@@ -60,6 +63,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Backup(path) => peer.on_thread(move || store.backup(path)),
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
+        Request::Heartbeat => peer.answer_beat(),
         Request::Events { filter, capacity } => {
             let events = store.events(filter, capacity.min(EVENTS_MAX));
             Answering::Many(Box::pin(EventBytes(events.into_stream())))
@@ -78,17 +82,23 @@ fn take(
     let Some(first) = tubes.first() else {
         return Err(Error::invalid("a take needs at least one tube"));
     };
+    if tubes.len() > TUBES_MAX {
+        return Err(Error::invalid(format!(
+            "a take through a connection may name {TUBES_MAX} tubes; this one names {}",
+            tubes.len()
+        )));
+    }
     let timeout = timeout.map(Duration::from_micros);
     if let Some(most) = most {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let tube = peer.tube(first.number, &first.name, session)?;
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
-        return Ok(grants(peer.for_lost(), claims));
+        return Ok(grants(peer.recipient(), claims));
     }
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
-    Ok(grants(peer.for_lost(), async move { Ok(take.await?.into_iter().collect()) }))
+    Ok(grants(peer.recipient(), async move { Ok(take.await?.into_iter().collect()) }))
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {
