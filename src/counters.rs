@@ -16,7 +16,7 @@ pub struct Counters {
     pub opened_at: u64,
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
-    /// How often a commit waited for a checkpoint in progress because the journal was full, or the
+    /// How many commits waited for a checkpoint in progress because the journal was full, or the
     /// commit too large for it: the database could not keep pace with the changes. Such a wait lasts
     /// at most as long as a checkpoint: some milliseconds, more on a slow disk.
     pub journal_waits: u64,
