@@ -18,8 +18,33 @@ use crate::{Error, Result, SessionId, Tube};
 
 /// More sessions than a connection may have. A client keeps to fewer: as many as fit into a hello.
 const SESSIONS_MAX: usize = 4096;
-/// More threads than may do what takes long at a time.
-const THREADS_MAX: usize = 4;
+/// More threads than may do what takes long at a time, of each kind.
+const COPIES_MAX: usize = 2;
+const CATCH_UPS_MAX: usize = 4;
+
+/// What takes long. Each kind has threads of its own, so that none keeps another one from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lengthy {
+    /// It reads the whole file: `verify`, `backup`.
+    Copy,
+    CatchUp,
+}
+
+/// The threads that do what takes long, of all connections.
+#[derive(Default)]
+pub(super) struct Threads {
+    copies: AtomicUsize,
+    catch_ups: AtomicUsize,
+}
+
+impl Threads {
+    fn of(&self, kind: Lengthy) -> (&AtomicUsize, usize) {
+        match kind {
+            Lengthy::Copy => (&self.copies, COPIES_MAX),
+            Lengthy::CatchUp => (&self.catch_ups, CATCH_UPS_MAX),
+        }
+    }
+}
 
 /// A connection.
 pub(super) struct Peer {
@@ -29,12 +54,11 @@ pub(super) struct Peer {
     /// The process says that it is there while it has claims.
     beats: bool,
     sessions: Mutex<BTreeSet<SessionId>>,
-    /// The threads that do what takes long, of all connections.
-    threads: Arc<AtomicUsize>,
+    threads: Arc<Threads>,
 }
 
 impl Peer {
-    pub(super) fn new(store: &LocalHandle, threads: &Arc<AtomicUsize>, beats: bool) -> Peer {
+    pub(super) fn new(store: &LocalHandle, threads: &Arc<Threads>, beats: bool) -> Peer {
         Peer {
             store: store.clone(),
             has_grace: store.inner().run(|core| core.config.grace > 0),
@@ -133,9 +157,10 @@ impl Peer {
     /// Does what takes long on a thread of its own.
     pub(super) fn on_thread<T: Wire>(
         &self,
+        kind: Lengthy,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answering {
-        let (slot, permit) = (Arc::new(WaitSlot::new()), Permit::new(&self.threads));
+        let (slot, permit) = (Arc::new(WaitSlot::new()), Permit::new(&self.threads, kind));
         let Some(permit) = permit else { return refused(Error::Overloaded) };
         let filled = slot.clone();
         let run = move || {
@@ -164,18 +189,19 @@ impl Peer {
 }
 
 /// One of the threads that do what takes long.
-struct Permit(Arc<AtomicUsize>);
+struct Permit(Arc<Threads>, Lengthy);
 
 impl Permit {
-    fn new(threads: &Arc<AtomicUsize>) -> Option<Permit> {
-        let more = |running| (running < THREADS_MAX).then_some(running + 1);
-        threads.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Permit(threads.clone()))
+    fn new(threads: &Arc<Threads>, kind: Lengthy) -> Option<Permit> {
+        let (running, most) = threads.of(kind);
+        let more = |running| (running < most).then_some(running + 1);
+        running.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Permit(threads.clone(), kind))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.of(self.1).0.fetch_sub(1, Ordering::AcqRel);
     }
 }

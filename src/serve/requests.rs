@@ -10,7 +10,7 @@ use tubewell_wire::Answering;
 
 use super::answers::{grants, now, refused, value};
 use super::calls::call;
-use super::peer::Peer;
+use super::peer::{Lengthy, Peer};
 use crate::connection::{Request, TubeName};
 use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
 use crate::events::EventStream;
@@ -58,9 +58,9 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
             }
         }
         Request::Flush => value(store.flush_async()),
-        Request::CatchUp => peer.on_thread(move || store.catch_up()),
-        Request::Verify => peer.on_thread(move || store.verify()),
-        Request::Backup(path) => peer.on_thread(move || store.backup(path)),
+        Request::CatchUp => peer.on_thread(Lengthy::CatchUp, move || store.catch_up()),
+        Request::Verify => peer.on_thread(Lengthy::Copy, move || store.verify()),
+        Request::Backup(path) => peer.on_thread(Lengthy::Copy, move || store.backup(path)),
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Heartbeat => peer.answer_beat(),

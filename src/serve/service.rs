@@ -1,12 +1,11 @@
 //! The service: what the owner of a store does for each connection.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tubewell_wire::{Answering, Service};
 
-use super::peer::Peer;
+use super::peer::{Peer, Threads};
 use super::requests::answer;
 use crate::Error;
 use crate::connection::{ClientId, HEARTBEATS, Hello, HelloSession, Versions, Welcome};
@@ -17,7 +16,7 @@ use crate::owner::check_label;
 pub(super) struct StoreService {
     /// It does not keep the store open.
     store: LocalHandle,
-    threads: Arc<AtomicUsize>,
+    threads: Arc<Threads>,
     /// How often to hear from a connection that has claims.
     heartbeat: Option<Duration>,
 }

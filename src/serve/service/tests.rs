@@ -13,7 +13,7 @@ use crate::core::{
     Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes,
 };
 use crate::random::random_u64;
-use crate::serve::peer::Peer;
+use crate::serve::peer::{Lengthy, Peer};
 use crate::{Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions};
 
 struct Served {
@@ -150,6 +150,37 @@ fn take_of_more_than_4096_tubes_is_refused() {
             }
             Answering::Many(_) => panic!("items"),
         }
+    }
+}
+
+/// Whether what takes long is done on a thread, and not refused.
+fn is_begun(answering: &Answering) -> bool {
+    matches!(answering, Answering::Later(_))
+}
+
+#[test]
+fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
+    for (kind, most, other) in
+        [(Lengthy::Copy, 2, Lengthy::CatchUp), (Lengthy::CatchUp, 4, Lengthy::Copy)]
+    {
+        let served = served();
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(std::sync::Mutex::new(ended));
+        let waits = |kind| {
+            let ended = ended.clone();
+            let wait = move || {
+                // Until the sender is dropped.
+                let _ = ended.lock().unwrap().recv();
+                Ok(())
+            };
+            served.peer.on_thread(kind, wait)
+        };
+        for _ in 0..most {
+            assert!(is_begun(&waits(kind)), "{kind:?}");
+        }
+        assert!(!is_begun(&waits(kind)), "{kind:?}");
+        assert!(is_begun(&waits(other)), "{other:?} beside {kind:?}");
+        drop(ends);
     }
 }
 
