@@ -190,10 +190,9 @@ impl Workshop {
                 stopper.stop();
             }
         });
-        let ended = worker.run_until_idle();
-        let has_failed = *failed.lock().unwrap();
-        assert!(ended.is_ok() || has_failed, "{ended:?}");
-        !has_failed
+        // A worker does not start, and reports nothing, while the storage fails.
+        let has_ended_well = worker.run_until_idle().is_ok();
+        has_ended_well && !*failed.lock().unwrap()
     }
 
     /// A step whose outcome was unknown is stored once the storage works again.
