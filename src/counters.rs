@@ -16,9 +16,9 @@ pub struct Counters {
     pub opened_at: u64,
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
-    /// How often a commit waited for a checkpoint in progress because the journal was full, or the
+    /// How many commits waited for a checkpoint in progress because the journal was full, or the
     /// commit too large for it: the database could not keep pace with the changes. Such a wait lasts
-    /// at most as long as a checkpoint: some milliseconds, more on a slow disk.
+    /// at most as long as a checkpoint: two flushes or more, and the writes of up to 16,384 rows.
     pub journal_waits: u64,
     /// The number of flushes (fsync).
     pub flushes: u64,

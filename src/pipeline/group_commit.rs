@@ -87,6 +87,7 @@ impl StoreInner {
     fn begin_commit(&self, buffer: usize) -> Option<BegunCommit> {
         let mut core = self.lock();
         self.do_chore_beside_calls(&mut core, buffer);
+        let mut has_waited = false;
         loop {
             if core.outage.is_some() {
                 core.buffers[buffer].has_leader = false;
@@ -106,7 +107,8 @@ impl StoreInner {
                 return Some(BegunCommit { engine, logged, batch, written, after_unlock });
             }
             drop(engine);
-            core.journal_waits += u64::from(may_begin);
+            core.journal_waits += u64::from(may_begin && !has_waited);
+            has_waited |= may_begin;
             core = self.wait_for_checkpoint(core);
         }
     }

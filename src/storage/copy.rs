@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tubewell_drivers::{Row, Table, keys};
 
 use super::engine::{Engine, Footprint};
+use super::journal::CHECKPOINT_KEY;
 use super::platform;
 use super::snapshot::Snapshot;
 use crate::Error;
@@ -78,6 +79,8 @@ fn write(
             if table == Table::Meta {
                 let headers = chunk.extract_if(.., |(key, _)| key == header);
                 last.extend(headers);
+                // The copy has a journal of its own, which is empty.
+                chunk.retain(|(key, _)| key != CHECKPOINT_KEY);
             }
             load(&engine, table, &chunk, false)?;
             if table == Table::Tasks {

@@ -20,6 +20,7 @@ use super::file_header::{FILE_HEADER_LEN, JOURNAL_START, OffsetBytes, title};
 use super::journal_record::RECORD_HEADER_LEN;
 use super::magic::is_unclean;
 use super::platform;
+use super::unflushed::Unflushed;
 use crate::sync::{InnerMutex, Mutex};
 
 /// The medium of a store.
@@ -29,8 +30,8 @@ pub(super) struct Medium {
     pub(super) io: Arc<IoCounters>,
     /// `None` for volatile bytes, which need no flush either: a new store on them has no journal.
     ballast: Option<Ballast>,
-    /// The ranges that were written since the last successful flush.
-    unflushed: InnerMutex<Vec<(u64, u64)>>,
+    /// What was written since the last successful flush.
+    unflushed: InnerMutex<Unflushed>,
     /// The locks that an engine took.
     pub(super) locked: InnerMutex<Vec<(Bound<u64>, Bound<u64>)>>,
     unmeasured: AtomicBool,
@@ -42,8 +43,6 @@ pub(super) struct Medium {
     /// Locked while a flush runs, if there is no second description: of two flushes at the same
     /// time only one would hear of a failure.
     flushing: Mutex<()>,
-    /// A flush has failed: those after it may not claim what it has lost.
-    flush_failed: AtomicBool,
 }
 
 /// What a flush is for.
@@ -52,9 +51,6 @@ pub(super) enum FlushOf {
     Journal,
     Database,
 }
-
-/// With more unflushed ranges than this, only their common range is kept.
-const MAX_UNFLUSHED_RANGES: usize = 1 << 16;
 
 impl Medium {
     /// A file.
@@ -97,7 +93,6 @@ impl Medium {
             closed: AtomicBool::new(false),
             journal_file: None,
             flushing: Mutex::new(()),
-            flush_failed: AtomicBool::new(false),
         }
     }
 
@@ -161,12 +156,7 @@ impl Medium {
     ///
     /// Each byte is written once, however many attempts have failed before.
     pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
-        let ranges = {
-            let mut unflushed = self.unflushed.lock();
-            merge(&mut unflushed);
-            unflushed.clone()
-        };
-        self.flush_failed.store(false, Ordering::SeqCst);
+        let ranges = self.unflushed.lock().begin_rewrite();
         let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
@@ -237,19 +227,14 @@ impl Medium {
     pub(super) fn sync(&self, of: FlushOf) -> io::Result<()> {
         let _one_at_a_time = self.flushes_alone(of).then(|| self.flushing.lock());
         self.io.flushes.fetch_add(1, Ordering::Relaxed);
-        // Writes during the flush are not covered by it.
-        let covered = std::mem::take(&mut *self.unflushed.lock());
-        let outcome = self.check_flushes().and_then(|()| {
-            match (&self.journal_file, of) {
-                (Some(file), FlushOf::Journal) => file.sync_data()?,
-                _ => self.bytes.sync_data()?,
-            }
-            self.check_flushes()
+        let begun = self.unflushed.lock().begin_flush();
+        let outcome = begun.and_then(|number| {
+            let flushed = match (&self.journal_file, of) {
+                (Some(file), FlushOf::Journal) => file.sync_data(),
+                _ => self.bytes.sync_data(),
+            };
+            self.unflushed.lock().end_flush(number, flushed)
         });
-        if outcome.is_err() {
-            self.flush_failed.store(true, Ordering::SeqCst);
-            self.unflushed.lock().extend(covered);
-        }
         self.io.record_failure("flush", outcome)
     }
 
@@ -257,13 +242,6 @@ impl Medium {
     /// threads inside the engine, which flushes the database while it has locks of its own.
     fn flushes_alone(&self, of: FlushOf) -> bool {
         self.journal_file.is_none() && (cfg!(not(feature = "_shuttle")) || of == FlushOf::Journal)
-    }
-
-    fn check_flushes(&self) -> io::Result<()> {
-        if self.flush_failed.load(Ordering::SeqCst) {
-            return Err(io::Error::other("an earlier flush failed"));
-        }
-        Ok(())
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -279,100 +257,12 @@ impl Medium {
         let Some(ballast) = &self.ballast else {
             return self.io.record_failure("write to", write());
         };
-        self.add_unflushed(offset, offset.saturating_add(length));
-        self.io.record_failure("write to", ballast.write(write))
+        let outcome = ballast.write(write);
+        // Also if the write has failed: a part of it may be there.
+        self.unflushed.lock().note_write(offset, offset.saturating_add(length));
+        self.io.record_failure("write to", outcome)
     }
-
-    fn add_unflushed(&self, from: u64, to: u64) {
-        let mut ranges = self.unflushed.lock();
-        match ranges.last_mut() {
-            Some(last) if last.1 == from => last.1 = to,
-            _ => ranges.push((from, to)),
-        }
-        if ranges.len() > MAX_UNFLUSHED_RANGES {
-            let start = ranges.iter().map(|range| range.0).min().unwrap_or(0);
-            let end = ranges.iter().map(|range| range.1).max().unwrap_or(0);
-            *ranges = vec![(start, end)];
-        }
-    }
-}
-
-/// Merges ranges that overlap or touch.
-fn merge(ranges: &mut Vec<(u64, u64)>) {
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, merged| {
-        let touches = next.0 <= merged.1;
-        if touches {
-            merged.1 = merged.1.max(next.1);
-        }
-        touches
-    });
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    /// Storage in memory whose flushes fail.
-    #[derive(Debug, Default)]
-    struct FailingFlushes(Mutex<Vec<u8>>);
-
-    impl Storage for FailingFlushes {
-        fn len(&self) -> io::Result<u64> {
-            Ok(self.0.lock().unwrap().len() as u64)
-        }
-
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            let (bytes, at) = (self.0.lock().unwrap(), usize::try_from(offset).unwrap());
-            out.copy_from_slice(&bytes[at..at + out.len()]);
-            Ok(())
-        }
-
-        fn set_len(&self, len: u64) -> io::Result<()> {
-            self.0.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
-            Ok(())
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            Err(io::Error::other("the flush fails"))
-        }
-
-        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-            let at = usize::try_from(offset).unwrap();
-            self.0.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
-            Ok(())
-        }
-    }
-
-    /// Regression: each attempt added its own writes to the ranges of the next one, which doubled
-    /// the bytes from attempt to attempt.
-    #[test]
-    fn failed_rewrites_write_each_byte_once_per_attempt() {
-        let io = IoCounters::new("the disk".into());
-        let storage = FailingFlushes::default();
-        storage.set_len(4 << 20).unwrap();
-        let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
-        for (offset, length) in [(0, 100), (50, 100), (150, 50), (1000, 1 << 20), (1200, 10)] {
-            medium.write_at(offset, &vec![7; length]).unwrap();
-        }
-        for attempt in 1..=20 {
-            let (writes, bytes) = (io.writes(), io.bytes_written());
-            assert!(medium.rewrite_unflushed().is_err());
-            assert_eq!(io.writes() - writes, 2, "attempt {attempt}");
-            assert_eq!(io.bytes_written() - bytes, 200 + (1 << 20), "attempt {attempt}");
-        }
-    }
-
-    #[test]
-    fn medium_keeps_its_first_failure() {
-        let io = IoCounters::new("the disk".into());
-        let medium = Medium::memory(Arc::clone(&io));
-        assert_eq!(io.first_failure(), None);
-        assert!(medium.write(10, b"past the end").is_err());
-        assert!(medium.read(10, &mut [0; 4]).is_err());
-        assert!(io.first_failure().unwrap().starts_with("cannot write to the disk: "));
-        assert_eq!((io.writes(), io.bytes_written(), io.reads(), io.flushes()), (1, 12, 1, 0));
-    }
-}
+mod tests;

@@ -25,6 +25,7 @@ mod own_tables;
 mod platform;
 mod read_only;
 mod snapshot;
+mod unflushed;
 mod untyped;
 
 pub use backend::Storage;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::*;
-use crate::storage::Checkpoint;
 use crate::storage::engine::tests::{CACHE, HEADER, SIZE, commit, overlay, store_path, value};
 use crate::storage::file_header::{FILE_HEADER_LEN, JOURNAL_START};
 use crate::storage::journal::{Appended, Turn};
+use crate::storage::{Checkpoint, copy_to};
 
 const PAGE: usize = 4096;
 
@@ -147,4 +147,19 @@ fn close_after_a_kill_lets_the_next_open_skip_the_journal() {
         Appended::Record(_)
     ));
     assert!(exists(&engine, b"a"));
+}
+
+/// Regression: the copy had the number of the last record of the other file, so that its end mark
+/// did not count.
+#[test]
+fn first_open_of_a_copy_reads_no_journal() {
+    let (directory, path) = store_path();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    put(&engine, b"a");
+    commit(&engine, &[HEADER], true).unwrap();
+    let copy = directory.path().join("copy");
+    copy_to(&mut engine.snapshot().unwrap(), &copy, 1, b"header", &mut |_| {}).unwrap();
+    let copied = Engine::open_file(&copy, SIZE).unwrap();
+    let journal = copied.journal().unwrap();
+    assert_eq!(journal.append(&overlay(&[HEADER]), Turn::Never), Appended::Record(1));
 }
