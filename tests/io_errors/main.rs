@@ -37,6 +37,7 @@ mod steps;
 mod support;
 mod two_tubes;
 mod verbs;
+mod worked_jobs;
 mod written;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -41,6 +41,7 @@ mod steps;
 mod tokens;
 #[cfg(feature = "redb")]
 mod transact;
+mod worked_jobs;
 
 use std::collections::hash_map::RandomState;
 use std::env;
