@@ -27,6 +27,7 @@ mod model;
 mod moments;
 mod outcomes;
 mod parents;
+mod parked;
 mod plan;
 mod producers;
 #[path = "../common/recurring.rs"]
