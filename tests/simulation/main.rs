@@ -15,6 +15,7 @@ mod consumers;
 mod crashes;
 mod deferred_calls;
 mod disk;
+mod ends;
 #[path = "../common/family.rs"]
 mod family;
 #[path = "../common/faults.rs"]
