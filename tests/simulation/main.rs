@@ -15,6 +15,7 @@ mod consumers;
 mod crashes;
 mod deferred_calls;
 mod disk;
+mod ends;
 #[path = "../common/family.rs"]
 mod family;
 #[path = "../common/faults.rs"]
@@ -27,6 +28,7 @@ mod model;
 mod moments;
 mod outcomes;
 mod parents;
+mod parked;
 mod plan;
 mod producers;
 #[path = "../common/recurring.rs"]
