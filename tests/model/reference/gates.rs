@@ -20,10 +20,8 @@ impl Model {
             return Err(Refusal::TubeDiffers);
         }
         self.tubes.entry(tube).and_modify(|tube| {
-            if options.rate != old.rate {
+            if options.rate.is_none() || old.rate.is_none() {
                 tube.filling_since = None;
-            }
-            if options.rate.is_none() {
                 tube.taken_at.clear();
             }
             tube.alter_sub_queues(options);
