@@ -20,8 +20,10 @@ impl Model {
             return Err(Refusal::TubeDiffers);
         }
         self.tubes.entry(tube).and_modify(|tube| {
-            if options.rate.is_none() || old.rate.is_none() {
+            if options.rate != old.rate {
                 tube.filling_since = None;
+            }
+            if options.rate.is_none() {
                 tube.taken_at.clear();
             }
             tube.alter_sub_queues(options);
