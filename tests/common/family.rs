@@ -39,6 +39,20 @@ impl Family {
         ids.iter().copied().filter(|id| self.tasks.contains_key(id)).collect()
     }
 
+    /// The tasks of a tube in this state.
+    #[allow(dead_code, reason = "one of its users selects tasks")]
+    pub fn of(&self, tube: usize, state: State) -> Vec<u64> {
+        let tasks = self.tasks.iter().filter(|(_, task)| task.tube == tube && task.state == state);
+        tasks.map(|(id, _)| *id).collect()
+    }
+
+    /// A buried task is kicked.
+    #[allow(dead_code, reason = "not all of its users kick tasks")]
+    pub fn kick(&mut self, id: u64) {
+        let task = self.tasks.get_mut(&id).unwrap();
+        task.state = if task.parents.is_empty() { State::Ready } else { State::Blocked };
+    }
+
     pub fn end(&mut self, id: u64, end: End) {
         if end == End::Buried {
             self.tasks.get_mut(&id).unwrap().state = State::Buried;

@@ -5,12 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, OnParent, Put, Result, State, TubeOptions};
+use tubewell::{Claim, Durability, Error, FIFO, OnParent, Put, Result, Select, State, TubeOptions};
 
 use crate::family::{End, Family, RULES, Task};
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::world::{Upset, World};
+
+/// The key of a task that is put anew.
+const KEY: &str = "again";
 
 const STATES: [State; 4] = [State::Ready, State::Taken, State::Blocked, State::Buried];
 
@@ -48,7 +51,7 @@ impl Simulated for Simulation {
     }
 
     fn act(&mut self, rng: &mut Rng) {
-        match rng.below(40) {
+        match rng.below(46) {
             0..12 => self.put(rng),
             12..18 => self.take(rng),
             18..25 => self.end_claim(rng),
@@ -57,7 +60,12 @@ impl Simulated for Simulation {
             34 => drop(self.world.store.flush()),
             35 => self.world.arm(rng),
             36..39 => self.crash(rng),
-            _ => self.reopen(),
+            39 => self.reopen(),
+            40..42 => self.put_again(rng),
+            42 => self.move_all(rng),
+            43 => self.kick_where(rng),
+            44 => self.delete_where(rng),
+            _ => self.delete_many(rng),
         }
         // Children are told of the ends of their parents.
         self.world.clock.advance(Duration::ZERO);
@@ -198,7 +206,7 @@ impl Simulation {
             return;
         }
         let id = rng.pick(&ids);
-        let Task { tube: nth, state, parents, .. } = self.model.tasks[&id].clone();
+        let Task { tube: nth, state, .. } = self.model.tasks[&id].clone();
         let tube = self.world.tubes[nth].clone();
         match rng.below(5) {
             0 => {
@@ -228,17 +236,20 @@ impl Simulation {
             }
             2 if state == State::Buried => {
                 if self.done("kick", tube.kick_task(id)).is_some() {
-                    let is_blocked = !parents.is_empty();
-                    let state = if is_blocked { State::Blocked } else { State::Ready };
-                    self.model.tasks.get_mut(&id).unwrap().state = state;
+                    self.model.kick(id);
                 }
             }
             3 => {
-                let answer = tube.delete(id);
+                let is_cancelled = rng.one_in(2) && state != State::Taken;
+                let (verb, answer) = if is_cancelled {
+                    ("cancel", tube.cancel(id))
+                } else {
+                    ("delete", tube.delete(id))
+                };
                 if matches!(answer, Err(Error::HasDependents { .. })) {
                     return assert!(!self.model.children(id).is_empty());
                 }
-                if self.done("delete", answer).is_some() {
+                if self.done(verb, answer).is_some() {
                     assert!(self.is_unsure || self.model.children(id).is_empty());
                     self.over.insert(id, nth);
                     self.model.tasks.remove(&id);
@@ -249,6 +260,99 @@ impl Simulation {
                 if self.done("bury by id", tube.bury(id)).is_some() {
                     self.model.end(id, End::Buried);
                 }
+            }
+        }
+    }
+
+    /// Puts the task with the key, or puts it anew in any tube. It keeps its parents.
+    fn put_again(&mut self, rng: &mut Rng) {
+        let found = self.world.store.by_key(KEY);
+        let Some(found) = self.done("by_key", found).filter(|_| !self.is_unsure) else { return };
+        let to = rng.index(3);
+        let Some(old) = found.map(|found| found.info.id) else {
+            let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.as_str()).key(KEY));
+            if let Some(receipt) = self.done("put with a key", answer) {
+                self.next = receipt.id + 1;
+                let (state, parents, rule) = (State::Ready, BTreeSet::new(), OnParent::Wait);
+                self.model.tasks.insert(receipt.id, Task { tube: to, state, parents, rule });
+            }
+            return;
+        };
+        let Some(task) = self.model.tasks.get_mut(&old) else { return };
+        let is_blocked = !task.parents.is_empty();
+        let rule = task.rule.as_str();
+        let answer = self.world.tubes[to].requeue(KEY, rule);
+        let state = if is_blocked { State::Blocked } else { State::Ready };
+        if let Some(receipt) = self.done("requeue", answer) {
+            assert_eq!((receipt.id, receipt.state), (old, state));
+            self.model.tasks.entry(old).and_modify(|task| (task.tube, task.state) = (to, state));
+        }
+    }
+
+    fn move_all(&mut self, rng: &mut Rng) {
+        let nth = rng.index(3);
+        let to = (nth + 1 + rng.index(2)) % 3;
+        let answer = self.world.tubes[nth].move_all(&self.world.tubes[to]);
+        if let Some(moved) = self.done("move_all", answer) {
+            let mut tasks: Vec<&mut Task> =
+                self.model.tasks.values_mut().filter(|task| task.tube == nth).collect();
+            assert!(self.is_unsure || moved == tasks.len() as u64, "{moved} tasks have moved");
+            for task in &mut tasks {
+                task.tube = to;
+                if task.state == State::Taken {
+                    task.state = State::Ready;
+                }
+            }
+        }
+    }
+
+    fn kick_where(&mut self, rng: &mut Rng) {
+        let nth = rng.index(3);
+        let answer = self.world.tubes[nth].kick_where(Select::new().state(State::Buried));
+        if let Some(kicked) = self.done("kick_where", answer) {
+            let buried = self.model.of(nth, State::Buried);
+            assert!(self.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
+            for id in buried {
+                self.model.kick(id);
+            }
+        }
+    }
+
+    fn delete_where(&mut self, rng: &mut Rng) {
+        let (nth, state) = (rng.index(3), rng.pick(&[State::Buried, State::Blocked]));
+        let ids = self.model.of(nth, state);
+        // More than one step of the call may delete some of them before one is refused.
+        if self.is_unsure || ids.len() > 500 {
+            return;
+        }
+        let answer = self.world.tubes[nth].delete_where(Select::new().state(state));
+        self.deleted("delete_where", nth, &ids, answer);
+    }
+
+    fn delete_many(&mut self, rng: &mut Rng) {
+        let nth = rng.index(3);
+        let ids: BTreeSet<u64> = self.some_ids(rng).into_iter().chain(self.some_ids(rng)).collect();
+        if self.is_unsure {
+            return;
+        }
+        let answer = self.world.tubes[nth].delete_many(&ids.iter().copied().collect::<Vec<u64>>());
+        let is_there = |id: &u64| self.model.tasks.get(id).is_some_and(|task| task.tube == nth);
+        let ids: Vec<u64> = ids.into_iter().filter(is_there).collect();
+        self.deleted("delete_many", nth, &ids, answer);
+    }
+
+    /// These tasks of a tube are deleted together, unless others wait for them.
+    fn deleted(&mut self, verb: &'static str, nth: usize, ids: &[u64], answer: Result<u64>) {
+        let mut waiting = ids.iter().flat_map(|id| self.model.children(*id));
+        let are_waited_for = waiting.any(|child| !ids.contains(&child));
+        if matches!(answer, Err(Error::HasDependents { .. })) {
+            return assert!(are_waited_for, "{verb} of {ids:?} was refused");
+        }
+        if let Some(deleted) = self.done(verb, answer) {
+            assert!(self.is_unsure || deleted == ids.len() as u64 && !are_waited_for);
+            for id in ids {
+                self.over.insert(*id, nth);
+                self.model.tasks.remove(id);
             }
         }
     }
@@ -290,6 +394,13 @@ fn parents_match_model_and_survive_faults_kills_and_power_cuts() {
         "bury by id",
         "kick",
         "delete",
+        "cancel",
+        "delete_many",
+        "delete_where",
+        "kick_where",
+        "move_all",
+        "put with a key",
+        "requeue",
         "add_parents",
         "remove_parents",
         "truncate",

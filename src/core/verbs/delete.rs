@@ -144,7 +144,8 @@ impl Core {
     }
 
     /// Adds tasks that wait for selected ones, and are selected themselves: a parent is not deleted
-    /// before its children, which may come later in the selection.
+    /// before its children, which may come later in the selection. Reads the children of no task after
+    /// the first one that is refused, since one of its children stays.
     fn add_selected_children(
         &mut self,
         number: u32,
@@ -155,20 +156,31 @@ impl Core {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(DELETE_MANY_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
         let mut next = 0;
-        while let Some(&(id, _)) = tasks.get(next) {
+        let mut is_refused = false;
+        while let Some(&(id, ref found)) = tasks.get(next).filter(|_| !is_refused) {
             next += 1;
+            // The children of a task that is done are being freed.
+            if found.shelf == Shelf::Done {
+                continue;
+            }
             for (child, _) in self.children_of(number, id, PAGE_MAX)? {
                 let known = added.get_or_insert_with(|| tasks.iter().map(|(id, _)| *id).collect());
-                if known.contains(&child) || tasks.len() >= limit {
+                if known.contains(&child) {
                     continue;
+                }
+                if tasks.len() >= limit {
+                    is_refused = true;
+                    break;
                 }
                 match self.find(number, child) {
                     Ok(found) if is_selected(select, &found) && !self.is_claimed(child) => {
                         known.insert(child);
                         tasks.push((child, found));
                     }
-                    // One that stays: its parent is refused.
-                    Ok(_) | Err(Error::NotFound { .. } | Error::Corrupt { .. }) => {}
+                    // One that stays.
+                    Ok(_) | Err(Error::NotFound { .. } | Error::Corrupt { .. }) => {
+                        is_refused = true;
+                    }
                     Err(error) => return Err(error),
                 }
             }
