@@ -196,8 +196,7 @@ mod tests {
                 [event.key, event.owner, event.cause].map(|text| text.map(|text| text.to_string()));
             seen.push((event.kind, key, owner, cause));
         }
-        let expected =
-            [said(EventKind::Ack, "a", None), said(EventKind::Fail, "b", Some("smtp"))];
+        let expected = [said(EventKind::Ack, "a", None), said(EventKind::Fail, "b", Some("smtp"))];
         assert_eq!(seen, expected);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }

@@ -115,7 +115,8 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, Selected { mut tasks, mut next }) = self.select(number, select, after, limit)?;
+        let (bound, Selected { mut tasks, mut next }) =
+            self.select(number, select, after, limit)?;
         let count = self.within_rows(number, &tasks)?;
         if count < tasks.len() {
             tasks.truncate(count);
