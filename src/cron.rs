@@ -9,6 +9,7 @@ use croner::{Cron, CronComponent, Direction};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::moment::Moments;
 use crate::{Error, Result};
 
 /// Seconds in microseconds: croner knows whole seconds only.
@@ -17,7 +18,7 @@ const SECOND: u64 = 1_000_000;
 /// Refuses an expression or a time zone that is not known, and an expression that names no moment,
 /// which takes some milliseconds to find out.
 pub(crate) fn check(expression: &str, zone: &str) -> Result<()> {
-    match next(expression, zone, 0)? {
+    match ZonedCron::new(expression, zone)?.next(0) {
         Some(_) => Ok(()),
         None => Err(Error::invalid(format!(
             "the cron expression {expression:?} names no moment; use a day that the month has"
@@ -25,24 +26,16 @@ pub(crate) fn check(expression: &str, zone: &str) -> Result<()> {
     }
 }
 
-/// The first moment of an expression in a time zone that is after this one; `None` if there is none.
-pub(crate) fn next(expression: &str, zone: &str, after: u64) -> Result<Option<u64>> {
-    let cron = ZonedCron::new(expression, zone)?;
-    // The second in which `after` is has begun already.
-    let from = seconds(after).map(|after| after + 1);
-    Ok(from.and_then(|from| cron.first_from(from)).and_then(micros))
-}
-
-/// The last moment that is not after this one.
-pub(crate) fn last(expression: &str, zone: &str, until: u64) -> Result<Option<u64>> {
-    let cron = ZonedCron::new(expression, zone)?;
-    Ok(seconds(until).and_then(|until| cron.last_until(until)).and_then(micros))
+/// Reads an expression in a time zone.
+pub(crate) fn read(expression: &str, zone: &str) -> Result<Box<dyn Moments>> {
+    Ok(Box::new(ZonedCron::new(expression, zone)?))
 }
 
 /// An expression and the time zone in which it is read.
 struct ZonedCron {
     cron: Cron,
     zone: TimeZone,
+    zone_name: String,
     /// Whether it is an interval, which skips the local times of a gap and has a repeated hour twice.
     is_interval: bool,
 }
@@ -59,15 +52,32 @@ struct Period {
     before: i64,
 }
 
+impl Moments for ZonedCron {
+    fn next(&self, after: u64) -> Option<u64> {
+        // The second in which `after` is has begun already.
+        let from = seconds(after).map(|after| after + 1)?;
+        self.first_from(from).and_then(micros)
+    }
+
+    fn last(&self, until: u64) -> Option<u64> {
+        self.last_until(seconds(until)?).and_then(micros)
+    }
+
+    fn is_current(&self) -> bool {
+        // jiff reads a time zone again if its file has changed.
+        time_zone(&self.zone_name).is_ok_and(|zone| zone == self.zone)
+    }
+}
+
 impl ZonedCron {
     fn new(expression: &str, zone: &str) -> Result<ZonedCron> {
         let cron = parse(expression)?;
-        let zone = time_zone(zone)?;
+        let (zone, zone_name) = (time_zone(zone)?, zone.to_owned());
         let is_interval = |field: &CronComponent| field.from_wildcard || field.step > 1;
         let pattern = &cron.pattern;
         let fields = [&pattern.seconds, &pattern.minutes, &pattern.hours];
         let is_interval = fields.into_iter().any(is_interval);
-        Ok(ZonedCron { cron, zone, is_interval })
+        Ok(ZonedCron { cron, zone, zone_name, is_interval })
     }
 
     /// The first moment that is not before this one.
@@ -176,6 +186,14 @@ fn time_zone(name: &str) -> Result<TimeZone> {
 mod tests {
     use super::*;
 
+    fn next_after(expression: &str, zone: &str, after: u64) -> Result<Option<u64>> {
+        Ok(read(expression, zone)?.next(after))
+    }
+
+    fn last_until(expression: &str, zone: &str, until: u64) -> Result<Option<u64>> {
+        Ok(read(expression, zone)?.last(until))
+    }
+
     /// The microseconds of a moment in RFC 3339.
     fn micros(text: &str) -> u64 {
         text.parse::<Timestamp>().unwrap().as_microsecond().try_into().unwrap()
@@ -185,7 +203,7 @@ mod tests {
     fn moments(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let mut moment = micros(after);
         let next = |moment: &mut u64| {
-            *moment = super::next(expression, zone, *moment).unwrap().unwrap();
+            *moment = next_after(expression, zone, *moment).unwrap().unwrap();
             Timestamp::from_microsecond(i64::try_from(*moment).unwrap()).unwrap().to_string()
         };
         (0..count).map(|_| next(&mut moment)).collect()
@@ -295,7 +313,7 @@ mod tests {
     #[test]
     fn last_moment_is_not_after_the_given_one() {
         let last = |until: &str| {
-            let found = super::last("0 9 * * *", "Europe/Berlin", micros(until)).unwrap().unwrap();
+            let found = last_until("0 9 * * *", "Europe/Berlin", micros(until)).unwrap().unwrap();
             Timestamp::from_microsecond(i64::try_from(found).unwrap()).unwrap().to_string()
         };
         assert_eq!(last("2026-07-03T07:00:00Z"), "2026-07-03T07:00:00Z");
@@ -315,11 +333,11 @@ mod tests {
             for expression in expressions {
                 let mut moment = micros(&format!("{year}-02-20T00:00:00Z"));
                 while moment < micros(&format!("{}-01-10T00:00:00Z", year + 1)) {
-                    let found = super::next(expression, zone, moment).unwrap().unwrap();
+                    let found = next_after(expression, zone, moment).unwrap().unwrap();
                     assert!(found > moment, "{expression} in {zone}");
-                    let last = super::last(expression, zone, found).unwrap();
+                    let last = last_until(expression, zone, found).unwrap();
                     assert_eq!(last, Some(found), "{expression} in {zone}");
-                    let before = super::last(expression, zone, found - 1).unwrap().unwrap();
+                    let before = last_until(expression, zone, found - 1).unwrap().unwrap();
                     assert!(before < found, "{expression} in {zone}");
                     moment = found;
                 }
@@ -339,11 +357,11 @@ mod tests {
             "@reboot",
             "0 25 * * *",
         ] {
-            let refused = super::next(expression, "UTC", 0);
+            let refused = next_after(expression, "UTC", 0);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{expression:?}: {refused:?}");
         }
         for zone in ["", "Nowhere", "Europe/berlin\0", "../../etc/passwd"] {
-            let refused = super::next("0 9 * * *", zone, 0);
+            let refused = next_after("0 9 * * *", zone, 0);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{zone:?}: {refused:?}");
         }
     }
@@ -355,8 +373,8 @@ mod tests {
             assert!(refused.to_string().contains("names no moment"), "{refused}");
         }
         let now = micros("2026-01-01T00:00:00Z");
-        assert_eq!(super::last("0 0 30 2 *", "UTC", now), Ok(None));
-        assert_eq!(super::next("0 9 * * *", "UTC", u64::MAX), Ok(None));
-        assert!(super::next("0 9 * * *", "UTC", 0).unwrap().is_some());
+        assert_eq!(last_until("0 0 30 2 *", "UTC", now), Ok(None));
+        assert_eq!(next_after("0 9 * * *", "UTC", u64::MAX), Ok(None));
+        assert!(next_after("0 9 * * *", "UTC", 0).unwrap().is_some());
     }
 }

@@ -83,8 +83,10 @@ impl Where {
     ///
     /// A task with both counts with its delay until that has elapsed, and one that never becomes ready
     /// by itself is not listed. The rows that are looked at are those of all tasks of the store that
-    /// wait for a time, a ttl too, so a page may have fewer tasks than others. If the wall clock is set
-    /// between two pages, a task that waits for its moment may be in none or in both.
+    /// wait for a time, a ttl too, so a page may have fewer tasks than others. A cursor stays valid while
+    /// tasks come and go: each task that stays is listed once. If the wall clock is set between two
+    /// pages, a task that waits for its delay may be in none or in both. Clocks that are less than a
+    /// second apart count as the same.
     ///
     /// # Example
     /// ```

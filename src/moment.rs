@@ -23,6 +23,18 @@ pub(crate) fn system_time(micros: u64) -> SystemTime {
         .unwrap_or(UNIX_EPOCH)
 }
 
+/// The moments that a cron expression names in a time zone, in microseconds since 1970 UTC.
+pub(crate) trait Moments: Send {
+    /// The first moment that is after this one; `None` if there is none.
+    fn next(&self, after: u64) -> Option<u64>;
+
+    /// The last moment that is not after this one.
+    fn last(&self, until: u64) -> Option<u64>;
+
+    /// Whether the time zone still has the rules with which it was read.
+    fn is_current(&self) -> bool;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

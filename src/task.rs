@@ -644,7 +644,7 @@ pub(crate) enum CursorOf {
     Group(Arc<str>),
     /// The tasks with a tag, by their ids.
     Tag(Arc<str>),
-    /// The delayed tasks by the times at which they become ready: the order is that on the timeline.
+    /// The delayed tasks by the moments at which they become ready: the order is that moment.
     Soonest,
 }
 
@@ -663,8 +663,8 @@ impl Cursor {
     }
 
     /// The place of a delayed task among those that become ready one after the other.
-    pub(crate) fn of_soonest(time: u64, id: u64) -> Cursor {
-        let position = Position { shelf: Shelf::Delayed, order: time, id, sub: Arc::default() };
+    pub(crate) fn of_soonest(moment: u64, id: u64) -> Cursor {
+        let position = Position { shelf: Shelf::Delayed, order: moment, id, sub: Arc::default() };
         Cursor { position, of: Some(CursorOf::Soonest) }
     }
 }

@@ -10,7 +10,8 @@ impl Claim {
     /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is
     /// taken. Subscribers receive an event of kind [`Progress`](crate::EventKind::Progress) with
     /// it, at most ten times a second for each claim: a report that follows another one sooner
-    /// causes no event, and shows in `TaskInfo` only. So a loop may report at every step.
+    /// causes no event, and shows in `TaskInfo` only, but for the last report of the claim: its event
+    /// comes before that of the claim's end. So a loop may report at every step.
     ///
     /// Only memory changes. Nothing is written, nothing survives the process, and the claim is not
     /// extended; see [`checkpoint`](Claim::checkpoint) and [`renew`](Claim::renew) for that. The

@@ -1,8 +1,8 @@
 //! Events of changes: the change, and where it comes from.
 //!
 //! A claim has left memory before the change that ends it is visible. So its owner and the cause of
-//! its end are noted until then, if there are readers of events. Invariant: only tasks with changes
-//! that are not yet visible have such a note.
+//! its end are noted until then, also without a reader of events: one may begin meanwhile. Invariant:
+//! only tasks with changes that are not yet visible have such a note.
 
 use std::sync::Arc;
 
@@ -16,34 +16,26 @@ use crate::task::Progress;
 use crate::{Event, EventKind, State};
 
 impl Core {
-    /// Whether events of a tube may have a reader.
-    fn has_event_readers(&self, number: u32) -> bool {
-        !self.readers.wanted().is_empty()
-            || self.tubes.get(&number).is_some_and(|tube| tube.callback.is_some())
-    }
-
-    /// Notes the owner of a claim that has left memory, for the readers of events.
+    /// Notes the owner of a claim that has left memory, and what its header says.
     pub(super) fn note_owner(&mut self, id: u64, claim: &ClaimState) {
-        let (owner, key) = (self.label_of(claim), key_of(&claim.header).cloned());
-        let tags = self.asked_tags(&claim.header);
-        let origin = self.origins.entry(id).or_default();
-        (origin.owner, origin.key, origin.tags) = (owner, key, tags);
+        let (owner, key, tags) =
+            (self.label_of(claim), key_of(&claim.header).cloned(), tags_of(&claim.header));
+        if owner.is_some() || key.is_some() || tags.is_some() || self.origins.contains_key(&id) {
+            let origin = self.origins.entry(id).or_default();
+            (origin.owner, origin.key, origin.tags) = (owner, key, tags);
+        }
     }
 
     /// Notes why a claim has ended, or that no more is to be said than the kind does.
-    pub(super) fn note_cause<T: Into<Arc<str>>>(&mut self, number: u32, id: u64, cause: Option<T>) {
-        if self.has_event_readers(number) {
+    pub(super) fn note_cause<T: Into<Arc<str>>>(&mut self, id: u64, cause: Option<T>) {
+        if cause.is_some() || self.origins.contains_key(&id) {
             self.origins.entry(id).or_default().cause = cause.map(Into::into);
         }
     }
 
-    /// Notes what a header says of a task whose change has none: its key, and its tags if they are
-    /// asked for.
-    pub(super) fn note_header(&mut self, number: u32, id: u64, header: &Header) {
-        if header.more.is_none() || !self.has_event_readers(number) {
-            return;
-        }
-        let (key, tags) = (key_of(header).cloned(), self.asked_tags(header));
+    /// Notes what a header says of a task whose change has none: its key and its tags.
+    pub(super) fn note_header(&mut self, id: u64, header: &Header) {
+        let (key, tags) = (key_of(header).cloned(), tags_of(header));
         if key.is_some() || tags.is_some() {
             let origin = self.origins.entry(id).or_default();
             (origin.key, origin.tags) = (key, tags);
@@ -65,7 +57,7 @@ impl Core {
             && let Some(header) = &change.header
         {
             // The change that follows may have no header.
-            self.note_header(change.tube, change.id, header);
+            self.note_header(change.id, header);
         }
         if !change.is_intermediate {
             self.forget_origin(change.id);
@@ -126,17 +118,14 @@ impl Core {
         }
     }
 
-    /// The tags of a task with this header, if it has any and a filter asks for tags.
-    fn asked_tags(&self, header: &Header) -> Option<Tags> {
-        let more = header.more.as_ref().filter(|_| self.readers.ask_for_tags())?;
-        (!more.tags.is_empty()).then(|| more.tags.clone())
-    }
-
     /// The tags of the task of a change, if it has any and a filter asks for tags.
     fn asked_tags_of_change(&self, change: &Change) -> Option<Tags> {
+        if !self.readers.ask_for_tags() {
+            return None;
+        }
         let id = change.id;
         match change.header.as_ref().or_else(|| Some(&self.claims.get(&id)?.header)) {
-            Some(header) => self.asked_tags(header),
+            Some(header) => tags_of(header),
             None => self.origins.get(&id)?.tags.clone(),
         }
     }
@@ -163,5 +152,52 @@ impl Core {
             (EventKind::Delete, _) if change.is_intermediate => Some("expired".into()),
             _ => None,
         }
+    }
+}
+
+/// The tags of a task with this header, if it has any.
+fn tags_of(header: &Header) -> Option<Tags> {
+    let more = header.more.as_ref()?;
+    (!more.tags.is_empty()).then(|| more.tags.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::claims::End;
+    use crate::core::state::{ClaimKey, Holder};
+    use crate::{EventKind, FIFO, Failure, Filter, Put, Store, TubeOptions};
+
+    #[test]
+    fn subscription_that_begins_before_the_flush_gets_the_owner_the_cause_and_the_key() {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let ids = ["a", "b"].map(|key| tube.put(Put::new("x").key(key).tag("t")).unwrap().id);
+        let worker = store.session_named("worker").unwrap();
+        let of_worker = worker.tube("work").unwrap();
+        for _ in ids {
+            let _ = of_worker.try_take().unwrap().unwrap().detach();
+        }
+        let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
+        let by = Holder { session: of_worker.session(), epoch: None };
+        store.inner().run(|core| {
+            let [acked, failed] = ids.map(|id| ClaimKey { tube: number, by, id });
+            core.ack(acked, None).unwrap();
+            let failure = &Failure::new("smtp", "refused");
+            core.end_held(failed, End::Fail { delay: None, failure }).unwrap();
+        });
+        let events = store.events(Filter::new().tag("t"), 10);
+        store.flush().unwrap();
+        let said = |kind, key: &str, cause: Option<&str>| {
+            (kind, Some(key.to_owned()), Some("worker".to_owned()), cause.map(str::to_owned))
+        };
+        let mut seen = Vec::new();
+        while let Some(event) = events.try_recv() {
+            let [key, owner, cause] =
+                [event.key, event.owner, event.cause].map(|text| text.map(|text| text.to_string()));
+            seen.push((event.kind, key, owner, cause));
+        }
+        let expected = [said(EventKind::Ack, "a", None), said(EventKind::Fail, "b", Some("smtp"))];
+        assert_eq!(seen, expected);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 }

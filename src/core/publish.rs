@@ -82,7 +82,7 @@ impl Core {
         if is_watched {
             self.answer_watches(change);
         }
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(&number) else { return self.forget_origin(change.id) };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
         let done = change.to == State::Done;

@@ -79,8 +79,7 @@ impl Filter {
     /// the tags asked for is received once.
     ///
     /// What counts are the tags after the change: an edit that adds the tag passes, one that removes
-    /// it does not. The tags of a taken task are those that it has when the event is made. A
-    /// subscription that begins while a change waits for its flush may miss that change.
+    /// it does not. The tags of a taken task are those that it has when the event is made.
     ///
     /// # Example
     /// ```

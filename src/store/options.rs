@@ -15,8 +15,7 @@ use crate::{Durability, Error, Result};
 
 /// What reads cron expressions.
 #[cfg(feature = "cron")]
-const CALENDAR: Option<Calendar> =
-    Some(Calendar { next: crate::cron::next, last: crate::cron::last });
+const CALENDAR: Option<Calendar> = Some(Calendar { read: crate::cron::read });
 #[cfg(not(feature = "cron"))]
 const CALENDAR: Option<Calendar> = None;
 /// Default ballast on the disk.

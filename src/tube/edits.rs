@@ -154,13 +154,14 @@ impl Tube {
 
     /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
     /// them. Returns how many there were: an id without a task, and one that is named again, is
-    /// skipped, so that the call can be repeated (it is idempotent). At most 10,000 ids.
+    /// skipped, so that the call can be repeated (it is idempotent). At most 10,000 ids of tasks that
+    /// have at most 100,000 rows of history and [steps](crate::Claim::step) together.
     ///
     /// A crash leaves all of the tasks or none. Once this returns, none of them comes back after a
     /// killed process or a power cut. The call blocks for one flush.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids;
+    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids, or more rows: split the ids;
     /// [`HasDependents`](crate::Error::HasDependents): a task that is not named waits for one of
     /// them; [`Corrupt`](crate::Error::Corrupt): a task cannot be read. Nothing was deleted.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; all tasks are deleted when
@@ -190,10 +191,12 @@ impl Tube {
     /// tasks have ended. Deletes at most as many tasks as there are in that state, or in the tube
     /// if any state will do, when the call begins. Of tasks that change their state during the
     /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other
-    /// are deleted together, up to 10,000 with one commit.
+    /// are deleted together, up to 10,000 with one commit, and with up to 100,000 rows of history and
+    /// steps.
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
-    /// blocks for a flush for each 512 tasks. [`delete_where_async`](Tube::delete_where_async)
+    /// blocks for a flush for each 512 tasks, or for fewer with 16,384 rows of history and steps.
+    /// [`delete_where_async`](Tube::delete_where_async)
     /// blocks no thread.
     ///
     /// # Errors

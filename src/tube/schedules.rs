@@ -115,7 +115,7 @@ impl Tube {
         self.call_once_visible(Verb::Schedules(ScheduleVerb::Remove(key)))
     }
 
-    /// Up to `limit` schedules of this tube, at most 10,000, in the order in which they were first
+    /// Up to `limit` schedules of this tube, at most 1,000, in the order in which they were first
     /// stored: from the first one, or after the page that `after` is of. Does not block.
     ///
     /// # Errors

@@ -85,6 +85,34 @@ fn reports_cause_events_at_most_ten_times_a_second() {
     });
 }
 
+/// The last report of a task that is done soon after it is not lost.
+#[test]
+fn report_without_an_event_gets_one_before_the_claim_ends() {
+    for_each_driver(ALL, |case| {
+        let kinds = [EventKind::Progress, EventKind::Ack, EventKind::Release, EventKind::Delete];
+        let events = Events::of(&case.store, Filter::new().kinds(kinds), 100);
+        case.put_all([0, 1, 2]);
+        let claims = [(); 3].map(|()| case.tube.try_take().unwrap().unwrap());
+        for claim in &claims {
+            (1..=9).for_each(|step| claim.progress(step, 10).unwrap());
+            claim.progress_text("last").unwrap();
+        }
+        let [acked, released, deleted] = claims;
+        acked.ack().unwrap();
+        released.release(ZERO).unwrap();
+        case.tube.delete(deleted.id()).unwrap();
+        let said = |event: &tubewell::Event| {
+            (event.id, event.kind, event.progress.as_ref().map(ToString::to_string))
+        };
+        let events = events.read();
+        for (id, kind) in [(0, EventKind::Ack), (1, EventKind::Release), (2, EventKind::Delete)] {
+            let of_task: Vec<_> = events.iter().filter(|it| it.id == id).map(said).collect();
+            let report = |text: &str| (id, EventKind::Progress, Some(text.to_owned()));
+            assert_eq!(of_task, [report("1 of 10"), report("9 of 10: last"), (id, kind, None)]);
+        }
+    });
+}
+
 /// Also of a parked claim, as long as the store is open.
 #[test]
 fn progress_writes_nothing() {

@@ -480,3 +480,17 @@ fn runs_of_a_large_body_have_it() {
         assert_eq!(next_body(), large);
     });
 }
+
+#[test]
+fn page_of_schedules_has_at_most_a_thousand() {
+    for_each_driver(&[FIFOTTL], |case| {
+        for n in 0..1001 {
+            let schedule = Schedule::every(HOUR).key(format!("{n}")).starting(at(HOUR)).put("x");
+            case.tube.schedule(schedule).unwrap();
+        }
+        let page = case.tube.schedules(None, usize::MAX).unwrap();
+        assert_eq!(page.schedules.len(), 1000);
+        let rest = case.tube.schedules(page.next, usize::MAX).unwrap();
+        assert_eq!((rest.schedules.len(), rest.next), (1, None));
+    });
+}

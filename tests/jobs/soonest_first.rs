@@ -138,6 +138,27 @@ fn page_begins_behind_its_cursor_while_delayed_tasks_come_and_go() {
     });
 }
 
+/// The two clocks are not read at once, so a few microseconds lie between them, more or fewer with each
+/// page.
+#[test]
+fn cursor_stays_among_tasks_with_one_moment_when_the_clocks_differ_slightly() {
+    for_each_driver(TIMED, |case| {
+        let all: Vec<u64> =
+            (0..9).map(|_| case.add(case.draft("x").not_before(at(secs(9))))).collect();
+        let (mut seen, mut after) = (Vec::new(), None);
+        for page in 1.. {
+            let listed = case.tube.list_where(&soonest(), after, 2).unwrap();
+            seen.extend(listed.tasks.iter().map(|info| info.id));
+            after = listed.next;
+            if after.is_none() || seen.len() > all.len() {
+                break;
+            }
+            case.set_wall(Duration::from_micros(if page % 2 == 0 { 100 } else { 200 }));
+        }
+        assert_eq!(seen, all);
+    });
+}
+
 /// A call that holds the lock looks at a bounded number of rows.
 #[test]
 fn page_of_soonest_tasks_ends_early_among_the_times_of_other_tasks() {

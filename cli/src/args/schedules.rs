@@ -142,6 +142,9 @@ pub struct RescheduleArgs {
     /// A tag of further runs, in place of the tags before. May be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+    /// Further runs have no tags
+    #[arg(long, conflicts_with = "tags")]
+    pub no_tags: bool,
 }
 
 impl RescheduleArgs {
@@ -175,7 +178,7 @@ impl RescheduleArgs {
         if let Some(limit) = self.max_attempts {
             change = change.max_attempts(limit);
         }
-        if !self.tags.is_empty() {
+        if !self.tags.is_empty() || self.no_tags {
             change = change.tags(&self.tags);
         }
         change

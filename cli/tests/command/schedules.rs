@@ -85,6 +85,10 @@ fn tags_of_a_schedule_are_those_of_its_runs() {
     sandbox.fails("schedule mail other x --every 1d --tag=", 2);
     assert_eq!(schedules(&sandbox).len(), 1);
     assert_eq!(schedules(&sandbox)[0]["tags"], json!(["c"]));
+    sandbox.fails("reschedule mail report --no-tags --tag d", 2);
+    sandbox.ok("reschedule mail report --no-tags");
+    assert!(schedules(&sandbox)[0].get("tags").is_none());
+    sandbox.ok("reschedule mail report --tag c");
     sandbox.ok("schedule mail report hello --every 1d");
     assert!(schedules(&sandbox)[0].get("tags").is_none());
     assert!(sandbox.ok("verify").starts_with("sound"));

@@ -80,7 +80,7 @@ impl Core {
     ) -> State {
         let to = State::on_shelf(fate.shelf);
         if let (EventKind::Fail, Some(failure)) = (kind, &fate.failure) {
-            self.note_cause(number, id, Some(failure.shared_group().clone()));
+            self.note_cause(id, Some(failure.shared_group().clone()));
         }
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
         self.make_visible(change, visibility);

@@ -90,20 +90,17 @@ impl Core {
     /// Removes a claim from memory. Its row stays.
     #[inline]
     fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
+        self.queue_pending_progress(id);
         let mut claim = self.claims.remove(&id)?;
         self.effects.after_unlock.end_signals.extend(claim.end_signal.take());
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
         }
-        let mut is_heard = !self.readers.wanted().is_empty();
         if let Some(tube) = self.tubes.get_mut(&claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
-            is_heard |= tube.callback.is_some();
         }
-        if is_heard {
-            self.note_owner(id, &claim);
-        }
+        self.note_owner(id, &claim);
         Some(claim)
     }
 
@@ -180,7 +177,7 @@ impl Core {
         match moved {
             Ok(()) if moves => {
                 self.remove_claim(id);
-                self.note_cause(number, id, end.event_cause());
+                self.note_cause(id, end.event_cause());
                 let (kind, from) = (end.kind(), State::Taken);
                 Ok(self.make_fate_visible((number, id), kind, from, fate, visibility))
             }
@@ -209,7 +206,7 @@ impl Core {
             // unless it was counted before.
             Err(_) => self.remove_unrecorded_claim(id, &header),
         }
-        self.note_cause(number, id, end.event_cause());
+        self.note_cause(id, end.event_cause());
         let (from, to) = (Some(State::Taken), State::Ready);
         let change = self.change(number, id, end.kind(), from, to, Some(header));
         self.make_visible(change, Visibility::Memory);

@@ -19,7 +19,7 @@ pub(crate) enum ProgressReport<'a> {
 
 impl Core {
     /// Notes what the holder of a task reports. Changes memory only. An event follows if the last
-    /// one was long enough ago.
+    /// one was long enough ago, and else before the claim ends, if that is the last report.
     pub(in crate::core) fn report_progress(
         &mut self,
         key: ClaimKey,
@@ -44,12 +44,24 @@ impl Core {
             }
             ProgressReport::Text(text) => reported.last.text = Some(text.into()),
         }
-        if reported.event_at.is_none_or(|at| now - at >= EVENT_INTERVAL) {
+        reported.is_pending = reported.event_at.is_some_and(|at| now - at < EVENT_INTERVAL);
+        if !reported.is_pending {
             reported.event_at = Some(now);
             let progress = reported.last.clone();
             self.queue_progress(number, id, progress);
         }
         Ok(())
+    }
+
+    /// Queues the event of the last report, if it has none. The caller ends the claim.
+    #[inline]
+    pub(super) fn queue_pending_progress(&mut self, id: u64) {
+        let Some(claim) = self.claims.get_mut(&id) else { return };
+        let Some(reported) = &mut claim.progress else { return };
+        if std::mem::take(&mut reported.is_pending) {
+            let (number, progress) = (claim.tube, reported.last.clone());
+            self.queue_progress(number, id, progress);
+        }
     }
 
     /// What the holder of a task has reported.

@@ -15,7 +15,7 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Config, Core, Definition, Effects, EndedSessions, FILE, FIRST_FORMAT,
+    Alarms, Calendars, Config, Core, Definition, Effects, EndedSessions, FILE, FIRST_FORMAT,
     FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
 use crate::events::Readers;
@@ -79,6 +79,7 @@ impl Core {
             arrivals: 0,
             readers: Readers::default(),
             origins: IdMap::default(),
+            calendars: Calendars::default(),
             serving: false,
             tubes_to_serve: None,
             edits_in_progress: 0,

@@ -186,7 +186,7 @@ impl Core {
             if change.from == Some(State::Taken) && is_current {
                 let header = headers.remove(&change.id).or(change.header);
                 let (kind, to) = (EventKind::Lost, State::Ready);
-                self.note_cause(change.tube, change.id, Some("transaction failed"));
+                self.note_cause(change.id, Some("transaction failed"));
                 lost.push(self.change(change.tube, change.id, kind, change.from, to, header));
                 claimed.insert(change.id);
                 continue;

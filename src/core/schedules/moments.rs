@@ -1,9 +1,11 @@
 //! The moments of a schedule: which of them runs next.
 
+use std::sync::Arc;
+
 use tubewell_drivers::{Header, NEVER, Recur, RecurRule};
 
-use crate::core::state::{Core, Interval, SAME_CLOCK};
-use crate::{Error, Result};
+use crate::Result;
+use crate::core::state::{Core, Expression, Interval, SAME_CLOCK};
 
 /// How late a run may be that is not made up for if it was missed, in microseconds: a minute. An open
 /// store is not so late, unless its machine was suspended.
@@ -29,9 +31,16 @@ impl Core {
             return Some(error.to_string());
         }
         let RecurRule::Cron { expression, zone } = &recur.rule else { return None };
-        let now = self.wall.at(self.now.timeline);
-        let Some(calendar) = self.config.calendar else { return Some(no_calendar().to_string()) };
-        (calendar.next)(expression, zone, now).err().map(|error| error.to_string())
+        let read = self.ask_calendar((expression, zone), |_| ());
+        read.err().map(|error| error.to_string())
+    }
+
+    fn ask_calendar<T>(
+        &self,
+        rule: (&Arc<str>, &Arc<str>),
+        ask: impl FnOnce(&mut Expression) -> T,
+    ) -> Result<T> {
+        self.calendars.ask(self.config.calendar, rule, ask)
     }
 
     /// The time on the clock of a rule.
@@ -93,8 +102,7 @@ impl Core {
         match rule {
             RecurRule::Every(interval) => Ok(Interval(*interval).after(moment)),
             RecurRule::Cron { expression, zone } => {
-                let calendar = self.config.calendar.ok_or_else(no_calendar)?;
-                Ok((calendar.next)(expression, zone, moment)?.unwrap_or(NEVER))
+                self.ask_calendar((expression, zone), |read| read.after(moment))
             }
         }
     }
@@ -129,26 +137,14 @@ impl Core {
     /// As `due_run`, for a cron expression.
     fn due_moment(&self, recur: &Recur, now: u64, oldest: u64) -> Result<u64> {
         let RecurRule::Cron { expression, zone } = &recur.rule else { return Ok(recur.next) };
-        let calendar = self.config.calendar.ok_or_else(no_calendar)?;
-        let mut run = recur.next;
-        if recur.missed != Recur::ALL {
-            // From the newest one back, one moment further for each run that is made up for.
-            let mut newest = now;
-            for _ in 0..recur.missed.clamp(1, MAX_LATEST) {
-                match (calendar.last)(expression, zone, newest)? {
-                    Some(moment) if moment > recur.next => run = moment,
-                    _ => {
-                        run = recur.next;
-                        break;
-                    }
-                }
-                newest = run.saturating_sub(1);
-            }
-        }
-        if run < oldest {
-            run = (calendar.next)(expression, zone, oldest - 1)?.unwrap_or(NEVER);
-        }
-        Ok(run)
+        self.ask_calendar((expression, zone), |read| {
+            let run = match recur.missed {
+                Recur::ALL => recur.next,
+                // One moment further back for each run that is made up for.
+                missed => read.newest(missed.clamp(1, MAX_LATEST), now, recur.next),
+            };
+            if run < oldest { read.after(oldest - 1) } else { run }
+        })
     }
 }
 
@@ -160,8 +156,4 @@ pub(super) fn set_due(header: &mut Header, recur: Recur, due: u64) {
         more.not_before = is_cron.then_some(due);
         more.recur = Some(recur.into());
     });
-}
-
-fn no_calendar() -> Error {
-    Error::invalid("this program reads no cron expressions; build tubewell with its feature `cron`")
 }

@@ -1,6 +1,6 @@
 //! The public descriptions of schedules.
 
-use tubewell_drivers::{Header, NEVER, PAGE_MAX, Shelf};
+use tubewell_drivers::{Header, NEVER, Shelf};
 
 use crate::core::state::{Core, missed_of, recurrence};
 use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
@@ -8,6 +8,9 @@ use crate::micros::duration;
 use crate::moment::system_time;
 use crate::task::Cursor;
 use crate::{Overlap, Result, ScheduleInfo, SchedulePage, State};
+
+/// The maximum number of schedules of a page: each is looked up in the calendar.
+const PAGE_MAX: usize = 1000;
 
 impl Core {
     /// A page of the schedules of a tube.

@@ -263,7 +263,7 @@ impl Core {
     /// Makes the end of a schedule visible whose rows are removed.
     fn end_schedule(&mut self, number: u32, id: u64, found: &Found, visibility: Visibility) {
         self.note_freed(number, &found.record.header);
-        self.note_header(number, id, &found.record.header);
+        self.note_header(id, &found.record.header);
         let (kind, from) = (EventKind::Forget, Some(State::Recurring));
         let change = self.change(number, id, kind, from, State::Done, None);
         self.make_visible(change, visibility);

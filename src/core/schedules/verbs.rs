@@ -126,7 +126,7 @@ impl Core {
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
         self.note_id(id, is_restored);
         let state = State::Recurring;
-        self.note_header(number, id, &header);
+        self.note_header(id, &header);
         let change = self.change(number, id, EventKind::Schedule, None, state, None);
         self.make_visible(change, visibility);
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
@@ -160,7 +160,7 @@ impl Core {
         if before == number {
             let shelf = Shelf::Recurring;
             self.edit(number, |ledger| ledger.update(id, &found, shelf, &header, body))?;
-            self.note_header(number, id, &header);
+            self.note_header(id, &header);
             let change = self.change(number, id, kind, Some(recurring), recurring, None);
             self.make_visible(change, visibility);
         } else {
@@ -178,9 +178,9 @@ impl Core {
             let leave = self.change(before, id, moved, Some(recurring), done, None);
             let arrival = self.change(number, id, moved, None, recurring, None);
             self.publish_together(|core| {
-                core.note_header(before, id, old);
+                core.note_header(id, old);
                 core.make_visible(Change { is_intermediate: true, ..leave }, visibility);
-                core.note_header(number, id, &header);
+                core.note_header(id, &header);
                 core.make_visible(arrival, visibility);
             });
         }

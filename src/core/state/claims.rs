@@ -68,6 +68,8 @@ pub(in crate::core) struct ReportedProgress {
     pub(in crate::core) last: Progress,
     /// When the last event of a report was queued, on running time.
     pub(in crate::core) event_at: Option<u64>,
+    /// Whether the last report has no event.
+    pub(in crate::core) is_pending: bool,
 }
 
 impl ClaimState {

@@ -9,6 +9,7 @@ use tubewell_drivers::{Driver, Header, Ledger, NEVER};
 
 use super::IdleState;
 use super::buffers::{FILE, MEMORY};
+use super::calendars::Calendars;
 use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::days::Counted;
@@ -103,6 +104,8 @@ pub(crate) struct Core {
     pub(crate) readers: Readers,
     /// What events say of tasks whose changes are not all visible, besides the changes.
     pub(in crate::core) origins: IdMap<u64, Origin>,
+    /// The cron expressions of schedules that were looked at.
+    pub(in crate::core) calendars: Calendars,
     /// Waiting takes are being served.
     pub(in crate::core) serving: bool,
     /// `Some` while changes are published that become visible together: the tubes whose waiting

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod buffers;
+mod calendars;
 mod claims;
 mod config;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
@@ -34,6 +35,7 @@ mod waits;
 pub(super) mod window;
 
 pub(crate) use buffers::{FILE, MEMORY};
+pub(in crate::core) use calendars::{Calendars, Expression};
 pub(crate) use claims::About;
 pub(in crate::core) use claims::KnownSteps;
 pub(super) use claims::Parked;

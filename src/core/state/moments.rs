@@ -98,13 +98,18 @@ impl Clocks<'_> {
     /// The moment at which the wall clock, as it is now, would have shown a time of the timeline that
     /// has passed.
     pub(crate) fn shown(self, time: u64) -> u64 {
-        clamped(i128::from(time) + self.wall.shown_ahead(self.now))
+        clamped(i128::from(time) + self.shown_ahead())
+    }
+
+    /// How far ahead of the timeline the moments are that are shown.
+    pub(in crate::core) fn shown_ahead(self) -> i128 {
+        self.wall.shown_ahead(self.now)
     }
 
     /// The inverse of [`shown`](Self::shown): the time of a moment that has passed, and now for a later
     /// one.
     pub(in crate::core) fn time_of(self, moment: u64) -> u64 {
-        clamped(i128::from(moment) - self.wall.shown_ahead(self.now)).min(self.now)
+        clamped(i128::from(moment) - self.shown_ahead()).min(self.now)
     }
 
     /// How long it is until a delayed task is ready, as the clocks are now; `NEVER` if it never is.

@@ -7,7 +7,7 @@ use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 use super::policies::check_max_attempts;
 use super::request::{PutRequest, check_distinct_tags, check_restored_id, check_size, check_tags};
 use crate::micros::{duration, micros_ceil};
-use crate::moment::micros_of;
+use crate::moment::{Moments, micros_of};
 use crate::schedule::Restored;
 use crate::{Error, Missed, OnKey, Overlap, Put, Recurrence, Reschedule, Result, Schedule};
 
@@ -16,15 +16,11 @@ const NUMBER_MAX: usize = 21;
 /// Maximum length of the key of a schedule, in bytes: the keys of its runs are longer.
 const SCHEDULE_KEY_MAX: usize = KEY_MAX - NUMBER_MAX - 4;
 
-/// Which moments of the wall clock a cron expression names, in microseconds since 1970 UTC. The core
-/// has no calendar of its own.
+/// Reads cron expressions. The core has no calendar of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calendar {
-    /// The first moment of an expression in a time zone that is after this one; `None` if there is
-    /// none.
-    pub(crate) next: fn(&str, &str, u64) -> Result<Option<u64>>,
-    /// The last moment that is not after this one.
-    pub(crate) last: fn(&str, &str, u64) -> Result<Option<u64>>,
+    /// Reads an expression in a time zone.
+    pub(crate) read: fn(&str, &str) -> Result<Box<dyn Moments>>,
 }
 
 /// A schedule, or changes of one, after the checks and conversions that need no lock. What is `None`

@@ -11,6 +11,10 @@ use crate::core::history::Entry;
 use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
 
+/// A slice of the sweep ends with the due with which it has edited this many rows: a task may have
+/// thousands of entries and steps, which are removed with it.
+const SLICE_ROWS: usize = 4096;
+
 /// A task that is due.
 struct TaskDue {
     buffer: usize,
@@ -25,8 +29,10 @@ struct TaskDue {
 }
 
 impl Core {
-    /// Processes up to `budget` dues and timers, in order of time. Returns whether more are due.
+    /// Processes up to `budget` dues and timers, in order of time, or fewer with [`SLICE_ROWS`]. Returns
+    /// whether more are due.
     pub(crate) fn sweep(&mut self, budget: usize) -> Result<bool> {
+        let before = self.active_rows();
         for _ in 0..budget {
             if self.outage.is_some() || self.closed {
                 return Ok(false);
@@ -34,8 +40,16 @@ impl Core {
             if !self.sweep_one()? {
                 return Ok(false);
             }
+            if self.active_rows().saturating_sub(before) >= SLICE_ROWS {
+                break;
+            }
         }
         Ok(self.next_due() <= self.now.running)
+    }
+
+    /// How many rows have edits that are in no commit.
+    fn active_rows(&self) -> usize {
+        [FILE, MEMORY].into_iter().map(|buffer| self.buffers[buffer].edits.active.len()).sum()
     }
 
     /// Processes the first due or timer. Returns false if nothing is due.
@@ -292,6 +306,30 @@ mod tests {
         assert_eq!(slices, 1000 / 64);
         store.flush().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.kept, 0);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+
+    /// A task may have a thousand entries, which go with it.
+    #[test]
+    fn slice_ends_with_the_rows_of_the_tasks_that_it_removes() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let options = TubeOptions::new().history(1000);
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        for id in 0..20 {
+            tube.put(Put::new("x").ttl(SECOND)).unwrap();
+            for _ in 0..999 {
+                tube.log(id, "entry").unwrap();
+            }
+        }
+        store.flush().unwrap();
+        store.inner().run(|core| core.now.timeline += 1_000_000);
+        let mut expired = Vec::new();
+        while store.inner().run(|core| core.sweep(64)).unwrap() {
+            expired.push(tube.statistics().unwrap().calls.ttl);
+            store.flush().unwrap();
+        }
+        assert_eq!(expired, [5, 10, 15, 20]);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 

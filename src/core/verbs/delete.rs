@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tubewell_drivers::{Found, PAGE_MAX, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
-use super::peek::{found_position, rank_of};
+use super::peek::{cursor, found_position, rank_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::selection::Select;
@@ -16,8 +16,16 @@ use crate::{Error, EventKind, Receipt, Result, State};
 /// The maximum number of tasks of one `delete_many`.
 pub(crate) const DELETE_MANY_MAX: usize = 10_000;
 
+/// The maximum number of rows of history and steps that one `delete_many` removes: a task may have
+/// thousands.
+const DELETE_MANY_ROWS: usize = 100_000;
+
 /// The maximum number of selected tasks that one call changes while it holds the lock.
 const SELECT_STEP: u64 = 512;
+
+/// A call that deletes selected tasks ends with the task with which it removes this many rows of history
+/// and steps.
+const SELECT_ROWS: usize = 16_384;
 
 /// A step of a call on selected tasks.
 pub(crate) struct SelectStep {
@@ -77,10 +85,14 @@ impl Core {
             )));
         }
         let changes = self.atomically(number, |core| {
-            let mut deleted = Vec::new();
+            let (mut deleted, mut rows) = (Vec::new(), 0);
             for id in ids {
                 // One that is named twice is removed when it is found the second time.
                 if let Some(found) = core.edit(number, |ledger| ledger.find(*id))? {
+                    rows += core.rows_of_work(number, *id, &found)?;
+                    if rows > DELETE_MANY_ROWS {
+                        return Err(too_many_rows());
+                    }
                     core.remove_rows(number, *id, &found)?;
                     deleted.push((*id, found));
                 }
@@ -94,8 +106,8 @@ impl Core {
         Ok(self.publish_deletes(number, changes))
     }
 
-    /// Deletes up to `limit` selected tasks: the next [`SELECT_STEP`], and selected ones that wait for
-    /// those.
+    /// Deletes up to `limit` selected tasks: the next [`SELECT_STEP`], or fewer with [`SELECT_ROWS`], and
+    /// selected ones that wait for those.
     pub(in crate::core) fn delete_where(
         &mut self,
         number: u32,
@@ -103,7 +115,13 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, Selected { mut tasks, next }) = self.select(number, select, after, limit)?;
+        let (bound, Selected { mut tasks, mut next }) =
+            self.select(number, select, after, limit)?;
+        let count = self.within_rows(number, &tasks)?;
+        if count < tasks.len() {
+            tasks.truncate(count);
+            next = tasks.last().map(|(id, found)| self.cursor_of_selected(select, *id, found));
+        }
         self.add_selected_children(number, select, limit, &mut tasks)?;
         self.atomically(number, |core| {
             tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
@@ -139,6 +157,39 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
+    /// How many rows of history and steps are removed with a task.
+    fn rows_of_work(&mut self, number: u32, id: u64, found: &Found) -> Result<usize> {
+        let header = &found.record.header;
+        let mut rows = header.history().map_or(0, |stored| stored.count as usize);
+        self.edit(number, |ledger| ledger.visit_step_names(id, header, |_| rows += 1))?;
+        Ok(rows)
+    }
+
+    /// How many of these tasks one step deletes.
+    fn within_rows(&mut self, number: u32, tasks: &[(u64, Found)]) -> Result<usize> {
+        let mut rows = 0;
+        for (index, (id, found)) in tasks.iter().enumerate() {
+            rows += self.rows_of_work(number, *id, found)?;
+            if rows >= SELECT_ROWS {
+                return Ok(index + 1);
+            }
+        }
+        Ok(tasks.len())
+    }
+
+    /// Where a selection continues behind one of its tasks.
+    fn cursor_of_selected(&self, select: &Select, id: u64, found: &Found) -> Cursor {
+        match (&select.group, &select.tag, select.wanted_state()) {
+            (Some(group), ..) => group_cursor(group, &(id, found.clone())),
+            (None, Some(tag), _) => Cursor::of_tag(tag.as_str().into(), id),
+            (None, None, Some(State::Taken)) => {
+                let order = self.claims.get(&id).map_or(0, |claim| claim.header.order);
+                cursor(Shelf::Ready, order, id)
+            }
+            (None, None, _) => found_position(id, found).into(),
+        }
+    }
+
     fn remove_rows(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
     }
@@ -155,8 +206,7 @@ impl Core {
     ) -> Result<()> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(DELETE_MANY_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
-        let mut next = 0;
-        let mut is_refused = false;
+        let (mut next, mut rows, mut is_refused) = (0, 0, false);
         while let Some(&(id, ref found)) = tasks.get(next).filter(|_| !is_refused) {
             next += 1;
             // The children of a task that is done are being freed.
@@ -173,7 +223,12 @@ impl Core {
                     break;
                 }
                 match self.find(number, child) {
-                    Ok(found) if is_selected(select, &found) && !self.is_claimed(child) => {
+                    Ok(found)
+                        if rows < DELETE_MANY_ROWS
+                            && is_selected(select, &found)
+                            && !self.is_claimed(child) =>
+                    {
+                        rows += self.rows_of_work(number, child, &found)?;
                         known.insert(child);
                         tasks.push((child, found));
                     }
@@ -360,6 +415,13 @@ impl Core {
     }
 }
 
+fn too_many_rows() -> Error {
+    Error::invalid(format!(
+        "delete_many removes at most {DELETE_MANY_ROWS} rows of history and steps, and these tasks have \
+         more; split the ids"
+    ))
+}
+
 fn is_selected(select: &Select, found: &Found) -> bool {
     let more = found.record.header.more.as_ref();
     let group = more.and_then(|more| more.group.as_deref());
@@ -370,4 +432,68 @@ fn is_selected(select: &Select, found: &Found) -> bool {
 
 fn has_tag(tag: Option<&str>, found: &Found) -> bool {
     tag.is_none_or(|tag| found.record.header.has_tag(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::{FIFO, HistoryEntry, Restore, Step, StepKind, Store, Tube, TubeOptions};
+
+    /// A store with tasks that have these numbers of entries and of steps.
+    fn with_rows(tasks: u64, entries: u64, steps: u64) -> (Store, Tube) {
+        let store = Store::in_memory().unwrap();
+        let options = TubeOptions::new().history(1000);
+        let tube = store.create_tube("work", FIFO, options).unwrap();
+        for _ in 0..tasks {
+            let (at, log) = (SystemTime::UNIX_EPOCH, EventKind::Log);
+            let entry = |number| HistoryEntry::new(number, at, "work", log, State::Taken);
+            let history = (0..entries).map(entry).collect();
+            let steps = (0..steps).map(|n| Step::new(format!("{n}"), StepKind::Value, "x"));
+            let steps = steps.collect();
+            let task = Restore::new("x").takes(1).history(history).steps(steps);
+            tube.restore_many([task]).unwrap();
+        }
+        (store, tube)
+    }
+
+    #[test]
+    fn delete_many_refuses_more_rows_of_history_and_steps_than_one_commit_removes() {
+        let (store, tube) = with_rows(51, 1000, 1000);
+        let ids: Vec<u64> = (0..51).collect();
+        let refused = tube.delete_many(&ids).unwrap_err();
+        assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
+        assert!(refused.to_string().contains("100000 rows"), "{refused}");
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 51);
+        assert_eq!(tube.history(0).unwrap().len(), 1000);
+        assert_eq!(tube.delete_many(&ids[..50]), Ok(50));
+        assert_eq!(tube.delete_many(&ids), Ok(1));
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn step_of_a_selection_ends_with_the_rows_of_its_tasks() {
+        for (entries, steps) in [(1000, 0), (0, 1000)] {
+            let (store, tube) = with_rows(40, entries, steps);
+            let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
+            let mut next = None;
+            let mut all = Vec::new();
+            loop {
+                let select = Select::new().state(State::Ready);
+                let step = store.inner().run(|core| {
+                    core.delete_where(number, &select, next.as_ref(), 512).unwrap().answer
+                });
+                all.push(step.changed);
+                next = step.next;
+                if next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(all, [17, 17, 6]);
+            store.flush().unwrap();
+            assert_eq!(tube.statistics().unwrap().tasks.total, 0);
+            assert_eq!(store.verify().unwrap(), [""; 0]);
+        }
+    }
 }

@@ -185,7 +185,7 @@ impl Core {
     ) -> Result<()> {
         self.remove_as_gone(number, id, found)?;
         self.note_freed(number, &found.record.header);
-        self.note_header(number, id, &found.record.header);
+        self.note_header(id, &found.record.header);
         let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
         let change = self.change(number, id, kind, Some(from), State::Done, None);
         let keeping = kept_until_now(found.shelf);

@@ -175,7 +175,7 @@ impl Core {
         self.forget_burial(before, id);
         let mut from = self.remove_from_memory(before, &found, id);
         if from == State::Taken {
-            self.note_cause(before, id, Some("replaced"));
+            self.note_cause(id, Some("replaced"));
             let (taken, ready) = (Some(State::Taken), State::Ready);
             let lost = self.change(before, id, EventKind::Lost, taken, ready, Some(old.clone()));
             self.make_visible(Change { is_intermediate: true, ..lost }, visibility);

@@ -3,6 +3,10 @@
 //! No index has them in this order. The rows of the times at which something is due have: those of the
 //! timeline, and those of moments of the wall clock, of all tubes. Both are read from the cursor on and
 //! merged; what is not a delayed task of the tube is passed over, and counts as looked at.
+//!
+//! A row has its place at the moment at which its task becomes ready, and a cursor has that moment and the
+//! id. Invariant: as long as the wall clock is not set, a row keeps its place, so that a cursor leaves
+//! out no task and repeats none, whatever else comes and goes.
 
 use tubewell_drivers::{Found, NEVER, Position, Shelf, Value};
 
@@ -13,7 +17,7 @@ use crate::core::state::window::Rank;
 use crate::core::time::DueKind;
 use crate::task::Cursor;
 
-/// A row of a time: when it is due on the timeline, and its id; the space of its task; where it leads.
+/// A row of a time: the moment at which it is due, and its id; the space of its task; where it leads.
 type TimeRow = (Rank, u32, Value);
 
 impl Core {
@@ -29,10 +33,10 @@ impl Core {
             let (rows, may_have_more) = self.times_after(number, after)?;
             after = rows.last().map(|(rank, ..)| *rank);
             let mut read = Vec::with_capacity(rows.len());
-            for ((time, id), space, pointer) in rows {
+            for ((moment, id), space, pointer) in rows {
                 let found = self.delayed_at(number, id, space, &pointer);
                 let found = matches.undamaged(found)?;
-                read.push((Cursor::of_soonest(time, id), id, found));
+                read.push((Cursor::of_soonest(moment, id), id, found));
             }
             let read: Vec<ReadRow> = read;
             if self.add_wanted(matches, read, may_have_more) {
@@ -48,14 +52,17 @@ impl Core {
         let buffer = tube.buffer;
         let (mut rows, mut whole_up_to) = (Vec::new(), None);
         for kind in DueKind::ALL {
-            let Some(ahead) = self.ahead(buffer, kind)? else { continue };
-            let from = after.map(|(time, id)| kind.key_after(shift(time, ahead), id));
+            let ahead = match kind {
+                DueKind::Timeline => self.clocks().shown_ahead(),
+                DueKind::Moment => 0,
+            };
+            let from = after.map(|(moment, id)| kind.key_after(shift(moment, -ahead), id));
             let of_kind = kind.rows(&mut self.buffers[buffer], from, READ)?;
             let is_full = of_kind.len() == READ;
             for (key, pointer) in of_kind {
                 // An unreadable key: `verify` reports it.
                 let Ok((time, space, id)) = kind.split(&key) else { continue };
-                rows.push(((shift(time, -ahead), id), space, pointer));
+                rows.push(((shift(time, ahead), id), space, pointer));
             }
             let last = rows.last().filter(|_| is_full).map(|(rank, ..)| *rank);
             whole_up_to = whole_up_to.into_iter().chain(last).min();
@@ -66,19 +73,6 @@ impl Core {
         }
         let may_have_more = whole_up_to.is_some() && !rows.is_empty();
         Ok((rows, may_have_more))
-    }
-
-    /// How far ahead of the timeline the times of these rows are. `None` if there are no such rows: the
-    /// wall clock is read only if a task waits for it.
-    fn ahead(&mut self, buffer: usize, kind: DueKind) -> Result<Option<i128>> {
-        if kind == DueKind::Timeline {
-            return Ok(Some(0));
-        }
-        if kind.rows(&mut self.buffers[buffer], None, 1)?.is_empty() {
-            return Ok(None);
-        }
-        let now = self.now.timeline;
-        Ok(Some(i128::from(self.wall.at(now)) - i128::from(now)))
     }
 
     /// The task to which a row of a time leads, if it is a delayed one of this tube.
