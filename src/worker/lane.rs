@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::mem::replace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use super::ends::end_job;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::outcome::Handled;
-use super::pool::{Lane, Pool, Taking};
+use super::pause::Begun;
+use super::pool::{Lane, Pool};
 use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
+use super::stop::Taking;
 use crate::core::TubeHead;
-use crate::signal::SignalWait;
+use crate::signal::{Signal, SignalWait};
 use crate::user_code::{catch_panic, panic_to_error};
 use crate::wait::{TakeFrom, take};
 use crate::{Claim, Error, Result};
@@ -34,11 +37,28 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     while pool.take_permit() {
         let Some((job, taking)) = next(&pool, lane, &mut order).await else { break };
         run_job(&pool, lane, job, taking).await;
+        if !pool.is_blocking {
+            yield_once().await;
+        }
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
     }
     drop(ended);
+}
+
+/// Awaits one wake-up, so that the other tasks of the executor get their turn: a job that is ready
+/// whenever it is polled would keep them from running.
+pub(super) async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(move |context| {
+        if replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Counts the lane as ended, also if its future is dropped.
@@ -60,7 +80,7 @@ async fn next<'a>(
     order: &mut TakeOrder,
 ) -> Option<(Arc<JobCore>, Taking<'a>)> {
     while !pool.stop.is_raised() {
-        pool.pause.wait().await;
+        pool.pause.wait(&pool.stop).await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
         let taking = pool.begin_take(lane);
         if pool.stop.is_raised() {
@@ -162,19 +182,27 @@ fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
                 pool.report(|| Report::Error(error));
             }
         }
-        _ => pause(pool, || Report::Error(error)),
+        _ => {
+            begin_pause(pool, error, &pool.stop);
+        }
     }
 }
 
-/// Begins a pause, unless there is one, and reports why.
-fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
-    let Some(length) = pool.pause.begin() else { return };
-    pool.report(report);
+/// Begins a pause, unless there is one, and reports why. `early` ends it before its time. Returns
+/// false if the worker stops and has paused for long enough.
+pub(super) fn begin_pause(pool: &Pool, error: Error, early: &Arc<Signal>) -> bool {
+    let length = match pool.pause.begin() {
+        Begun::Now(length) => length,
+        Begun::Before => return true,
+        Begun::TooLate => return false,
+    };
+    pool.report(|| Report::Error(error));
     if pool.is_blocking {
-        pool.pause.pass(length);
+        pool.pause.pass(length, early);
     } else {
-        pool.pause.pass_on_thread(length);
+        pool.pause.pass_on_thread(length, early);
     }
+    true
 }
 
 async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>) {
@@ -192,7 +220,7 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
             panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
         }
         Handler::Async(handler) => match panic_to_error(|| handler(job.clone())) {
-            Ok(future) => handle_async(pool, future).await,
+            Ok(future) => handle_async(pool, lane, future).await,
             Err(why) => Handled::Panicked(why),
         },
     };
@@ -215,10 +243,10 @@ fn hold(pool: &Pool, job: &JobCore) {
 }
 
 /// Runs the future of a handler here, or where the caller wants it.
-async fn handle_async(pool: &Pool, future: HandlerFuture) -> Handled {
+async fn handle_async(pool: &Pool, lane: &Lane, future: HandlerFuture) -> Handled {
     match &pool.spawn {
         None => catch_panics(future).await,
-        Some(spawn) => spawned::run(spawn, catch_panics(future)).await,
+        Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), catch_panics(future)).await,
     }
 }
 
