@@ -24,6 +24,7 @@ impl Store {
     ///
     /// # Errors
     /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
+    /// [`Invalid`](crate::Error::Invalid): through a connection, the path must be UTF-8.
     /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
     /// [`flush`](Store::flush). After an error there is no file of this name, with one exception:
     /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.
@@ -60,6 +61,13 @@ impl Store {
             StoreHandle::Remote(owner) => {
                 let path = std::path::absolute(path.as_ref()).map_err(|error| Error::Io {
                     what: format!("{}: {error}", path.as_ref().display()),
+                })?;
+                let path = path.into_os_string().into_string().map_err(|path| {
+                    Error::invalid(format!(
+                        "the path {} is not UTF-8: a backup through a connection needs a path \
+                         that is",
+                        path.display()
+                    ))
                 })?;
                 return owner.ask(&Request::Backup(path));
             }

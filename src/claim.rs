@@ -1,6 +1,7 @@
 //! The handle of a taken task.
 
 mod attempts;
+mod collected;
 mod history;
 mod outcomes;
 mod progress;
@@ -17,6 +18,8 @@ use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::sync::Mutex;
 use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
+
+pub(crate) use collected::{Collected, GiveBack};
 
 /// A taken task, and the claim (lease) on it.
 ///

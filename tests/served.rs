@@ -47,6 +47,21 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
 }
 
+/// The path would name another file at the owner.
+#[test]
+fn backup_to_a_path_that_is_not_utf_8_is_refused_through_a_connection() {
+    use std::os::unix::ffi::OsStrExt;
+    let (pair, folder) = (pair(), tempfile::tempdir().unwrap());
+    let path = folder.path().join(std::ffi::OsStr::from_bytes(b"copy-\xff"));
+    match pair.remote.backup(&path) {
+        Err(Error::Invalid { what }) => assert!(what.contains("not UTF-8"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    pair.owner.backup(&path).unwrap();
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    assert_eq!(files.count(), 1, "the backup of the owner");
+}
+
 #[test]
 fn large_bodies_go_both_ways() {
     let pair = pair();

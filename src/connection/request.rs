@@ -1,6 +1,5 @@
 //! What a connection asks of the owner of a store, and how it is answered, as bytes.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::core::{
@@ -72,7 +71,7 @@ pub(crate) enum Request<'a> {
     CatchUp,
     Verify,
     /// A copy of the store to a path of the owner's machine.
-    Backup(PathBuf),
+    Backup(String),
     Counters,
     Clock,
     /// A stream of events.
@@ -164,7 +163,7 @@ impl<'a> Request<'a> {
             Request::Verify => out.push(tag::VERIFY),
             Request::Backup(path) => {
                 out.push(tag::BACKUP);
-                path.to_string_lossy().into_owned().put(out);
+                path.put(out);
             }
             Request::Counters => out.push(tag::COUNTERS),
             Request::Clock => out.push(tag::CLOCK),
@@ -203,7 +202,7 @@ impl<'a> Request<'a> {
             tag::FLUSH => Request::Flush,
             tag::CATCH_UP => Request::CatchUp,
             tag::VERIFY => Request::Verify,
-            tag::BACKUP => Request::Backup(PathBuf::from(String::get(&mut input)?)),
+            tag::BACKUP => Request::Backup(Wire::get(&mut input)?),
             tag::COUNTERS => Request::Counters,
             tag::CLOCK => Request::Clock,
             tag::EVENTS => {

@@ -21,6 +21,9 @@ use crate::{Error, Result, SessionId, Store};
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
 const EVENTS_MAX: usize = 65_536;
 
+/// More tubes than one take may name: it waits in each of them.
+const TUBES_MAX: usize = 4096;
+
 /// The bytes of the tasks of one answer, unless it has one task.
 const TASKS_SIZE: usize = 16 << 20;
 
@@ -78,6 +81,12 @@ fn take(
     let Some(first) = tubes.first() else {
         return Err(Error::invalid("a take needs at least one tube"));
     };
+    if tubes.len() > TUBES_MAX {
+        return Err(Error::invalid(format!(
+            "a take through a connection may name {TUBES_MAX} tubes; this one names {}",
+            tubes.len()
+        )));
+    }
     let timeout = timeout.map(Duration::from_micros);
     if let Some(most) = most {
         let most = usize::try_from(most).unwrap_or(usize::MAX);

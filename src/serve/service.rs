@@ -11,6 +11,7 @@ use crate::Error;
 use crate::connection::{Hello, HelloSession, Versions, Welcome};
 use crate::core::to_bytes;
 use crate::open_store::LocalHandle;
+use crate::owner::check_label;
 
 pub(super) struct StoreService {
     /// It does not keep the store open.
@@ -33,8 +34,10 @@ impl Service for StoreService {
         let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
         let peer = Peer::new(&self.store, &self.threads);
         let mut sessions = hello.sessions.iter();
-        let begun = sessions
-            .try_for_each(|HelloSession { id, label }| peer.begin_session(*id, label.as_ref()));
+        let begun = sessions.try_for_each(|HelloSession { id, label }| {
+            label.as_deref().map_or(Ok(()), check_label)?;
+            peer.begin_session(*id, label.as_ref())
+        });
         if let Err(error) = begun {
             peer.drop_sessions();
             return Err(error.to_string());

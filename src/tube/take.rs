@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
+use crate::claim::Collected;
 use crate::connection::Request;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead, Verb};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -71,7 +72,7 @@ impl Tube {
     /// [`take`](Tube::take) does, and returns no claim when the timeout elapses.
     ///
     /// # Errors
-    /// Those of [`take`](Tube::take). Tasks taken before the error are released.
+    /// Those of [`take`](Tube::take). Tasks taken before the error are released, and use no attempt.
     ///
     /// # Example: ten tasks, one flush
     /// ```
@@ -100,14 +101,14 @@ impl Tube {
                 return Ok(remote_claims(owner, self.guard(), grants).collect());
             }
         };
-        let mut claims = Vec::new();
+        let mut claims = Collected::new(Vec::new());
         if max > 0 {
             claims.extend(self.take(timeout)?);
         }
-        if !claims.is_empty() {
+        if claims.len() > 0 {
             take_more(self, store, max, &mut claims)?;
         }
-        Ok(claims)
+        Ok(claims.hand_out())
     }
 
     /// As [`take`](Tube::take), as a future that blocks no thread.
@@ -233,7 +234,7 @@ impl Tube {
     }
 
     /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is
-    /// safe: tasks already assigned to it are released.
+    /// safe: tasks already assigned to it are released, and use no attempt.
     ///
     /// # Errors
     /// The future resolves to those of [`take_many`](Tube::take_many).
@@ -274,14 +275,14 @@ impl Tube {
                     return Ok(remote_claims(owner, tube.guard(), grants.await?).collect());
                 }
             };
-            let mut claims = Vec::new();
+            let mut claims = Collected::new(Vec::new());
             if max > 0 {
                 claims.extend(tube.take_async(timeout).await?);
             }
-            let Some(first) = claims.first() else { return Ok(claims) };
+            let Some(first) = claims.first() else { return Ok(Vec::new()) };
             bytes.spend(first.id(), &first.grant.header);
             loop {
-                let (grants, step) = take_step(&tube, store, max, &mut bytes, &claims)?;
+                let (grants, step) = take_step(&tube, store, max, &mut bytes, claims.len())?;
                 let takes = grants.into_iter().map(|grant| CountedTake::new(store, grant));
                 let mut takes: Vec<CountedTake> = takes.collect();
                 for take in &mut takes {
@@ -290,7 +291,7 @@ impl Tube {
                 let grants = takes.into_iter().filter_map(CountedTake::into_grant).collect();
                 hand_out(&tube, store, grants, &mut claims)?;
                 match step {
-                    Step::Done => return Ok(claims),
+                    Step::Done => return Ok(claims.hand_out()),
                     Step::More => {}
                     Step::Later(buffer) => expiry(store, buffer).await?,
                 }
@@ -326,11 +327,11 @@ pub(crate) fn take_more(
     tube: &Tube,
     store: &LocalHandle,
     max: usize,
-    claims: &mut Vec<Claim>,
+    claims: &mut Collected,
 ) -> Result<()> {
     let mut bytes = ByteBudget::unlimited();
     loop {
-        let (grants, step) = take_step(tube, store, max, &mut bytes, claims)?;
+        let (grants, step) = take_step(tube, store, max, &mut bytes, claims.len())?;
         hand_out(tube, store, count_all(tube, store, grants)?, claims)?;
         match step {
             Step::Done => return Ok(()),
@@ -354,9 +355,9 @@ fn take_step(
     store: &LocalHandle,
     max: usize,
     bytes: &mut ByteBudget,
-    claims: &[Claim],
+    taken: usize,
 ) -> Result<(Vec<Grant>, Step)> {
-    let count = max.saturating_sub(claims.len());
+    let count = max.saturating_sub(taken);
     if count == 0 {
         return Ok((Vec::new(), Step::Done));
     }
@@ -395,7 +396,7 @@ fn hand_out(
     tube: &Tube,
     store: &LocalHandle,
     mut grants: Vec<Grant>,
-    claims: &mut Vec<Claim>,
+    claims: &mut Collected,
 ) -> Result<()> {
     read_bodies(store.inner(), &mut grants);
     let mut grants = grants.into_iter();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
+use crate::claim::GiveBack;
 use crate::core::{Call, HolderVerb};
 use crate::wait;
 use crate::{
@@ -355,6 +356,12 @@ impl<T> TypedClaim<T> {
                 both.map(|((value, encode), claim)| TypedClaim { value, claim, encode }).collect();
             Refused::new(claims, error)
         })
+    }
+}
+
+impl<T> GiveBack for TypedClaim<T> {
+    fn give_back(self) {
+        self.claim.give_back();
     }
 }
 

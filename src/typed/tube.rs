@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::claim::{TypedClaim, TypedTask};
 use super::codec::{Codec, encode_all};
 use super::deferred::TypedDeferred;
+use crate::claim::Collected;
 use crate::events::Callback;
 use crate::{
     Bincode, CallFuture, Claim, Cursor, Owner, Page, Put, Receipt, Result, SessionId, State,
@@ -256,13 +257,18 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     ///
     /// # Errors
     /// Those of [`take`](TypedTube::take). If a body cannot be decoded, its task is buried and the
-    /// other tasks are released.
+    /// other tasks are released; they use no attempt.
     pub fn take_many(
         &self,
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Vec<TypedClaim<T>>> {
-        self.tube.take_many(max, timeout)?.into_iter().map(|claim| self.read(claim)).collect()
+        let mut taken = Collected::new(self.tube.take_many(max, timeout)?);
+        let mut claims = Collected::new(Vec::new());
+        while let Some(claim) = taken.pop() {
+            claims.extend([self.read(claim)?]);
+        }
+        Ok(claims.hand_out())
     }
 
     /// As [`take`](TypedTube::take), as a future that blocks no thread. As [`Tube::take_async`].
@@ -314,11 +320,12 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     {
         let take = self.tube.take_many_async(max, timeout);
         CallFuture::new(async move {
-            let mut claims = Vec::new();
-            for claim in take.await? {
-                claims.push(TypedClaim::decode_async::<C>(claim).await?);
+            let mut taken = Collected::new(take.await?);
+            let mut claims = Collected::new(Vec::new());
+            while let Some(claim) = taken.pop() {
+                claims.extend([TypedClaim::decode_async::<C>(claim).await?]);
             }
-            Ok(claims)
+            Ok(claims.hand_out())
         })
     }
 

@@ -72,6 +72,12 @@ impl Gate {
         result
     }
 
+    /// Lets one call pass that is blocked or will be. Returns when it has passed.
+    fn let_one_pass(&self) {
+        self.change(|state| state.permits = 1);
+        self.wait_for(|state| state.permits == 0);
+    }
+
     /// Blocks the gate and lets one call pass. Returns when another call is blocked.
     fn step(&self) {
         self.change(|state| (state.is_blocked, state.permits) = (true, 1));
@@ -85,6 +91,11 @@ struct DiskStorage(Arc<Disk>);
 impl Disk {
     pub fn block_flushes(&self) {
         self.flushes.block();
+    }
+
+    /// Lets one flush pass while flushes are blocked.
+    pub fn let_one_flush_pass(&self) {
+        self.flushes.let_one_pass();
     }
 
     pub fn unblock_flushes(&self) {

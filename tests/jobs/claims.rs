@@ -316,6 +316,7 @@ fn label_has_a_limit() {
 }
 
 /// T036
+/// Difference: to renew a task that nobody has taken is an error, and does not return false.
 #[test]
 fn renew_limits_a_claim_that_had_no_limit() {
     for_each_driver(TIMED, |case| {

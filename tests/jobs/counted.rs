@@ -2,6 +2,7 @@
 //! what becomes of the count.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
@@ -98,6 +99,60 @@ fn dropped_take_future_uses_no_attempt() {
         assert_eq!(state(&tube, 0), Some(State::Buried));
         assert_sound(&store);
     });
+}
+
+/// The first task is taken by itself: the future has it when the counts of the others are flushed.
+#[test]
+fn dropped_take_many_future_uses_no_attempt() {
+    with_timeout(|| {
+        let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
+        tube.put_many(["y", "z"]).unwrap();
+        let states = || [0, 1, 2].map(|id| state(&tube, id));
+        for _ in 0..2 {
+            disk.block_flushes();
+            let (mut take, waker) = (Box::pin(tube.take_many_async(3, ZERO)), Waker::noop());
+            poll_pending(&mut take, waker);
+            disk.let_one_flush_pass();
+            wait_until(|| {
+                poll_pending(&mut take, waker);
+                states() == [Some(State::Taken); 3]
+            });
+            drop(take);
+            wait_until(|| states() == [Some(State::Ready); 3]);
+            assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), [(0, Some(1)); 3]);
+            disk.unblock_flushes();
+            assert_sound(&store);
+        }
+        let claims = block_on(tube.take_many_async(3, ZERO)).unwrap();
+        assert!(claims.iter().all(|claim| (claim.attempt(), claim.takes()) == (1, 3)));
+        drop(claims);
+        assert_eq!(states(), [Some(State::Buried); 3]);
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
+    for blocking in [true, false] {
+        let store = stores::in_memory();
+        let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+        let numbers = tube.clone().typed::<u64>();
+        numbers.put_many(&[1, 2]).unwrap();
+        tube.put(vec![u8::MAX; 3]).unwrap();
+        numbers.put(&4).unwrap();
+        let refused = if blocking {
+            numbers.take_many(4, ZERO)
+        } else {
+            block_on(numbers.take_many_async(4, ZERO))
+        };
+        assert!(matches!(refused, Err(Error::Codec { .. })), "{refused:?}");
+        stores::settle(&store);
+        assert_eq!(state(&tube, 2), Some(State::Buried));
+        for id in [0, 1, 3] {
+            assert_eq!((state(&tube, id), attempts(&tube, id)), (Some(State::Ready), (0, Some(1))));
+        }
+        assert_sound(&store);
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Failure, State, Store, Tube};
+use tubewell::{Error, Failure, State, Store, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::counted::{flushed, on_disk};
-use super::executor::with_timeout;
+use super::executor::{block_on, with_timeout};
 use super::failing_disk;
 use super::faults::{Fault, Kind, Plan};
 use super::files::{attempts, failure, group_of_buried};
@@ -48,6 +48,39 @@ fn take_whose_count_is_not_flushed_hands_out_nothing_and_uses_no_attempt() {
             drop(claims);
             assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(State::Buried); 2]);
             assert_sound(&store);
+        }
+    });
+}
+
+/// The first task is taken and counted by itself, and the counts of the others cannot be flushed.
+#[test]
+fn take_many_that_fails_midway_uses_no_attempt() {
+    with_timeout(|| {
+        for blocking in [true, false] {
+            for nth in [1, 2] {
+                let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
+                let options = Store::options().clock(&clock);
+                let store = stores::serve(options.open_on(disk.storage()).unwrap());
+                let tube = store.create_tube("case", FIFO, flushed(1)).unwrap();
+                tube.put_many(["x", "y", "z"]).unwrap();
+                disk.fail(Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true });
+                let refused = if blocking {
+                    tube.take_many(3, ZERO)
+                } else {
+                    block_on(tube.take_many_async(3, ZERO))
+                };
+                assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
+                disk.repair();
+                clock.advance(secs(60));
+                assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), [(0, Some(1)); 3]);
+                assert_sound(&store);
+                let claims = tube.take_many(3, ZERO).unwrap();
+                assert!(claims.iter().all(|claim| claim.attempt() == 1));
+                assert_eq!(claims.len(), 3);
+                drop(claims);
+                assert_eq!([0, 1, 2].map(|id| state(&tube, id)), [Some(State::Buried); 3]);
+                assert_sound(&store);
+            }
         }
     });
 }
@@ -103,6 +136,57 @@ fn attempts_that_end_while_the_record_cannot_be_read_are_counted() {
             }
         }
     });
+}
+
+/// A waiting take gets the task as the end of its claim fails, before the store has stopped.
+#[test]
+fn row_of_a_claim_whose_end_was_not_stored_does_not_outlive_the_next_take() {
+    with_timeout(|| {
+        for session_ends in [false, true] {
+            let (disk, clock, store, tube) = without_cache(flushed(2), 1);
+            let session = store.session();
+            let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+            let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
+            stores::settle(&store);
+            disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
+            if session_ends {
+                drop(claim.detach());
+                drop(session.end());
+            } else {
+                drop(claim);
+            }
+            let refused = waiting.answer();
+            assert!(refused.is_err(), "{refused:?}");
+            disk.repair();
+            clock.advance(secs(60));
+            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (1, Some(1))));
+            assert_sound(&store);
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+            assert_sound(&store);
+        }
+    });
+}
+
+/// A store on a disk whose record of each task is read from the disk, with this many tasks.
+fn without_cache(
+    options: TubeOptions,
+    tasks: usize,
+) -> (Arc<failing_disk::Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
+    let open = || {
+        let options = Store::options().clock(&clock).cache_size(0);
+        stores::serve(options.open_on(disk.storage()).unwrap())
+    };
+    let store = open();
+    let tube = store.create_tube("case", FIFO, options).unwrap();
+    tube.put_many((0..tasks).map(|_| "x".repeat(1000))).unwrap();
+    let others = store.create_tube("others", FIFO, TubeOptions::new()).unwrap();
+    others.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
+    stores::close(&store);
+    drop((store, tube, others));
+    let store = open();
+    let tube = store.tube("case").unwrap();
+    (disk, clock, store, tube)
 }
 
 fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {

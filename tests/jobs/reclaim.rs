@@ -79,6 +79,7 @@ fn failure_within_the_reclaim_delay_is_accepted() {
 }
 
 /// Q141
+/// Difference: without a reclaim delay, an ack after the ttr is refused.
 #[test]
 fn ack_within_the_reclaim_delay_is_accepted() {
     for_each_driver_with(TIMED, options(), |case| {

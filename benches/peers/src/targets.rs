@@ -23,6 +23,7 @@ pub fn targets(report: &Report) -> Vec<Target> {
     targets.extend(written(report));
     targets.extend(relaxed(report));
     targets.extend(many_threads(report));
+    targets.extend(served(report));
     targets.extend(wake(report));
     targets.extend(costs(report));
     targets
@@ -124,6 +125,20 @@ fn many_threads(report: &Report) -> impl Iterator<Item = Target> {
             })
         })
     })
+}
+
+/// 64 connections, relative to those of beanstalkd by the same kind of socket.
+fn served(report: &Report) -> impl Iterator<Item = Target> {
+    let shape = Shape::Callers(64);
+    [("served-unix", "beanstalkd/-f0-unix"), ("served-tcp", "beanstalkd/-f0")].into_iter().flat_map(
+        move |(name, peer)| {
+            [Work::Put, Work::Cycle].map(|work| {
+                let ours = rate(report, &format!("tubewell/{name}"), shape, work);
+                let what = format!("{name}, {shape}, {}: relative to {peer}", work.name());
+                at_least(what, 8.0, ours, rate(report, peer, shape, work))
+            })
+        },
+    )
 }
 
 fn relaxed(report: &Report) -> impl Iterator<Item = Target> {

@@ -36,7 +36,8 @@ impl Core {
             return None;
         }
         let row = self.counting_row(claim, claim.header.takes);
-        self.write_claim_row(number, id, &row, true);
+        // The row of a claim whose end is not recorded yet may still be there.
+        self.write_claim_row(number, id, &row, !self.has_unrecorded_ends);
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
         }

@@ -57,7 +57,7 @@ pub(super) struct FoundRow {
 }
 
 impl Core {
-    /// Writes the row of a claim. `is_new`: it has none.
+    /// Writes the row of a claim. `is_new`: there is none.
     pub(in crate::core) fn write_claim_row(
         &mut self,
         number: u32,

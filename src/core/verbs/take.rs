@@ -444,11 +444,12 @@ mod tests {
             assert_eq!(claims.len(), 1);
         });
         with_expired_tasks(FIFOTTL, |store, tube| {
-            let mut claims = Vec::new();
+            let mut claims = crate::claim::Collected::new(Vec::new());
             store.inner().run(|core| core.now.timeline -= 1_000_000);
             claims.extend(tube.try_take().unwrap());
             store.inner().run(|core| core.now.timeline += 1_000_000);
             crate::tube::take_more(tube, store.local(), 10, &mut claims).unwrap();
+            let mut claims = claims.hand_out();
             assert_eq!(claims[1].data(), b"live");
             assert!(claims.remove(0).ack().is_err());
         });

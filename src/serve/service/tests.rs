@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use tubewell_wire::{Answering, Service};
 
 use super::StoreService;
-use crate::connection::{Mode, Request};
+use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
 use crate::core::{
-    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes,
+    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes, to_bytes,
 };
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -113,6 +113,44 @@ fn peer_cannot_take_the_session_of_the_owner() {
     assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
     let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
     assert!(claim.is_some(), "the session of the owner has ended");
+}
+
+#[test]
+fn hello_with_a_label_that_is_too_long_is_refused() {
+    let served = served();
+    for (length, fits) in [(255, true), (256, false)] {
+        let session =
+            HelloSession { id: SessionId::random(), label: Some("l".repeat(length).into()) };
+        let hello = to_bytes(&Hello { sessions: vec![session] });
+        match served.service.connect(&hello) {
+            Ok((peer, _)) => {
+                assert!(fits);
+                served.service.disconnect(Arc::new(peer));
+            }
+            Err(why) => assert!(!fits && why.contains("at most 255 bytes"), "{why}"),
+        }
+    }
+}
+
+#[test]
+fn take_of_more_than_4096_tubes_is_refused() {
+    let served = served();
+    let found = served.peer.store.inner().run(|core| core.find_tube("jobs"));
+    let number = found.unwrap().number;
+    for (count, fits) in [(4096, true), (4097, false)] {
+        let tubes = vec![TubeName { number, name: "jobs".into() }; count];
+        let timeout = Some(60_000_000);
+        let take = Request::Take { tubes, session: served.session, timeout, most: None }.to_bytes();
+        match served.service.call(&served.peer, &take) {
+            Answering::Later(_) => assert!(fits, "a take of {count} tubes waits"),
+            Answering::Now(reply) => {
+                let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
+                let Err(Error::Invalid { what }) = answer else { panic!("{answer:?}") };
+                assert!(!fits && what.contains("may name 4096 tubes"), "{what}");
+            }
+            Answering::Many(_) => panic!("items"),
+        }
+    }
 }
 
 /// The signal of a claim is one of the owner's process, whether the claim is named by its key or by the

@@ -134,14 +134,14 @@ impl Calls {
 
     /// The call has ended: removes it.
     pub(crate) fn ended(&mut self, number: u64) -> Found {
-        match self.entries.remove(&number) {
-            Some(entry) if matches!(entry.stage, Stage::Sent { .. }) => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                let in_doubt = entry.kind.changes && entry.was_sent;
-                Found::Caller { caller: entry.caller, in_doubt }
-            }
-            _ => Found::Unknown,
+        // A call that is not sent stays: its caller still waits for it.
+        if self.caller(number).is_none() {
+            return Found::Unknown;
         }
+        let Some(entry) = self.entries.remove(&number) else { return Found::Unknown };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let in_doubt = entry.kind.changes && entry.was_sent;
+        Found::Caller { caller: entry.caller, in_doubt }
     }
 
     /// The caller of a call in flight, which goes on.

@@ -1,8 +1,9 @@
 //! beanstalkd: one server for each row, and one connection for each caller.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::process::{Process, version_of};
@@ -14,6 +15,7 @@ const PROGRAM: &str = "beanstalkd";
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a read or a write on the connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const NOT_UTF8: &str = "the path is not UTF-8";
 
 /// How often the binlog is flushed.
 #[derive(Clone, Copy)]
@@ -22,30 +24,45 @@ enum Flush {
     Every50Ms,
 }
 
-pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
-    [Flush::Always, Flush::Every50Ms]
-        .into_iter()
-        .map(|flush| Box::new(Beanstalkd(flush)) as Box<dyn Peer>)
+/// How the callers connect.
+#[derive(Clone, Copy)]
+enum Socket {
+    Tcp,
+    Unix,
 }
 
-struct Beanstalkd(Flush);
+pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
+    [Socket::Tcp, Socket::Unix].into_iter().flat_map(|socket| {
+        [Flush::Always, Flush::Every50Ms]
+            .map(|flush| Box::new(Beanstalkd { flush, socket }) as Box<dyn Peer>)
+    })
+}
+
+struct Beanstalkd {
+    flush: Flush,
+    socket: Socket,
+}
 
 impl Peer for Beanstalkd {
     fn about(&self) -> About {
-        let (name, class, loses) = match self.0 {
-            Flush::Always => ("beanstalkd/-f0", Class::Durable, Losses::nothing()),
+        let (class, loses) = match self.flush {
+            Flush::Always => (Class::Durable, Losses::nothing()),
             Flush::Every50Ms => {
                 let lost = "the last 50 ms of puts and deletes; it syncs only when it writes, so \
                             those before an idle period stay unsynced until the next write";
-                ("beanstalkd/-f50", Class::ProcessSafe, Losses::new("nothing", lost, "the same"))
+                (Class::ProcessSafe, Losses::new("nothing", lost, "the same"))
             }
         };
+        let (suffix, connection) = match self.socket {
+            Socket::Tcp => ("", "a TCP connection"),
+            Socket::Unix => ("-unix", "a connection to a unix socket"),
+        };
         About {
-            name: name.into(),
+            name: format!("beanstalkd/{}{suffix}", self.flush.option()),
             version: version_of(PROGRAM).unwrap_or_default(),
             class,
             loses,
-            callers: "threads, a TCP connection each, one request at a time".into(),
+            callers: format!("threads, {connection} each, one request at a time"),
             waits: "blocking reserve".into(),
             note: "A server: each call is a round trip. It runs on one thread, and connections \
                    do not share an fsync."
@@ -58,36 +75,43 @@ impl Peer for Beanstalkd {
     }
 
     fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(Threaded(Server::start(dir, self.0)?)))
+        Ok(Box::new(Threaded(Server::start(dir, self.flush, self.socket)?)))
+    }
+}
+
+impl Flush {
+    /// The option of the server.
+    fn option(self) -> &'static str {
+        match self {
+            Flush::Always => "-f0",
+            Flush::Every50Ms => "-f50",
+        }
     }
 }
 
 struct Server {
     process: Process,
-    address: SocketAddr,
+    address: Address,
 }
 
 impl Server {
-    fn start(dir: &Path, flush: Flush) -> Result<Server> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    fn start(dir: &Path, flush: Flush, socket: Socket) -> Result<Server> {
+        let address = Address::new(dir, socket)?;
         let binlog = dir.join("binlog");
         std::fs::create_dir(&binlog)?;
-        let flush = match flush {
-            Flush::Always => "-f0",
-            Flush::Every50Ms => "-f50",
-        };
-        let (port_text, binlog) =
-            (port.to_string(), binlog.to_str().ok_or("the path is not UTF-8")?);
-        let arguments = ["-l", "127.0.0.1", "-p", &port_text, "-b", binlog, flush];
+        let (listen, port) = address.options()?;
+        let binlog = binlog.to_str().ok_or(NOT_UTF8)?;
+        let mut arguments = vec!["-l", &listen, "-b", binlog, flush.option()];
+        arguments.extend(port.iter().flat_map(|port| ["-p", port]));
         let process = Process::guarded(PROGRAM, &arguments, &dir.join("beanstalkd.log"))?;
-        let mut server = Server { process, address: (Ipv4Addr::LOCALHOST, port).into() };
+        let mut server = Server { process, address };
         server.wait_until_it_listens()?;
         Ok(server)
     }
 
     fn wait_until_it_listens(&mut self) -> Result<()> {
         let started = Instant::now();
-        while let Err(error) = TcpStream::connect(self.address) {
+        while let Err(error) = self.address.connect() {
             if started.elapsed() > START_TIMEOUT || !self.process.runs() {
                 return Err(format!("beanstalkd does not listen: {error}").into());
             }
@@ -97,15 +121,58 @@ impl Server {
     }
 }
 
+/// Where the server listens.
+enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Address {
+    fn new(dir: &Path, socket: Socket) -> Result<Address> {
+        Ok(match socket {
+            Socket::Tcp => Address::Tcp(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?),
+            Socket::Unix => Address::Unix(dir.join("beanstalkd.sock")),
+        })
+    }
+
+    /// The values of the options `-l` and `-p`.
+    fn options(&self) -> Result<(String, Option<String>)> {
+        Ok(match self {
+            Address::Tcp(address) => (address.ip().to_string(), Some(address.port().to_string())),
+            Address::Unix(path) => (format!("unix:{}", path.to_str().ok_or(NOT_UTF8)?), None),
+        })
+    }
+
+    fn connect(&self) -> io::Result<Stream> {
+        match self {
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+                Ok(Box::new(stream))
+            }
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+/// A socket of either kind.
+trait ReadWrite: Read + Write + Send {}
+impl<T: Read + Write + Send> ReadWrite for T {}
+type Stream = Box<dyn ReadWrite>;
+
 impl Verbs for Server {
     type Caller = Connection;
 
     fn caller(&self) -> Result<Connection> {
-        let stream = TcpStream::connect(self.address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        Ok(Connection { stream: BufReader::new(stream), request: Vec::new() })
+        let stream = BufReader::new(self.address.connect()?);
+        Ok(Connection { stream, request: Vec::new() })
     }
 
     fn close(self) -> Result<()> {
@@ -114,7 +181,7 @@ impl Verbs for Server {
 }
 
 struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
     request: Vec<u8>,
 }
 

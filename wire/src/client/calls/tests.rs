@@ -41,6 +41,18 @@ fn at_most_the_limit_is_in_flight() {
 }
 
 #[test]
+fn an_answer_to_a_call_that_was_not_sent_leaves_the_call() {
+    let (mut calls, mut outbox) = (Calls::default(), Outbox::default());
+    let slot = Arc::default();
+    let number = calls.add(Caller::Call(Arc::clone(&slot)), ONCE, vec![1], None);
+    assert!(matches!(calls.ended(number), Found::Unknown));
+    assert_eq!(calls.take_all(0).len(), 1, "its caller would wait without end");
+    let number = calls.add(Caller::Call(slot), ONCE, vec![1], None);
+    calls.send(&mut outbox, 1, 100);
+    assert!(matches!(calls.ended(number), Found::Caller { .. }));
+}
+
+#[test]
 fn a_broken_connection_fails_exactly_what_may_have_been_sent() {
     let (mut calls, _) = sent(&[AGAIN, ONCE, ONCE, ALWAYS, AGAIN]);
     // The first two, and one byte of the third.
