@@ -114,6 +114,7 @@
 //! must be idempotent. docs/semantics.md has the details.
 
 mod builder;
+mod ending;
 mod ends;
 mod future;
 mod handle;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::{Interrupt, JobCore};
-use super::lane::{begin_pause, yield_once};
 use super::outcome::{Handled, Outcome};
+use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
 use crate::core::{FinishRequest, HolderVerb, check_size};
@@ -157,7 +157,7 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
         }
         // The stop ends the pause, so that the end is repeated then.
         let early = if pool.stop.is_raised() { &pool.out_of_time } else { &pool.stop };
-        if pool.out_of_time.is_raised() || !begin_pause(pool, error.clone(), early) {
+        if pool.out_of_time.is_raised() || !pool.begin_pause(error.clone(), early) {
             return Err(unknown.unwrap_or(error));
         }
         pool.pause.wait(early).await;

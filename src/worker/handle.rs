@@ -108,8 +108,9 @@ impl WorkerHandle {
             }
             return Ok(Vec::new());
         }
+        let left = self.pool.leave_jobs();
         self.pool.out_of_time.raise();
-        self.pool.leave_jobs()
+        left
     }
 
     /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::mem::replace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,14 +16,14 @@ use super::ends::end_job;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::outcome::Handled;
-use super::pause::Begun;
+use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
 use super::stop::Taking;
 use crate::core::TubeHead;
-use crate::signal::{Signal, SignalWait};
+use crate::signal::SignalWait;
 use crate::user_code::{catch_panic, panic_to_error};
 use crate::wait::{TakeFrom, take};
 use crate::{Claim, Error, Result};
@@ -45,20 +44,6 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
         }
     }
     drop(ended);
-}
-
-/// Awaits one wake-up, so that the other tasks of the executor get their turn: a job that is ready
-/// whenever it is polled would keep them from running.
-pub(super) async fn yield_once() {
-    let mut has_yielded = false;
-    poll_fn(move |context| {
-        if replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Counts the lane as ended, also if its future is dropped.
@@ -183,26 +168,9 @@ fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
             }
         }
         _ => {
-            begin_pause(pool, error, &pool.stop);
+            pool.begin_pause(error, &pool.stop);
         }
     }
-}
-
-/// Begins a pause, unless there is one, and reports why. `early` ends it before its time. Returns
-/// false if the worker stops and has paused for long enough.
-pub(super) fn begin_pause(pool: &Pool, error: Error, early: &Arc<Signal>) -> bool {
-    let length = match pool.pause.begin() {
-        Begun::Now(length) => length,
-        Begun::Before => return true,
-        Begun::TooLate => return false,
-    };
-    pool.report(|| Report::Error(error));
-    if pool.is_blocking {
-        pool.pause.pass(length, early);
-    } else {
-        pool.pause.pass_on_thread(length, early);
-    }
-    true
 }
 
 async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>) {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::ending::Ending;
 use super::idle::Idle;
 use super::job::JobCore;
 use super::order::{NO_TUBE, Order, TakeOrder};
-use super::pause::Pause;
+use super::pause::{Begun, Pause};
 use super::report::{Left, Report, Tally};
 use super::source::Registered;
-use super::stop::Ending;
 use crate::handle::StoreHandle;
 use crate::session::Session;
 use crate::signal::Signal;
@@ -170,6 +170,23 @@ impl Pool {
         if let Some(watch) = &self.watch {
             catch_panic(|| watch(&report()));
         }
+    }
+
+    /// Begins a pause, unless there is one, and reports why. `early` ends it before its time. Returns
+    /// false if the worker stops and has paused for long enough.
+    pub(super) fn begin_pause(&self, error: Error, early: &Arc<Signal>) -> bool {
+        let length = match self.pause.begin() {
+            Begun::Now(length) => length,
+            Begun::Before => return true,
+            Begun::TooLate => return false,
+        };
+        self.report(|| Report::Error(error));
+        if self.is_blocking {
+            self.pause.pass(length, early);
+        } else {
+            self.pause.pass_on_thread(length, early);
+        }
+        true
     }
 
     /// Whether no other lane has found out before that this tube was dropped.

@@ -3,50 +3,20 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::ending::{Ending, LaneEnding};
 use super::pool::{Lane, Pool};
 use super::report::Left;
+use crate::Result;
 use crate::park::TimeLimit;
-use crate::{Error, Result};
 
 /// How long a stop may take after its time has elapsed. The takes of the lanes end meanwhile, and the
 /// owner of the store hears which tasks are given back.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How the lanes of a worker end.
-pub(super) struct Ending {
-    lanes: Vec<LaneEnding>,
-    /// Why the worker has ended, if neither a stop, the limit nor a close of the store was the
-    /// cause.
-    pub(super) error: Option<Error>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct LaneEnding {
-    has_ended: bool,
-    /// A stop has left its job.
-    is_left: bool,
-    /// How many calls its handler makes now that wait for the end of the worker.
-    waits: u32,
-}
-
 /// While a lane takes a task, until its job has begun.
 pub(super) struct Taking<'a> {
     pool: &'a Pool,
     lane: &'a Lane,
-}
-
-impl Ending {
-    pub(super) fn new(lanes: usize) -> Ending {
-        Ending { lanes: vec![LaneEnding::default(); lanes], error: None }
-    }
-
-    /// Whether a caller waits for no lane any longer. `own` is the lane whose handler is the caller:
-    /// two handlers that wait for the end of their worker do not wait for each other.
-    fn is_over(&self, own: Option<usize>) -> bool {
-        self.lanes
-            .iter()
-            .all(|lane| lane.has_ended || lane.is_left || (own.is_some() && lane.waits > 0))
-    }
 }
 
 impl Pool {
