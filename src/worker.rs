@@ -102,13 +102,19 @@
 //! # Stops and errors
 //! [`WorkerHandle::stop`] is a graceful shutdown: nothing new is taken, jobs may end within a time,
 //! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks
-//! for it from elsewhere. A worker whose take fails, or that cannot store the end of a job, pauses
-//! (100 ms, doubling to 5 s) and goes on. [`Worker::watch`] reports each end and each error.
+//! for it from elsewhere.
+//!
+//! A worker whose take fails, or that cannot store the end of a job, pauses (100 ms, doubling to 5 s)
+//! and goes on. While the disk is full, the storage fails or the owner of the store cannot be reached,
+//! the worker holds the task of a job that has ended, and repeats the end after each pause, so that
+//! the work of the job is not lost. Once the worker stops, it does so for at most 5 s, and not after
+//! the time of the stop. [`Worker::watch`] reports each end and each error.
 //!
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
 //! must be idempotent. docs/semantics.md has the details.
 
 mod builder;
+mod ending;
 mod ends;
 mod future;
 mod handle;
@@ -122,6 +128,7 @@ mod pool;
 mod report;
 mod source;
 mod spawned;
+mod stop;
 mod stopper;
 
 pub use builder::Worker;

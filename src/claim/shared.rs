@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Claim;
+use crate::connection::Mode;
 use crate::core::{Call, FromAnswer, Grant, HolderVerb};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
+use crate::park::block_on_for;
 use crate::signal::Signal;
-use crate::{ClaimToken, Receipt, Result};
+use crate::{ClaimToken, Error, Receipt, Result};
 
 impl Claim {
     /// Makes a call of this claim, and blocks for its flush or write.
@@ -58,8 +60,20 @@ impl Claim {
         }
     }
 
-    /// As [`snooze`](Claim::snooze) without a delay: only memory changes, and nothing blocks.
-    pub(crate) fn snooze_shared(&self) -> Result<()> {
-        self.ask::<Receipt>(HolderVerb::Snooze { delay: 0 }).map(drop)
+    /// As [`snooze`](Claim::snooze) without a delay: only memory changes. Blocks for the answer of
+    /// another process, for at most `time`.
+    pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
+        let snooze = HolderVerb::Snooze { delay: 0 };
+        let StoreHandle::Remote(owner) = &self.handle else {
+            return self.ask::<Receipt>(snooze).map(drop);
+        };
+        let answer = owner.send::<Receipt>(Mode::Ask, Call::Claim(self.claim_key(), snooze))?;
+        let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
+        block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
+    }
+
+    /// Whether another process owns the store.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self.handle, StoreHandle::Remote(_))
     }
 }

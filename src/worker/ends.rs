@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::job::{Interrupt, JobCore};
 use super::outcome::{Handled, Outcome};
+use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
 use crate::core::{FinishRequest, HolderVerb, check_size};
@@ -37,12 +38,12 @@ pub(super) async fn end_job(
     job.begin_end();
     let (mut ended, end) = decide(&job.claim().handle, job.interrupted(), handled);
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
-    let mut stored = store(pool, job, &end).await;
+    let mut stored = store_or_repeat(pool, job, &end).await;
     if let Err(error) = &stored
         && is_refusal(error)
     {
         end = refused(&mut ended, error);
-        stored = store(pool, job, &end).await;
+        stored = store_or_repeat(pool, job, &end).await;
     }
     match stored {
         Ok(state) => {
@@ -133,10 +134,51 @@ fn is_refusal(error: &Error) -> bool {
             | Error::Stopped { .. }
             | Error::DiskFull { .. }
             | Error::Overloaded
+            | Error::NotConnected { .. }
             | Error::Corrupt { .. }
             | Error::Io { .. }
             | Error::InTransaction
     )
+}
+
+/// Ends the claim, and repeats that after a pause while the store cannot do it: the claim is held
+/// meanwhile. Once the worker stops, the time for that is limited.
+async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
+    let mut unknown = None;
+    loop {
+        let error = match store(pool, job, end).await {
+            Err(error) if can_repeat(job, &error) => error,
+            // An attempt before this one may have ended the claim.
+            Err(Error::NotTaken { id }) => return Err(unknown.unwrap_or(Error::NotTaken { id })),
+            stored => return stored,
+        };
+        if let Error::OutcomeUnknown { .. } = &error {
+            unknown.get_or_insert_with(|| error.clone());
+        }
+        // The stop ends the pause, so that the end is repeated then.
+        let early = if pool.stop.is_raised() { &pool.out_of_time } else { &pool.stop };
+        if pool.out_of_time.is_raised() || !pool.begin_pause(error.clone(), early) {
+            return Err(unknown.unwrap_or(error));
+        }
+        pool.pause.wait(early).await;
+        if !pool.is_blocking {
+            yield_once().await;
+        }
+    }
+}
+
+/// Whether the same call may succeed later, and does no harm if it was carried out already.
+fn can_repeat(job: &JobCore, error: &Error) -> bool {
+    match error {
+        Error::DiskFull { .. }
+        | Error::NotConnected { .. }
+        | Error::Unavailable { .. }
+        | Error::Overloaded => true,
+        // The connection broke, and the session of the claim may be resumed. In one process, the
+        // store has decided the call and applies it later.
+        Error::OutcomeUnknown { .. } => job.claim().is_remote(),
+        _ => false,
+    }
 }
 
 /// Ends the claim. Returns the state of the task.

@@ -107,8 +107,8 @@ impl Lanes {
         if self.running == 0 {
             return Poll::Ready(self.pool.result());
         }
-        // Lanes that were woken meanwhile have called the waker. Other tasks of this executor get
-        // their turn before them.
+        // Lanes that were woken meanwhile have called the waker; so does each lane after a job. Other
+        // tasks of this executor get their turn before them.
         Poll::Pending
     }
 }

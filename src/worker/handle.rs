@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::lane;
 use super::pool::Pool;
 use super::report::{Left, Tally};
-use crate::park::block_on;
+use crate::park::{TimeLimit, block_on};
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle};
 use crate::{Error, Result};
@@ -62,10 +62,12 @@ impl WorkerHandle {
     /// [`Job::check`](super::Job::check), [`Job::is_stopping`](super::Job::is_stopping) and
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
-    /// The call blocks until the jobs have ended, at most for `timeout`, on the clock of the
-    /// machine. If no job runs, it returns immediately. It may be called from any thread and more
-    /// than once. A handler that calls it does not wait for its own job. What the jobs have stored
-    /// survives as their tubes say.
+    /// The call blocks until the jobs have ended, at most for `timeout` and 100 ms, on the clock of
+    /// the machine. If no job runs, it returns immediately. It may be called from any thread and
+    /// more than once. A handler that calls it does not wait for its own job, nor for handlers that
+    /// wait in this call or in [`wait`](WorkerHandle::wait) too. A job whose end could not be stored
+    /// runs until it is stored, for at most 5 s. What the jobs have stored survives as their tubes
+    /// say.
     ///
     /// # Errors
     /// Those of [`Claim::snooze`](crate::Claim::snooze), but for tasks whose claim has ended. The
@@ -97,13 +99,18 @@ impl WorkerHandle {
     /// ```
     #[doc(alias = "graceful shutdown")]
     pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
+        let timeout = timeout.into();
         self.pool.stop.raise();
-        if self.pool.wait_ended(timeout.into()) {
-            self.join();
+        if self.pool.wait_ended(&TimeLimit::new(timeout.unwrap_or(Duration::MAX))) {
+            // What a thread does after its loop, such as the drop of its variables, has no limit.
+            if timeout.is_none() {
+                self.join();
+            }
             return Ok(Vec::new());
         }
-        self.pool.wait_for_takes();
-        self.pool.leave_jobs()
+        let left = self.pool.leave_jobs();
+        self.pool.out_of_time.raise();
+        left
     }
 
     /// Waits until the worker has ended: by its [limit](super::Worker::limit), by a stop, because
@@ -113,7 +120,7 @@ impl WorkerHandle {
     /// The error that has ended the worker: [`TubeDropped`](Error::TubeDropped), when the last of its tubes
     /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped).
     pub fn wait(&self) -> Result<Tally> {
-        self.pool.wait_ended(None);
+        self.pool.wait_ended(&TimeLimit::new(Duration::MAX));
         self.join();
         self.pool.result()
     }

@@ -251,6 +251,8 @@ pub(super) struct JobCore {
     is_kept: AtomicBool,
     /// Its handler has returned.
     is_ending: AtomicBool,
+    /// The signal of the end of the claim, once a caller has waited for it.
+    claim_end: Mutex<Option<Arc<Signal>>>,
 }
 
 /// A reason for a handler to return before its work is done.
@@ -284,6 +286,7 @@ impl JobCore {
             interrupt: Mutex::new(Interrupt::None),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            claim_end: Mutex::new(None),
         }
     }
 
@@ -340,6 +343,20 @@ impl JobCore {
         self.is_ending.load(Ordering::SeqCst)
     }
 
+    /// The signal that is raised when the claim ends; `None` if it has ended. All waits of a job
+    /// share one, so that a loop that waits again and again asks the owner of the store once. It
+    /// asks again if a connection has broken, which raises the signal too.
+    fn claim_end(&self) -> Option<Arc<Signal>> {
+        let known = self.claim_end.lock().clone();
+        if known.as_ref().is_some_and(|signal| !signal.is_raised()) {
+            return known;
+        }
+        // The call may run user code, so it is made without the lock.
+        let asked = self.claim.end_signal().ok();
+        self.claim_end.lock().clone_from(&asked);
+        asked
+    }
+
     /// Releases the task, unless its claim has ended or is left to the session.
     pub(super) fn release(&self) {
         if !self.is_kept.load(Ordering::SeqCst) {
@@ -357,5 +374,30 @@ impl JobCore {
 impl Drop for JobCore {
     fn drop(&mut self) {
         self.claim.release_on_drop = !self.is_kept.load(Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, unix, not(feature = "_shuttle")))]
+mod tests {
+    use super::*;
+    use crate::{FIFO, ServeOptions, Store, TubeOptions};
+
+    /// Each wait would be a request that the owner keeps until the claim ends.
+    #[test]
+    fn waits_of_a_job_for_the_end_of_its_claim_share_a_signal() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|error| Error::invalid(error.to_string()))?;
+        let owner = Store::in_memory()?;
+        owner.create_tube("case", FIFO, TubeOptions::new())?.put("x")?;
+        let served = owner.serve(ServeOptions::unix(folder.path().join("socket")))?;
+        let remote = crate::connect(served.url())?;
+        for store in [&owner, &remote] {
+            let claim = store.tube("case")?.try_take()?.ok_or(Error::Closed)?;
+            let job = JobCore::new(claim, 0, Arc::default(), None);
+            let (first, second) = (job.claim_end(), job.claim_end());
+            let (first, second) = (first.ok_or(Error::Closed)?, second.ok_or(Error::Closed)?);
+            assert!(Arc::ptr_eq(&first, &second));
+            job.give_back();
+        }
+        Ok(())
     }
 }

@@ -16,10 +16,12 @@ use super::ends::end_job;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::outcome::Handled;
-use super::pool::{Lane, Pool, Taking};
+use super::pause::yield_once;
+use super::pool::{Lane, Pool};
 use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
+use super::stop::Taking;
 use crate::core::TubeHead;
 use crate::signal::SignalWait;
 use crate::user_code::{catch_panic, panic_to_error};
@@ -34,6 +36,9 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     while pool.take_permit() {
         let Some((job, taking)) = next(&pool, lane, &mut order).await else { break };
         run_job(&pool, lane, job, taking).await;
+        if !pool.is_blocking {
+            yield_once().await;
+        }
         if let Some(idle) = &pool.idle {
             idle.job_ended();
         }
@@ -60,7 +65,7 @@ async fn next<'a>(
     order: &mut TakeOrder,
 ) -> Option<(Arc<JobCore>, Taking<'a>)> {
     while !pool.stop.is_raised() {
-        pool.pause.wait().await;
+        pool.pause.wait(&pool.stop).await;
         let jobs = pool.idle.as_ref().map(|idle| (idle, idle.jobs()));
         let taking = pool.begin_take(lane);
         if pool.stop.is_raised() {
@@ -162,18 +167,9 @@ fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
                 pool.report(|| Report::Error(error));
             }
         }
-        _ => pause(pool, || Report::Error(error)),
-    }
-}
-
-/// Begins a pause, unless there is one, and reports why.
-fn pause(pool: &Pool, report: impl FnOnce() -> Report) {
-    let Some(length) = pool.pause.begin() else { return };
-    pool.report(report);
-    if pool.is_blocking {
-        pool.pause.pass(length);
-    } else {
-        pool.pause.pass_on_thread(length);
+        _ => {
+            pool.begin_pause(error, &pool.stop);
+        }
     }
 }
 
@@ -192,7 +188,7 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
             panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
         }
         Handler::Async(handler) => match panic_to_error(|| handler(job.clone())) {
-            Ok(future) => handle_async(pool, future).await,
+            Ok(future) => handle_async(pool, lane, future).await,
             Err(why) => Handled::Panicked(why),
         },
     };
@@ -215,10 +211,10 @@ fn hold(pool: &Pool, job: &JobCore) {
 }
 
 /// Runs the future of a handler here, or where the caller wants it.
-async fn handle_async(pool: &Pool, future: HandlerFuture) -> Handled {
+async fn handle_async(pool: &Pool, lane: &Lane, future: HandlerFuture) -> Handled {
     match &pool.spawn {
         None => catch_panics(future).await,
-        Some(spawn) => spawned::run(spawn, catch_panics(future)).await,
+        Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), catch_panics(future)).await,
     }
 }
 

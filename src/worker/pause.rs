@@ -2,8 +2,10 @@
 //! once a pause.
 
 use std::future::poll_fn;
+use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::park::block_on_for;
@@ -14,6 +16,8 @@ use crate::sync::{Mutex, thread};
 const FIRST: Duration = Duration::from_millis(100);
 /// up to this.
 const LONGEST: Duration = Duration::from_secs(5);
+/// How long the ends of jobs are repeated once the worker stops.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// The pause of a worker.
 pub(super) struct Pause {
@@ -28,32 +32,52 @@ struct State {
     /// Raised when the pause ends. `None` without a pause.
     end: Option<Arc<Signal>>,
     next: Duration,
+    /// How long the pauses may still be, once the worker stops. `None` before.
+    left: Option<Duration>,
+}
+
+/// The begin of a pause.
+pub(super) enum Begun {
+    /// It is this long. The caller ends it with [`pass`](Pause::pass) or
+    /// [`pass_on_thread`](Pause::pass_on_thread).
+    Now(Duration),
+    /// There is one already.
+    Before,
+    /// The worker stops, and has paused for long enough.
+    TooLate,
 }
 
 impl Pause {
     pub(super) fn new(stop: &Arc<Signal>) -> Arc<Pause> {
-        let state = Mutex::new(State { end: None, next: FIRST });
+        let state = Mutex::new(State { end: None, next: FIRST, left: None });
         Arc::new(Pause { has_failed: AtomicBool::new(false), state, stop: stop.clone() })
     }
 
-    /// Begins a pause, and returns how long it is. `None` if there is one already. The caller ends
-    /// it with [`pass`](Pause::pass) or [`pass_on_thread`](Pause::pass_on_thread).
-    pub(super) fn begin(&self) -> Option<Duration> {
+    /// Begins a pause, unless there is one already.
+    pub(super) fn begin(&self) -> Begun {
+        let is_stopping = self.stop.is_raised();
         let mut state = self.state.lock();
         if state.end.is_some() {
-            return None;
+            return Begun::Before;
+        }
+        if is_stopping && state.left.is_none() {
+            (state.next, state.left) = (FIRST, Some(AFTER_STOP));
+        }
+        let length = state.next;
+        if let Some(left) = &mut state.left {
+            let Some(rest) = left.checked_sub(length) else { return Begun::TooLate };
+            *left = rest;
         }
         state.end = Some(Arc::default());
         self.has_failed.store(true, Ordering::SeqCst);
-        let length = state.next;
         state.next = (length * 2).min(LONGEST);
-        Some(length)
+        Begun::Now(length)
     }
 
-    /// Blocks for the pause, and ends it. A stop ends it early.
-    pub(super) fn pass(&self, length: Duration) {
-        let mut stop = SignalWait::new(&self.stop);
-        let _ = block_on_for(poll_fn(|context| stop.poll(context.waker())), length);
+    /// Blocks for the pause, and ends it. `early` ends it before.
+    pub(super) fn pass(&self, length: Duration, early: &Arc<Signal>) {
+        let mut early = SignalWait::new(early);
+        let _ = block_on_for(poll_fn(|context| early.poll(context.waker())), length);
         let end = self.state.lock().end.take();
         if let Some(end) = end {
             end.raise();
@@ -61,22 +85,22 @@ impl Pause {
     }
 
     /// As `pass`, on a thread of its own: a future has no other source of time. Errors are rare.
-    pub(super) fn pass_on_thread(self: &Arc<Self>, length: Duration) {
-        let pause = self.clone();
+    pub(super) fn pass_on_thread(self: &Arc<Self>, length: Duration, early: &Arc<Signal>) {
+        let (pause, ends) = (self.clone(), early.clone());
         let name = "tubewell-worker-pause".into();
-        if thread::Builder::new().name(name).spawn(move || pause.pass(length)).is_err() {
-            self.pass(Duration::ZERO);
+        if thread::Builder::new().name(name).spawn(move || pause.pass(length, &ends)).is_err() {
+            self.pass(Duration::ZERO, early);
         }
     }
 
-    /// Waits for the end of the pause, if there is one.
-    pub(super) async fn wait(&self) {
+    /// Waits for the end of the pause, if there is one, or for `early`.
+    pub(super) async fn wait(&self, early: &Arc<Signal>) {
         if !self.has_failed.load(Ordering::SeqCst) {
             return;
         }
         let end = self.state.lock().end.clone();
         let Some(end) = end else { return };
-        signal::first_of(&self.stop, &end).await;
+        signal::first_of(early, &end).await;
     }
 
     /// The store works: the next pause is a first one.
@@ -90,4 +114,18 @@ impl Pause {
             self.has_failed.store(false, Ordering::SeqCst);
         }
     }
+}
+
+/// Awaits one wake-up, so that the other tasks of the executor get their turn: a job that is ready
+/// whenever it is polled would keep them from running.
+pub(super) async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(move |context| {
+        if replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::ending::Ending;
 use super::idle::Idle;
 use super::job::JobCore;
 use super::order::{NO_TUBE, Order, TakeOrder};
-use super::pause::Pause;
+use super::pause::{Begun, Pause};
 use super::report::{Left, Report, Tally};
 use super::source::Registered;
 use crate::handle::StoreHandle;
-use crate::park::TimeLimit;
 use crate::session::Session;
 use crate::signal::Signal;
 use crate::sync::thread::{self, ThreadId};
@@ -50,8 +50,10 @@ pub(super) struct Pool {
     pub(super) is_blocking: bool,
     pub(super) spawn: Option<Spawn>,
     pub(super) lanes: Vec<Lane>,
-    ended: Mutex<Ending>,
-    lane_ended: Condvar,
+    /// Raised when a stop has run out of time: no end of a job is repeated any more.
+    pub(super) out_of_time: Arc<Signal>,
+    pub(super) ended: Mutex<Ending>,
+    pub(super) lane_ended: Condvar,
 }
 
 /// The parts of a pool.
@@ -70,29 +72,16 @@ pub(super) struct Parts {
     pub(super) concurrency: usize,
 }
 
-#[derive(Default)]
-struct Ending {
-    /// The lanes that have ended, or that a stop does not wait for any longer.
-    lanes: usize,
-    /// Why the worker has ended, if neither a stop, the limit nor a close of the store was the
-    /// cause.
-    error: Option<Error>,
-}
-
 /// One thread, or one of the futures, of a worker.
 #[derive(Default)]
 pub(super) struct Lane {
     state: Mutex<LaneState>,
     /// Set by a thread.
     thread: OnceLock<ThreadId>,
+    /// The thread that polls the handler now, if the handler was handed out.
+    pub(super) handler_thread: Arc<Mutex<Option<ThreadId>>>,
     /// It may get a task that no stop knows of yet.
-    is_taking: AtomicBool,
-}
-
-/// While a lane takes a task, until its job has begun.
-pub(super) struct Taking<'a> {
-    pool: &'a Pool,
-    lane: &'a Lane,
+    pub(super) is_taking: AtomicBool,
 }
 
 #[derive(Default)]
@@ -120,7 +109,8 @@ impl Pool {
             is_blocking: parts.is_blocking,
             spawn: parts.spawn,
             lanes: (0..parts.concurrency).map(|_| Lane::default()).collect(),
-            ended: Mutex::default(),
+            out_of_time: Arc::default(),
+            ended: Mutex::new(Ending::new(parts.concurrency)),
             lane_ended: Condvar::new(),
         }
     }
@@ -182,6 +172,23 @@ impl Pool {
         }
     }
 
+    /// Begins a pause, unless there is one, and reports why. `early` ends it before its time. Returns
+    /// false if the worker stops and has paused for long enough.
+    pub(super) fn begin_pause(&self, error: Error, early: &Arc<Signal>) -> bool {
+        let length = match self.pause.begin() {
+            Begun::Now(length) => length,
+            Begun::Before => return true,
+            Begun::TooLate => return false,
+        };
+        self.report(|| Report::Error(error));
+        if self.is_blocking {
+            self.pause.pass(length, early);
+        } else {
+            self.pause.pass_on_thread(length, early);
+        }
+        true
+    }
+
     /// Whether no other lane has found out before that this tube was dropped.
     pub(super) fn is_first_to_find_dropped(&self, name: &str) -> bool {
         let registered = self.tubes.iter().find(|registered| registered.tube.name() == name);
@@ -218,84 +225,6 @@ impl Pool {
         let error = self.ended.lock().error.clone();
         error.map_or_else(|| Ok(self.tally()), Err)
     }
-
-    /// A lane has ended.
-    pub(super) fn lane_has_ended(&self, index: usize) {
-        if let Some(idle) = &self.idle {
-            idle.lane_ended();
-        }
-        if self.lanes.get(index).is_some_and(|lane| !lane.state.lock().is_left) {
-            self.ended.lock().lanes += 1;
-            self.lane_ended.notify_all();
-        }
-    }
-
-    /// Waits until all lanes have ended, except for that of this thread. Returns whether they have.
-    pub(super) fn wait_ended(&self, timeout: Option<Duration>) -> bool {
-        let time = TimeLimit::new(timeout.unwrap_or(Duration::MAX));
-        let own = self.lanes.iter().any(Lane::is_this_thread);
-        let mut ended = self.ended.lock();
-        while ended.lanes + usize::from(own) < self.lanes.len() {
-            match time.left() {
-                None => self.lane_ended.wait(&mut ended),
-                Some(Duration::ZERO) => return false,
-                Some(left) => {
-                    self.lane_ended.wait_for(&mut ended, left);
-                }
-            }
-        }
-        true
-    }
-
-    /// A lane takes a task. Together with the look at the stop that follows: either the lane sees
-    /// the stop, or the stop waits for the lane.
-    pub(super) fn begin_take<'a>(&'a self, lane: &'a Lane) -> Taking<'a> {
-        lane.is_taking.store(true, Ordering::SeqCst);
-        Taking { pool: self, lane }
-    }
-
-    /// Waits until no lane takes a task, once the worker stops. Otherwise a task that is snoozed
-    /// could be assigned to a take that still waits. Such a take ends with the stop.
-    pub(super) fn wait_for_takes(&self) {
-        let mut ended = self.ended.lock();
-        while self.lanes.iter().any(|lane| lane.is_taking.load(Ordering::SeqCst)) {
-            self.lane_ended.wait(&mut ended);
-        }
-    }
-
-    /// Snoozes the tasks of the jobs that run, except for that of this thread. No caller waits for
-    /// their lanes from now on.
-    pub(super) fn leave_jobs(&self) -> Result<Vec<Left>> {
-        let (mut all, mut outcome) = (Vec::new(), Ok(()));
-        for lane in self.lanes.iter().filter(|lane| !lane.is_this_thread()) {
-            match lane.leave_job() {
-                Ok(Some(left)) => {
-                    all.push(left);
-                    self.ended.lock().lanes += 1;
-                    self.lane_ended.notify_all();
-                }
-                Ok(None) => {}
-                Err(error) => outcome = Err(error),
-            }
-        }
-        outcome.map(|()| all)
-    }
-
-    /// Whether a caller can wait for the thread of this lane.
-    pub(super) fn can_join(&self, index: usize) -> bool {
-        let lane = self.lanes.get(index);
-        lane.is_some_and(|lane| !lane.is_this_thread() && !lane.state.lock().is_left)
-    }
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.lane.is_taking.store(false, Ordering::SeqCst);
-        if self.pool.stop.is_raised() {
-            drop(self.pool.ended.lock());
-            self.pool.lane_ended.notify_all();
-        }
-    }
 }
 
 impl Lane {
@@ -304,8 +233,11 @@ impl Lane {
         let _ = self.thread.set(thread::current().id());
     }
 
-    fn is_this_thread(&self) -> bool {
-        self.thread.get().is_some_and(|thread| *thread == thread::current().id())
+    /// Whether this thread runs the lane or its handler.
+    pub(super) fn is_this_thread(&self) -> bool {
+        let this = thread::current().id();
+        self.thread.get().is_some_and(|thread| *thread == this)
+            || *self.handler_thread.lock() == Some(this)
     }
 
     /// Begins a job, unless the worker stops. A stop sees a job that has begun.
@@ -330,12 +262,12 @@ impl Lane {
     }
 
     /// Snoozes the task of the job that runs, and counts the job as left. `None` if there is none,
-    /// or if its end is decided already.
-    fn leave_job(&self) -> Result<Option<Left>> {
+    /// or if its end is decided already. Blocks for at most `time`.
+    pub(super) fn leave_job(&self, time: Duration) -> Result<Option<Left>> {
         // Locked throughout, so that the lane cannot end the job meanwhile and count it as lost.
         let mut state = self.state.lock();
         let Some(job) = state.job.clone().filter(|_| !state.is_left) else { return Ok(None) };
-        match job.claim().snooze_shared() {
+        match job.claim().snooze_within(time) {
             Ok(()) => job.keep(),
             // A thread that works on a lost task is left too.
             Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_ending() => {}

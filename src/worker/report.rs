@@ -41,8 +41,9 @@ pub enum Report {
         /// How long the job ran.
         ran: Duration,
     },
-    /// A job has ended, and its end could not be stored. The task is released and will be worked on
-    /// again. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the end may take effect later.
+    /// A job has ended, and its end could not be stored, nor could it be repeated: see
+    /// [the module](super#stops-and-errors). The task is released and will be worked on again. After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the end may take effect later.
     #[non_exhaustive]
     NotStored {
         /// The tube of the task.
@@ -54,7 +55,8 @@ pub enum Report {
         /// Why its end was not stored.
         error: Error,
     },
-    /// A take has failed. The worker pauses, and goes on if it can.
+    /// A take has failed, or the end of a job could not be stored yet. The worker pauses, and then
+    /// goes on if it can: it takes again, and repeats the end of the job.
     Error(Error),
 }
 

@@ -2,22 +2,35 @@
 
 use std::future::{Future, poll_fn};
 use std::mem::replace;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Context;
 
 use super::outcome::Handled;
 use super::pool::Spawn;
 use crate::core::WaitSlot;
+use crate::sync::Mutex;
+use crate::sync::thread::{self, ThreadId};
 use crate::user_code::panic_to_error;
 
 /// Hands the future of a handler out, and waits for its end.
+/// `polled_by` shows the thread that polls it.
 pub(super) async fn run(
     spawn: &Spawn,
+    polled_by: Arc<Mutex<Option<ThreadId>>>,
     future: impl Future<Output = Handled> + Send + 'static,
 ) -> Handled {
     let slot = Arc::new(WaitSlot::new());
     let mut answer = Answer { slot: slot.clone(), handled: Handled::Dropped };
     let spawned = Box::pin(async move {
-        let handled = future.await;
+        let mut future = pin!(future);
+        let poll = |context: &mut Context<'_>| {
+            *polled_by.lock() = Some(thread::current().id());
+            let handled = future.as_mut().poll(context);
+            *polled_by.lock() = None;
+            handled
+        };
+        let handled = poll_fn(poll).await;
         answer.set(handled);
     });
     if let Err(why) = panic_to_error(|| spawn(spawned)) {

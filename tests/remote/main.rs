@@ -5,7 +5,7 @@
 //!
 //! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`half_open`],
 //! [`killed`] and [`busy_owner`] are about connections alone: those that break or whose peer has vanished,
-//! processes that are killed, and owners that are busy.
+//! processes that are killed, and owners that are busy. [`workers`] is about workers whose connection breaks.
 //!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
@@ -33,6 +33,7 @@ mod reconnected;
 #[path = "../common/rng.rs"]
 mod rng;
 mod stores;
+mod workers;
 
 #[path = "../catalogue"]
 mod catalogue {

@@ -13,13 +13,13 @@ use tubewell::{
 use super::blocking_disk::Disk;
 use super::executor::{wait_until, with_timeout};
 
-const GRACE: Duration = Duration::from_secs(60);
+pub const GRACE: Duration = Duration::from_secs(60);
 
 /// An owner whose connections can be broken, and a connection to it.
-struct Pair {
-    owner: Store,
-    remote: Store,
-    tube: Tube,
+pub struct Pair {
+    pub owner: Store,
+    pub remote: Store,
+    pub tube: Tube,
     clock: ManualClock,
     disk: Arc<Disk>,
     served: Served,
@@ -36,7 +36,7 @@ impl Pair {
         Pair::of(Store::options(), ConnectOptions::new().timeout(Duration::from_millis(200)))
     }
 
-    fn of(options: StoreOptions, connect: ConnectOptions) -> Pair {
+    pub fn of(options: StoreOptions, connect: ConnectOptions) -> Pair {
         let (folder, disk) = (TempDir::new().unwrap(), Arc::new(Disk::default()));
         let clock = ManualClock::new();
         let owner = disk.open(options.clock(&clock));
@@ -48,7 +48,7 @@ impl Pair {
     }
 
     /// Breaks all connections, calls `meanwhile`, and serves again at the same address.
-    fn break_connections(&mut self, meanwhile: impl FnOnce(&Pair)) {
+    pub fn break_connections(&mut self, meanwhile: impl FnOnce(&Pair)) {
         self.served.stop();
         meanwhile(self);
         let socket = self.folder.path().join("socket");
@@ -69,7 +69,7 @@ impl Pair {
         self.tube.try_take().unwrap().unwrap()
     }
 
-    fn assert_sound(&self) {
+    pub fn assert_sound(&self) {
         assert_eq!(self.owner.verify().unwrap(), [""; 0]);
     }
 }

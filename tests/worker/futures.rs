@@ -74,6 +74,26 @@ fn idle_future_is_woken_for_tasks_only() {
     });
 }
 
+/// Jobs that are always ready do not keep the other tasks of the executor from running.
+#[test]
+fn future_returns_to_its_executor_after_each_job() {
+    with_timeout(|| {
+        let case = Case::new();
+        case.tube.put_many((0..100).map(|n| format!("{n}"))).unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
+        let handler = move |_: Job| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async {}
+        };
+        let worker = Worker::new(&case.store).on_async(&case.tube, handler).concurrency(3);
+        let mut worker = worker.limit(100).run_async();
+        poll_pending(&mut worker, Waker::noop());
+        assert!(calls.load(Ordering::SeqCst) <= 3, "{calls:?}");
+        assert_eq!(eventually_ready(&mut worker).unwrap().done, 100);
+    });
+}
+
 #[test]
 fn dropped_future_drops_its_handlers_and_releases_their_tasks() {
     struct Raise(Arc<AtomicBool>);

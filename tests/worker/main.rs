@@ -38,6 +38,7 @@ mod killed;
 mod limits;
 mod order;
 mod refused;
+mod repeated_ends;
 mod retries;
 mod returns;
 mod steps;

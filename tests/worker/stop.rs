@@ -1,15 +1,19 @@
 //! Stops: nothing is lost, and nothing is waited for that need not end.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker, WorkerHandle};
-use tubewell::{Error, FIFOTTL, State, TubeOptions};
+use tubewell::{Counting, Error, FIFOTTL, Put, State, Store, TubeOptions};
 
-use super::executor::{wait_until, with_timeout};
+use super::blocking_disk::Disk;
+use super::executor::{block_on, wait_until, with_timeout};
+use super::gate::Gate;
 use super::support::*;
+use crate::stores::{self, ManualClock};
 
 /// T056
 #[test]
@@ -222,6 +226,75 @@ fn handler_can_stop_its_worker_and_does_not_wait_for_itself() {
             assert_eq!(cell.get().unwrap().wait().unwrap().done, 1);
             assert_eq!(ids.map(|id| case.state(id)).iter().flatten().count(), 2);
         }
+    });
+}
+
+#[test]
+fn handlers_that_stop_their_worker_do_not_wait_for_each_other() {
+    with_timeout(|| {
+        let case = Case::new();
+        case.tube.put_many(["x", "y"]).unwrap();
+        let cell: Arc<OnceLock<WorkerHandle>> = Arc::default();
+        let (inside, running) = (cell.clone(), AtomicUsize::new(0));
+        let stop = move |_: &Job| {
+            running.fetch_add(1, Ordering::SeqCst);
+            wait_until(|| inside.get().is_some() && running.load(Ordering::SeqCst) == 2);
+            assert_eq!(inside.get().unwrap().stop(None).unwrap(), []);
+        };
+        let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(2).start().unwrap();
+        assert!(cell.set(worker).is_ok());
+        assert_eq!(cell.get().unwrap().wait().unwrap().done, 2);
+    });
+}
+
+#[test]
+fn handler_that_was_handed_out_can_stop_its_worker() {
+    with_timeout(|| {
+        let case = Case::new();
+        case.put("x");
+        let cell: Arc<OnceLock<WorkerHandle>> = Arc::default();
+        let inside = cell.clone();
+        let stop = move |_: Job| {
+            let inside = inside.clone();
+            async move {
+                wait_until(|| inside.get().is_some());
+                assert_eq!(inside.get().unwrap().stop(None).unwrap(), []);
+            }
+        };
+        let worker = Worker::new(&case.store).on_async(&case.tube, stop);
+        let worker = worker.spawn_with(|handler| {
+            thread::spawn(move || block_on(handler));
+        });
+        let worker = worker.start().unwrap();
+        assert!(cell.set(worker).is_ok());
+        assert_eq!(cell.get().unwrap().wait().unwrap().done, 1);
+    });
+}
+
+/// A lane takes a task, and its take waits for the disk.
+#[test]
+fn stop_with_a_time_does_not_wait_for_a_take_that_waits_for_the_storage() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
+        let options = TubeOptions::new().max_attempts(9).count_takes(Counting::Flushed);
+        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        tube.put("runs").unwrap();
+        tube.put(Put::new("taken").delay(secs(60))).unwrap();
+        let gate = Gate::default();
+        let wait = gate.clone();
+        let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).concurrency(2);
+        let worker = worker.start().unwrap();
+        wait_until(|| worker.running().len() == 1 && store.tubes()[0].waiting == 1);
+        disk.block_flush_of(|| clock.advance(secs(60)));
+        assert_eq!(worker.stop(Duration::from_millis(1)).unwrap().len(), 1);
+        disk.unblock_flushes();
+        gate.open();
+        assert_eq!(worker.wait().unwrap().left, 1);
+        drop(worker);
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.ready, tasks.taken), (2, 0));
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     });
 }
 

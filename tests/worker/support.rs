@@ -149,7 +149,7 @@ impl Running {
     }
 }
 
-type Reports = Arc<Mutex<Vec<Report>>>;
+pub type Reports = Arc<Mutex<Vec<Report>>>;
 
 /// The reports of a worker, and the function that collects them.
 pub fn reports() -> (Reports, impl Fn(&Report) + Send + Sync + 'static) {

@@ -37,7 +37,7 @@ impl<T, C> Job<T, C> {
     /// # }
     /// ```
     pub fn cancelled(&self) -> Cancelled {
-        let ended = self.core.claim.end_signal().ok();
+        let ended = self.core.claim_end();
         Cancelled {
             ended: ended.as_ref().map(SignalWait::new),
             stop: SignalWait::new(&self.core.stop),
