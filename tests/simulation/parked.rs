@@ -299,7 +299,9 @@ impl Simulation {
             // Some of them may have ended.
             self.unknown.extend(&ids);
         }
-        ids.iter().for_each(|id| self.free(*id));
+        for id in ids {
+            self.free(*id);
+        }
     }
 
     /// A task is ready: its claim has ended.

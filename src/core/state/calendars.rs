@@ -19,8 +19,11 @@ const MOST: usize = 256;
 /// The expressions that were read, each with its time zone.
 #[derive(Default)]
 pub(in crate::core) struct Calendars {
-    read: RefCell<BTreeMap<(Arc<str>, Arc<str>), Expression>>,
+    read: RefCell<BTreeMap<Key, Expression>>,
 }
+
+/// The text of an expression, and its time zone.
+type Key = (Arc<str>, Arc<str>);
 
 /// An expression in a time zone.
 pub(in crate::core) struct Expression {
