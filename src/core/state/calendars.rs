@@ -16,10 +16,13 @@ use crate::{Error, Result};
 /// How many expressions are remembered.
 const MOST: usize = 256;
 
+/// The text of an expression, and the name of its time zone.
+type Name = (Arc<str>, Arc<str>);
+
 /// The expressions that were read, each with its time zone.
 #[derive(Default)]
 pub(in crate::core) struct Calendars {
-    read: RefCell<BTreeMap<(Arc<str>, Arc<str>), Expression>>,
+    read: RefCell<BTreeMap<Name, Expression>>,
 }
 
 /// An expression in a time zone.
