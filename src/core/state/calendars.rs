@@ -16,14 +16,14 @@ use crate::{Error, Result};
 /// How many expressions are remembered.
 const MOST: usize = 256;
 
+/// The text of an expression, and the name of its time zone.
+type Name = (Arc<str>, Arc<str>);
+
 /// The expressions that were read, each with its time zone.
 #[derive(Default)]
 pub(in crate::core) struct Calendars {
-    read: RefCell<BTreeMap<Key, Expression>>,
+    read: RefCell<BTreeMap<Name, Expression>>,
 }
-
-/// The text of an expression, and its time zone.
-type Key = (Arc<str>, Arc<str>);
 
 /// An expression in a time zone.
 pub(in crate::core) struct Expression {
