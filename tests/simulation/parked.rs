@@ -300,7 +300,7 @@ impl Simulation {
             self.unknown.extend(&ids);
         }
         for id in ids {
-            self.free(*id);
+            self.free(id);
         }
     }
 
