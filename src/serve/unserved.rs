@@ -152,12 +152,11 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
     let said = match request {
         Request::Call(_, call) => answer_to(&call, answer),
         Request::Take { .. } => grants(answer),
-        Request::WaitReady { .. } => value::<bool>(answer),
+        Request::WaitReady { .. } | Request::Heartbeat => value::<bool>(answer),
         Request::Verify => value::<Vec<String>>(answer),
         Request::Counters => value::<Counters>(answer),
         Request::Clock => value::<ClockReport>(answer),
         Request::Events { .. } => item(answer),
-        Request::Heartbeat => value::<bool>(answer),
         Request::Flush => value::<u64>(answer),
         Request::ClaimEnd(_) | Request::CatchUp | Request::Backup(_) => value::<()>(answer),
     };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::mem::take;
+use std::mem::{swap, take};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -65,6 +65,8 @@ struct Lanes {
     futures: Vec<Option<LaneFuture>>,
     running: usize,
     woken: Arc<Woken>,
+    /// Empty between polls. It is kept, so that a wake-up allocates nothing.
+    polled: Vec<usize>,
 }
 
 struct LaneFuture {
@@ -90,12 +92,13 @@ impl Lanes {
             Some(LaneFuture { future: Box::pin(lane::run(pool.clone(), lane)), waker })
         };
         let futures = (0..count).map(lane).collect();
-        Lanes { pool, futures, running: count, woken }
+        Lanes { pool, futures, running: count, woken, polled: Vec::new() }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Tally>> {
-        let woken = self.woken.next(context.waker());
-        for index in woken {
+        let mut polled = take(&mut self.polled);
+        self.woken.next(context.waker(), &mut polled);
+        for index in polled.drain(..) {
             let Some(lane) = self.futures.get_mut(index) else { continue };
             let Some(running) = lane else { continue };
             let mut context = Context::from_waker(&running.waker);
@@ -104,6 +107,7 @@ impl Lanes {
                 self.running -= 1;
             }
         }
+        self.polled = polled;
         if self.running == 0 {
             return Poll::Ready(self.pool.result());
         }
@@ -123,16 +127,15 @@ impl Drop for Lanes {
 }
 
 impl Woken {
-    /// Takes the lanes that were woken. `waker` is called for the next one.
-    fn next(&self, waker: &Waker) -> Vec<usize> {
+    /// Moves the lanes that were woken to `woken`, which is empty. `waker` is called for the next one.
+    fn next(&self, waker: &Waker, woken: &mut Vec<usize>) {
         let mut waker = Some(waker.clone());
         let mut state = self.0.lock();
-        std::mem::swap(&mut state.1, &mut waker);
-        let mut woken = take(&mut state.0);
+        swap(&mut state.1, &mut waker);
+        swap(&mut state.0, woken);
         drop(state);
         woken.sort_unstable();
         woken.dedup();
-        woken
     }
 }
 
