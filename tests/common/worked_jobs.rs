@@ -2,6 +2,7 @@
 //! and a last value. A ledger outside of the store says what has run, and what was answered.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use tubewell::{
 pub const NAMES: [&str; 6] = ["first", "part 0", "part 1", "rest", "both", "last"];
 const REST: Duration = Duration::from_secs(100);
 const TICK: Duration = Duration::from_secs(50);
+/// A worker that reports nothing for so long is stuck.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// What has happened to a step, to a child, or to the job.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +76,23 @@ impl Ledger {
             Err(_) => {}
         }
         answer
+    }
+
+    /// Notes how a job has ended. Returns false if a step, a take or an end has failed with the
+    /// storage.
+    fn hears(&self, report: &Report) -> bool {
+        match report {
+            Report::Ended { end: Ended::Done, tube, id, .. } if &**tube == "parts" => {
+                self.add("child", What::Answered, Some(*id));
+            }
+            Report::Ended { end: Ended::Done, .. } => self.add("job", What::Answered, None),
+            Report::Ended { end: Ended::Suspended, .. } => {}
+            Report::Ended { end: Ended::Panicked, failure, .. } => {
+                self.add("job", What::Wrong(format!("{failure:?}")), None);
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn value(&self, job: &Job, name: &str, size: usize) -> Result<()> {
@@ -160,8 +180,33 @@ impl Workshop {
         panic!("the job does not end: {:?}", self.entries());
     }
 
-    /// Runs a worker until it is idle. Returns false if the storage has failed.
+    /// Runs a worker until no task is ready. Returns false if the storage has failed: the worker then
+    /// stops, and does not wait until an end can be stored.
     fn run_worker(&self, tube: &Tube, limit: u64) -> bool {
+        let is_idle = || tube.statistics().map(|statistics| statistics.tasks.ready == 0);
+        if is_idle().unwrap_or(true) {
+            return is_idle().is_ok();
+        }
+        let (sender, reports) = channel();
+        let worker = self.worker(tube).limit(limit);
+        let ledger = self.ledger.clone();
+        let worker = worker.watch(move |report| drop(sender.send(ledger.hears(report))));
+        // A worker does not start while the storage fails.
+        let Ok(worker) = worker.start() else { return false };
+        let mut is_well = true;
+        while is_well {
+            is_well = reports.recv_timeout(REPORT_TIMEOUT).expect("a job ends, or a call fails");
+            if limit == 1 || is_idle().unwrap_or(true) {
+                break;
+            }
+        }
+        let stop = if is_well { None } else { Some(Duration::ZERO) };
+        let has_stopped = worker.stop(stop).is_ok();
+        let has_ended_well = worker.wait().is_ok();
+        is_well && has_stopped && has_ended_well && reports.try_iter().all(|is_well| is_well)
+    }
+
+    fn worker(&self, tube: &Tube) -> Worker {
         let (ledger, parts, is_job) =
             (self.ledger.clone(), self.parts.clone(), tube.name() == "jobs");
         let handler = move |job: &Job| -> Result<()> {
@@ -171,28 +216,7 @@ impl Workshop {
             ledger.add(&child_name(job.data()), What::Ran, Some(job.id()));
             Ok(())
         };
-        let worker = Worker::new(&self.store).on(tube, handler).limit(limit);
-        let (ledger, stopper) = (self.ledger.clone(), worker.stopper());
-        let failed = Arc::new(Mutex::new(false));
-        let has_failed = failed.clone();
-        let worker = worker.watch(move |report| match report {
-            Report::Ended { end: Ended::Done, tube, id, .. } if &**tube == "parts" => {
-                ledger.add("child", What::Answered, Some(*id));
-            }
-            Report::Ended { end: Ended::Done, .. } => ledger.add("job", What::Answered, None),
-            Report::Ended { end: Ended::Suspended, .. } => {}
-            Report::Ended { end: Ended::Panicked, failure, .. } => {
-                ledger.add("job", What::Wrong(format!("{failure:?}")), None);
-            }
-            // A step, a take or an end has failed with the storage.
-            _ => {
-                *has_failed.lock().unwrap() = true;
-                stopper.stop();
-            }
-        });
-        // A worker does not start, and reports nothing, while the storage fails.
-        let has_ended_well = worker.run_until_idle().is_ok();
-        has_ended_well && !*failed.lock().unwrap()
+        Worker::new(&self.store).on(tube, handler)
     }
 
     /// A step whose outcome was unknown is stored once the storage works again.

@@ -36,6 +36,7 @@ mod events;
 mod expected_failures;
 mod explore;
 mod futures;
+mod parents;
 mod recurring;
 mod shrink;
 mod support;
