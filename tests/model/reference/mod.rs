@@ -44,6 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use attempts::Failure;
 pub use edits::Update;
 pub use history::{Entry, History};
+pub use moments::SAME_CLOCK;
 pub use movement::Finish;
 use parents::Ended;
 use put::PutWait;

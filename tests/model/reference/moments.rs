@@ -6,7 +6,7 @@
 use super::{Cause, Micros, Model, NEVER, Stage, Status, Task, TaskNo, Verb};
 
 /// Clocks that are less than a second apart count as the same.
-pub(super) const SAME_CLOCK: Micros = 1_000_000;
+pub const SAME_CLOCK: Micros = 1_000_000;
 
 impl Model {
     /// What the wall clock shows.
