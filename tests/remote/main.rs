@@ -131,6 +131,7 @@ mod jobs {
     mod outcomes;
     mod owners;
     mod parents;
+    mod parents_anew;
     mod parents_catch_up;
     mod parents_edits;
     mod parents_ends;
@@ -207,6 +208,7 @@ mod threads {
     mod deferred;
     mod delivery;
     mod gates;
+    mod parents;
     mod slow_writes;
     mod support;
     mod waiting;

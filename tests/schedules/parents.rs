@@ -92,16 +92,14 @@ fn children_that_are_freed_in_steps_beside_callers_all_become_free() {
         children.put_many((0..CHILDREN).map(|_| child_of(&parents, parent))).unwrap();
         let claim = parents.try_take().unwrap().unwrap();
         let acks = thread::spawn(move || claim.ack().unwrap());
-        let others = spawn_with(&parents, move |parents| {
-            parents.put("other").unwrap();
-            match parents.requeue("parent", "again") {
-                Ok(_) => {}
-                Err(Error::NotReady { id, .. }) => assert_eq!(id, parent),
-                Err(error) => panic!("{error}"),
-            }
-        });
+        let others = spawn_with(&parents, |parents| parents.put("other").unwrap());
         let works = work_off(&children, CHILDREN);
         acks.join().unwrap();
+        match parents.requeue("parent", "again") {
+            Ok(_) => {}
+            Err(Error::NotReady { id, .. }) => assert_eq!(id, parent),
+            Err(error) => panic!("{error}"),
+        }
         others.join().unwrap();
         works.join().unwrap();
         verify_and_close(&store);

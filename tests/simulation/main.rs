@@ -15,7 +15,6 @@ mod consumers;
 mod crashes;
 mod deferred_calls;
 mod disk;
-mod ends;
 #[path = "../common/family.rs"]
 mod family;
 #[path = "../common/faults.rs"]

@@ -286,9 +286,11 @@ fn stop_with_a_time_does_not_wait_for_a_take_that_waits_for_the_storage() {
         let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).concurrency(2);
         let worker = worker.start().unwrap();
         wait_until(|| worker.running().len() == 1 && store.tubes()[0].waiting == 1);
-        disk.block_flush_of(|| clock.advance(secs(60)));
+        // The clock may wait for the flush, too.
+        let advances = disk.block_flush_of(|| thread::spawn(move || clock.advance(secs(60))));
         assert_eq!(worker.stop(Duration::from_millis(1)).unwrap().len(), 1);
         disk.unblock_flushes();
+        advances.join().unwrap();
         gate.open();
         assert_eq!(worker.wait().unwrap().left, 1);
         drop(worker);
