@@ -190,7 +190,9 @@ impl Workshop {
         let (sender, reports) = channel();
         let worker = self.worker(tube).limit(limit);
         let ledger = self.ledger.clone();
-        let worker = worker.watch(move |report| drop(sender.send(ledger.hears(report))));
+        let worker = worker.watch(move |report| {
+            let _ = sender.send(ledger.hears(report));
+        });
         // A worker does not start while the storage fails.
         let Ok(worker) = worker.start() else { return false };
         let mut is_well = true;

@@ -29,7 +29,7 @@ fn take_run(tube: &Tube) -> String {
 /// The schedules of the tube, and the keys of the runs that are ready.
 fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
     let runs = tube.list(State::Ready, None, 10).unwrap().tasks;
-    let runs = runs.into_iter().map(|task| task.key.unwrap().to_string());
+    let runs = runs.into_iter().map(|task| task.key.unwrap());
     (tube.schedules(None, 10).unwrap().schedules, runs.collect())
 }
 
