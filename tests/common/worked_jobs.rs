@@ -197,7 +197,7 @@ impl Workshop {
         let Ok(worker) = worker.start() else { return false };
         let mut is_well = true;
         while is_well {
-            is_well = reports.recv_timeout(REPORT_TIMEOUT).expect("a job ends, or a call fails");
+            is_well = reports.recv_timeout(REPORT_TIMEOUT).unwrap();
             if limit == 1 || is_idle().unwrap_or(true) {
                 break;
             }
