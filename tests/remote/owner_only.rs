@@ -90,6 +90,10 @@ const FILES: &[(&str, &str)] = &[
     ("parity/refused", FULL),
     ("threads/close", "counts the threads of the process"),
     ("worker/killed", PROCESS),
+    (
+        "worker/repeated_ends",
+        "the storage of the owner fails; `workers` is about connections that do",
+    ),
 ];
 
 /// Whether a test uses its stores themselves.
