@@ -22,7 +22,7 @@ const SESSIONS_MAX: usize = 4096;
 const COPIES_MAX: usize = 2;
 const CATCH_UPS_MAX: usize = 4;
 
-/// What takes long. Each kind has threads of its own, so that none keeps another one from them.
+/// The requests that take long. Each kind has threads of its own, so that no kind waits for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lengthy {
     /// It reads the whole file: `verify`, `backup`.
@@ -68,7 +68,7 @@ impl Peer {
         }
     }
 
-    /// Who gets tasks.
+    /// The recipient of the tasks of an answer.
     pub(super) fn recipient(&self) -> Recipient {
         Recipient { store: self.has_grace.then(|| self.handle()), beats: self.beats }
     }
