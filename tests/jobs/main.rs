@@ -65,6 +65,7 @@ mod edits_of_keyed_tasks;
 mod ended_waits;
 mod endings;
 mod events;
+mod evicted_slots;
 mod fail;
 mod failures;
 mod files;
