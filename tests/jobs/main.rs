@@ -126,6 +126,7 @@ mod schedules_cron;
 mod schedules_edits;
 #[cfg(unix)]
 mod schedules_killed;
+mod schedules_overlap;
 mod schedules_tags;
 mod selected;
 mod shared_limits;
