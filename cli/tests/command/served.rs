@@ -173,7 +173,7 @@ fn commands_that_need_the_file_say_so() {
 #[test]
 fn export_of_a_served_store_reads_a_copy_that_its_owner_makes() {
     let sandbox = Sandbox::with(&["a", "b"]);
-    sandbox.ok("create kept --keep-done 10");
+    sandbox.ok("create kept");
     let (owner, _) = serve(&sandbox, "");
     let token = sandbox.claim("mail --for 1h");
     sandbox.ok("put kept x --key k --tag t");
