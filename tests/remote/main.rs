@@ -209,6 +209,7 @@ mod threads {
     mod delivery;
     mod gates;
     mod parents;
+    mod receipts;
     mod slow_writes;
     mod support;
     mod waiting;
