@@ -103,6 +103,10 @@ impl Service for Words {
             Answering::Later(Box::pin(Signalled { desk, name, needed, is_tracked }))
         };
         match word {
+            "beats" => {
+                let expect_beats = Some(rest == "on");
+                Answering::Now(Reply { expect_beats, ..Reply::new(rest.as_bytes().to_vec()) })
+            }
             "later" => future(1, false),
             "tracked" => future(1, true),
             "twice" => future(2, false),
@@ -145,6 +149,7 @@ impl Future for Signalled {
         drop(promises);
         self.desk.log.add(format!("ready {}", self.name));
         let mut reply = Reply::new(self.name.clone().into_bytes());
+        reply.expect_beats = (self.name == "expects beats").then_some(true);
         if self.is_tracked {
             let (desk, line) = (self.desk.clone(), format!("lost {}", self.name));
             reply.on_lost = Some(Box::new(move || desk.log.add(line)));
@@ -193,6 +198,8 @@ impl Drop for Numbers {
 #[derive(Default)]
 pub struct Ears {
     pub log: Log,
+    /// Makes a call at each heartbeat. Of std: it is set before the first one.
+    pub client: std::sync::OnceLock<std::sync::Weak<Client>>,
 }
 
 impl Handler for Ears {
@@ -208,6 +215,13 @@ impl Handler for Ears {
         self.log.add(format!("orphan {}", text(body)));
         if body == b"gate" {
             self.log.wait_for("gate is open");
+        }
+    }
+
+    fn beat(&self) {
+        self.log.add("beat");
+        if let Some(client) = self.client.get().and_then(std::sync::Weak::upgrade) {
+            drop(client.call(b"now:beat".to_vec(), ALWAYS));
         }
     }
 
