@@ -8,7 +8,7 @@ use tubewell_wire::explored::pass;
 use tubewell_wire::{Client, Limits};
 
 use crate::explore::explore;
-use crate::support::{Ears, Log, ONCE, answers_in_time, ask, asking, connect, end, serve};
+use crate::support::{AGAIN, Ears, Log, ONCE, answers_in_time, ask, asking, connect, end, serve};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -42,8 +42,8 @@ fn connection_that_is_silent_ends() {
         assert_eq!(second.join().unwrap().as_deref(), Ok("expects beats"));
         pass_until(&desk.log, "disconnect", 2);
         // Each makes another connection, which may be silent.
-        let [one] = answers_in_time(&now, [("now:a", ONCE)]);
-        let [other] = answers_in_time(&later, [("now:b", ONCE)]);
+        let [one] = answers_in_time(&now, [("now:a", AGAIN)]);
+        let [other] = answers_in_time(&later, [("now:b", AGAIN)]);
         assert_eq!((one.as_deref(), other.as_deref()), (Ok("a"), Ok("b")));
         end(&server, &desk, [now, later]);
     });

@@ -245,9 +245,19 @@ pub fn serve_at(desk: &Arc<Desk>, limits: Limits) -> Server {
 
 /// Connects to the server.
 pub fn try_connect() -> Result<(Arc<Client>, Arc<Ears>), WireError> {
+    try_connect_with(Limits::default())
+}
+
+/// Connects to the server, which runs, with these limits of the client.
+pub fn connect_with(limits: Limits) -> (Arc<Client>, Arc<Ears>) {
+    try_connect_with(limits).unwrap()
+}
+
+fn try_connect_with(limits: Limits) -> Result<(Arc<Client>, Arc<Ears>), WireError> {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(4);
     let options = ClientOptions {
         secret: Some(SECRET.to_vec()),
+        limits,
         connect_timeout: LONG,
         backoff,
         ..Default::default()

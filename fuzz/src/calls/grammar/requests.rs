@@ -36,7 +36,6 @@ pub static REQUEST: Choice = Choice {
             "Events",
             &[List(&TubeName), List(&Key), List(&Label), List(&Tag), Option(&Kinds), Count],
         ),
-        (15, "Heartbeat", &[]),
     ],
 };
 
