@@ -164,6 +164,7 @@ mod jobs {
     mod spent;
     mod steps;
     mod steps_ends;
+    mod steps_listed;
     mod steps_spawn;
     mod sub_queue_limits;
     mod sub_queue_pauses;
