@@ -69,6 +69,7 @@ mod fail;
 mod failures;
 mod files;
 mod filters;
+mod filters_bounded;
 mod filters_by_tags;
 mod finish;
 mod groups;

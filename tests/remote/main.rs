@@ -110,6 +110,7 @@ mod jobs {
     mod failures;
     mod files;
     mod filters;
+    mod filters_bounded;
     mod filters_by_tags;
     mod finish;
     mod groups;
