@@ -221,6 +221,9 @@ mod worker {
     use crate::blocking_disk;
     use crate::executor;
     use crate::rng;
+    #[path = "../full_disk/disk.rs"]
+    #[allow(dead_code, reason = "other test targets use the rest")]
+    mod small_disk;
 
     mod catalogue_ends;
     mod catalogue_lost;
@@ -228,6 +231,7 @@ mod worker {
     mod catalogue_parked;
     mod catalogue_stops;
     mod errors;
+    mod full_disk;
     mod futures;
     mod gate;
     mod idle;
