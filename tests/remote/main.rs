@@ -211,6 +211,7 @@ mod threads {
     mod delivery;
     mod gates;
     mod parents;
+    mod receipts;
     mod slow_writes;
     mod support;
     mod waiting;

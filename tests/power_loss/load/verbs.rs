@@ -184,6 +184,8 @@ impl Load {
         if before != Some(State::Buried) {
             self.contents().bury(id, None);
             self.changed("bury", issued, &kind, &[receipt]);
+        } else {
+            self.told_in_memory(receipt, &kind);
         }
         Ok(())
     }
