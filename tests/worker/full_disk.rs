@@ -15,7 +15,7 @@ use crate::stores::{self, ManualClock};
 
 const MIB: u64 = 1 << 20;
 /// Larger than what a full disk leaves inside the file.
-const LARGE: usize = 60_000;
+const LARGE: usize = 1 << 20;
 
 type Handled = Result<(), Box<dyn StdError + Send + Sync>>;
 
@@ -80,7 +80,7 @@ fn attempt_that_fails_because_the_disk_is_full_does_not_count() {
             assert_eq!((info.attempts, info.takes, info.due_in), (0, takes, Some(secs(5))));
             case.clock.advance(secs(5));
         }
-        disk.add_space(8 * MIB);
+        disk.add_space(32 * MIB);
         assert_eq!(form.work(&case, &case.tube, 1, handler).0.done, 1);
     });
 }
@@ -108,7 +108,7 @@ fn worker_of_a_tube_without_delays_pauses_while_the_disk_is_full() {
         let worker = form.on(worker, &case.tube, |job: &Job| large(job).map(drop));
         let worker = form.start(worker);
         wait_until(|| reports.lock().unwrap().iter().filter(|it| is_disk_full(it)).count() == 2);
-        disk.add_space(8 * MIB);
+        disk.add_space(32 * MIB);
         wait_until(|| case.state(0).is_none());
         let tally = worker.stop().unwrap();
         let pauses = reports.lock().unwrap().iter().filter(|it| is_disk_full(it)).count() as u64;
@@ -132,7 +132,7 @@ fn end_that_meets_a_full_disk_is_repeated_while_the_claim_is_held() {
         wait_until(|| reports.lock().unwrap().len() == 2);
         assert!(reports.lock().unwrap().iter().all(is_disk_full), "{reports:?}");
         assert_eq!(case.state(0), Some(State::Taken));
-        disk.add_space(8 * MIB);
+        disk.add_space(32 * MIB);
         wait_until(|| case.state(0) != Some(State::Taken));
         let tally = worker.stop().unwrap();
         assert_eq!((tally.done, tally.jobs(), calls.load(Ordering::SeqCst)), (1, 1, 1));
