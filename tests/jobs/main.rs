@@ -65,6 +65,7 @@ mod edits_of_keyed_tasks;
 mod ended_waits;
 mod endings;
 mod events;
+mod evicted_slots;
 mod fail;
 mod failures;
 mod files;
@@ -126,6 +127,7 @@ mod schedules_cron;
 mod schedules_edits;
 #[cfg(unix)]
 mod schedules_killed;
+mod schedules_overlap;
 mod schedules_tags;
 mod selected;
 mod shared_limits;

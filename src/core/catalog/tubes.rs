@@ -305,6 +305,7 @@ impl Core {
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
             empty_up_to: EmptyUpTo::default(),
+            has_strays: false,
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),

@@ -313,21 +313,30 @@ impl Core {
         Ok(())
     }
 
-    /// The tube and the shelf of a task: of this tube or, if it has left it, of another one.
+    /// The tube and the shelf of a task: of this tube or, if it is not there, of another one that has
+    /// tasks. The tube of a taken task is known.
     fn locate(&mut self, of: u32, id: u64) -> Result<Option<(u32, Shelf)>> {
+        let of = self.claims.get(&id).map_or(of, |claim| claim.tube);
         if let Some(found) = self.edit(of, |ledger| ledger.find(id))? {
             return Ok(Some((of, found.shelf)));
         }
         if id >= self.ids.next {
             return Ok(None);
         }
-        let others: Vec<u32> = self.names.values().copied().filter(|other| *other != of).collect();
-        for number in others {
+        for number in self.other_tubes(of) {
             if let Some(found) = self.edit(number, |ledger| ledger.find(id))? {
                 return Ok(Some((number, found.shelf)));
             }
         }
         Ok(None)
+    }
+
+    /// The other tubes that have tasks.
+    pub(in crate::core) fn other_tubes(&self, number: u32) -> Vec<u32> {
+        let others = self.names.values().copied().filter(|other| *other != number);
+        let has_tasks =
+            |other: &u32| self.tubes.get(other).is_some_and(|it| it.counts.stored() > 0);
+        others.filter(has_tasks).collect()
     }
 
     pub(in crate::core) fn parents_of(

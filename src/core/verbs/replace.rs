@@ -192,6 +192,7 @@ impl Core {
             self.occupy(number);
         }
         if before != number {
+            self.note_strays(number);
             let leave = self.leave(before, id, EventKind::Move, from, old.clone());
             self.make_visible(Change { keeping, ..leave }, visibility);
             let arrival = self.change(number, id, EventKind::Move, None, to, None);

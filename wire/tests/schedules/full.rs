@@ -1,5 +1,6 @@
 //! Peers that do not read.
 
+use shuttle::thread;
 use tubewell_wire::Limits;
 use tubewell_wire::explored::set_pipe_size;
 
@@ -52,6 +53,35 @@ fn server_goes_on_when_the_client_has_read() {
     });
 }
 
+/// Calls of two connections, of which the server holds one or two at a time.
+#[test]
+fn calls_above_the_limits_of_bytes_wait_for_the_end_of_others() {
+    explore("calls_above_the_limits_of_bytes_wait_for_the_end_of_others", || {
+        let (server, desk) =
+            serve(Limits { call_bytes: 60, all_call_bytes: 40, ..Limits::default() });
+        let (one, _) = connect();
+        let (other, _) = connect();
+        // Each call has 40 bytes, of which 24 count for both connections.
+        let names = ["a-has-twenty-bytes!!", "b-has-twenty-bytes!!", "c-has-twenty-bytes!!"];
+        let [a, b, c] = names;
+        let callers = [(&one, a), (&other, b), (&one, c)]
+            .map(|(client, name)| asking(client, &format!("later:{name}"), ONCE));
+        let dropped = {
+            let other = other.clone();
+            thread::spawn(move || drop(other.call(b"later:d-has-twenty-bytes!!".to_vec(), ONCE)))
+        };
+        for name in [c, b, a] {
+            desk.signal(name);
+        }
+        for (caller, name) in callers.into_iter().zip(names) {
+            assert_eq!(caller.join().unwrap().as_deref(), Ok(name));
+        }
+        dropped.join().unwrap();
+        assert_eq!(ask(&other, "now:e", ONCE).as_deref(), Ok("e"));
+        end(&server, &desk, [one, other]);
+    });
+}
+
 /// The server waits until what it wrote is read. What it did not write is lost, and its callers get errors.
 #[test]
 fn stop_waits_for_a_client_that_reads_late() {
@@ -62,7 +92,7 @@ fn stop_waits_for_a_client_that_reads_late() {
         close_gate(&client, &ears, &desk);
         let pending = client.call(b"bytes:200".to_vec(), ONCE);
         desk.log.wait_for("call bytes:200");
-        let opener = shuttle::thread::spawn({
+        let opener = thread::spawn({
             let ears = ears.clone();
             move || ears.log.add("gate is open")
         });
