@@ -112,6 +112,7 @@ mod jobs {
     mod failures;
     mod files;
     mod filters;
+    mod filters_bounded;
     mod filters_by_tags;
     mod finish;
     mod groups;
@@ -166,6 +167,7 @@ mod jobs {
     mod spent;
     mod steps;
     mod steps_ends;
+    mod steps_listed;
     mod steps_spawn;
     mod sub_queue_limits;
     mod sub_queue_pauses;
@@ -222,6 +224,9 @@ mod worker {
     use crate::blocking_disk;
     use crate::executor;
     use crate::rng;
+    #[path = "../full_disk/disk.rs"]
+    #[allow(dead_code, reason = "other test targets use the rest")]
+    mod small_disk;
 
     mod catalogue_ends;
     mod catalogue_lost;
@@ -229,6 +234,7 @@ mod worker {
     mod catalogue_parked;
     mod catalogue_stops;
     mod errors;
+    mod full_disk;
     mod futures;
     mod gate;
     mod idle;
