@@ -158,6 +158,7 @@ mod jobs {
     #[cfg(feature = "cron")]
     mod schedules_cron;
     mod schedules_edits;
+    mod schedules_overlap;
     mod schedules_tags;
     mod selected;
     mod shared_limits;
