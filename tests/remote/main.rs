@@ -108,6 +108,7 @@ mod jobs {
     mod ended_waits;
     mod endings;
     mod events;
+    mod evicted_slots;
     mod fail;
     mod failures;
     mod files;
