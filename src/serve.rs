@@ -7,6 +7,7 @@ mod requests;
 mod service;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
+mod waits;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -45,6 +46,8 @@ pub struct ServeOptions {
     secret: Option<Vec<u8>>,
     any_interface: bool,
     max_connections: Option<usize>,
+    max_call_bytes: Option<usize>,
+    max_all_call_bytes: Option<usize>,
     heartbeat: Option<Duration>,
 }
 
@@ -76,6 +79,8 @@ impl ServeOptions {
             secret: None,
             any_interface: false,
             max_connections: None,
+            max_call_bytes: None,
+            max_all_call_bytes: None,
             heartbeat,
         }
     }
@@ -99,6 +104,26 @@ impl ServeOptions {
         self
     }
 
+    /// How many bytes of calls the owner holds for one connection: of those that arrive, and of those that wait for
+    /// something with their bodies. Default: 64 MiB.
+    ///
+    /// These are takes, [`put_wait`](crate::Tube::put_wait), [`put_and_wait`](crate::Tube::put_and_wait), and
+    /// changes while the write buffer of the store is full. A change that only waits for its flush does not count. The
+    /// owner reads no further call of the connection until there is room, so that none is lost. It reads a call that is
+    /// longer than the limit while it holds at most 64 KiB for the connection.
+    pub fn max_call_bytes(mut self, most: usize) -> ServeOptions {
+        self.max_call_bytes = Some(most);
+        self
+    }
+
+    /// How many bytes of calls the owner holds for all connections, as in
+    /// [`max_call_bytes`](ServeOptions::max_call_bytes). Default: 256 MiB. The first 64 KiB of each connection do not
+    /// count, so that its short calls wait for no other connection.
+    pub fn max_all_call_bytes(mut self, most: usize) -> ServeOptions {
+        self.max_all_call_bytes = Some(most);
+        self
+    }
+
     /// How often a process must say that it is there while a session of its connection has claims; `None`
     /// for never. Default: 10 seconds. Its connection does so by itself.
     ///
@@ -107,7 +132,7 @@ impl ServeOptions {
     /// or machine has vanished without a word do not wait for their ttr. A process that is stopped for so
     /// long, such as by a debugger, loses its claims too. Connections without claims are silent.
     pub fn heartbeat(mut self, every: impl Into<Option<Duration>>) -> ServeOptions {
-        self.heartbeat = every.into();
+        self.heartbeat = every.into().map(|every: Duration| every.max(HEARTBEAT_MIN));
         self
     }
 }
@@ -178,16 +203,8 @@ impl Store {
         options.secret.as_deref().map_or(Ok(()), check_secret)?;
         let store = self.here("serving a store")?;
         store.inner().run(|core| core.check_open())?;
-        let mut limits = Limits::default();
-        if let Some(most) = options.max_connections {
-            limits.connections = most;
-        }
-        limits.frame = FRAME_MAX;
+        let limits = limits(&options);
         let ServeOptions { address, secret, any_interface, heartbeat, .. } = options;
-        let heartbeat = heartbeat.map(|every| every.max(HEARTBEAT_MIN));
-        if let Some(every) = heartbeat {
-            limits.silence = every.saturating_mul(MISSED);
-        }
         let server_options = ServerOptions { secret, limits, any_interface };
         let server =
             Server::start(&address, server_options, StoreService::new(store.visitor(), heartbeat))
@@ -196,6 +213,19 @@ impl Store {
         let served = Served { url: server.address().to_string(), server: server.clone() };
         store.add_server(server);
         Ok(served)
+    }
+}
+
+/// What the peers may cost.
+fn limits(options: &ServeOptions) -> Limits {
+    let default = Limits::default();
+    Limits {
+        frame: FRAME_MAX,
+        connections: options.max_connections.unwrap_or(default.connections),
+        call_bytes: options.max_call_bytes.unwrap_or(default.call_bytes),
+        all_call_bytes: options.max_all_call_bytes.unwrap_or(default.all_call_bytes),
+        silence: options.heartbeat.map_or(default.silence, |every| every.saturating_mul(MISSED)),
+        ..default
     }
 }
 

@@ -54,6 +54,22 @@ fn killed_store_opens_without_reading_the_whole_file() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
+/// A kill before the first write of a run costs the next open the reading of the journal, and of
+/// nothing else.
+#[test]
+fn store_that_was_opened_and_killed_opens_with_as_few_reads_as_a_closed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let clock = ManualClock::new();
+    large_store(&path, &clock).close().unwrap();
+    let closed = reads_to_open(&path);
+    let open = options(&clock).open(&path).unwrap();
+    let killed = reads_to_open(&path);
+    // The journal is one read.
+    assert!(killed <= closed + 4, "{killed} reads after a kill, {closed} after a close");
+    open.close().unwrap();
+}
+
 #[test]
 fn idle_work_does_not_flush_a_small_store() {
     let clock = ManualClock::new();

@@ -1,17 +1,14 @@
-//! The cost of keys, of a finish, of tasks that wait for others, and of takes beside many tasks that
-//! cannot be taken.
+//! The cost of keys, of a finish, and of takes beside many tasks that cannot be taken.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tubewell::{Durability, FIFO, Finish, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, Times, body, checked, millis, phase, timed};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, phase, timed};
 
 const RUNS: usize = 5;
 const CALLERS: usize = 64;
-/// Children that one ack frees.
-const CHILDREN: u64 = 10_000;
 /// Tasks that cannot be taken, and the sub-queues in which they are.
 const LIMITED: u64 = 1_000_000;
 const SUB_QUEUES: u64 = 10_000;
@@ -24,7 +21,6 @@ const STEP: u64 = 5000;
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     keys(setting, report)?;
     finish(setting, report)?;
-    children(setting, report)?;
     gates(setting, report)
 }
 
@@ -76,43 +72,6 @@ fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     store.close()?;
     let count = report.spread("flushes of a finish with three puts", &flushes, "");
     report.target("flushes of a finish with three puts", "1", short(count), count <= 1.0);
-    Ok(())
-}
-
-/// An ack that frees many children, beside one that frees none.
-fn children(setting: &Setting, report: &mut Report) -> Outcome {
-    let (mut plain, mut freeing, mut free) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let store = Store::open(setting.fresh("children"))?;
-        let parents = store.create_tube("parents", FIFO, TubeOptions::new())?;
-        let work = store.create_tube("work", FIFO, TubeOptions::new())?;
-        parents.put_many([body(0, BODY), body(1, BODY)])?;
-        let claims = parents.take_many(2, Duration::ZERO)?;
-        let [parent, other] = <[_; 2]>::try_from(claims).map_err(|_| "two ready tasks")?;
-        for first in (0..CHILDREN).step_by(1000) {
-            let child = |n| Put::new(body(n, BODY)).after(&parents, [parent.id()]);
-            work.put_many((first..first + 1000).map(child))?;
-        }
-        for (claim, times) in [(other, &mut plain), (parent, &mut freeing)] {
-            let (acked, time) = timed(|| claim.ack());
-            acked?;
-            times.push(millis(time));
-        }
-        let start = Instant::now();
-        while work.statistics()?.tasks.blocked > 0 {
-            std::thread::yield_now();
-        }
-        free.push(millis(start.elapsed()));
-        store.close()?;
-    }
-    let plain = report.spread("ack, durable", &plain, "ms");
-    let what = format!("ack that frees {CHILDREN} children");
-    let freeing = report.spread(what.as_str(), &freeing, "ms");
-    let found = format!("{} ms, a plain one {} ms", short(freeing), short(plain));
-    report.target(&what, "a plain one and 2 ms", found, freeing <= plain + 2.0);
-    let what = format!("{CHILDREN} children are free after the ack");
-    let free = report.spread(what.as_str(), &free, "ms");
-    report.target(&what, "within 1 s", format!("{} ms", short(free)), free <= 1000.0);
     Ok(())
 }
 

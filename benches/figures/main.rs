@@ -20,6 +20,7 @@
 
 mod backlog;
 mod child;
+mod children;
 mod dues;
 mod filters;
 mod gates;
@@ -68,6 +69,7 @@ const SUBJECTS: &[Subject] = &[
     #[cfg(feature = "redb")]
     ("transact", transact::measure),
     ("gates", gates::measure),
+    ("children", children::measure),
     ("filters", filters::measure),
     ("metrics", metrics::measure),
     ("labels", labels::measure),

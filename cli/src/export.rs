@@ -19,6 +19,8 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::history::EntryRecord;
 use crate::moment;
 use crate::output::{Output, count, note};
+use crate::owner;
+use crate::owners_copy::OwnersCopy;
 use crate::progress::Progress;
 use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
 use crate::step::StepRecord;
@@ -142,9 +144,17 @@ struct Export<'a> {
     failure: Option<Failure>,
 }
 
-/// Exports the store at `path` to a file, or to standard output.
+/// Exports the store at `path` to a file, or to standard output. If a process serves it, exports a copy that this
+/// process makes.
 pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResult {
     store::must_exist(path)?;
+    let owner = owner::of_file(path, cli)?;
+    let copy = owner.map(|owner| OwnersCopy::make(&owner, path)).transpose()?;
+    export(copy.as_ref().map_or(path, OwnersCopy::path), cli, to, output)
+}
+
+/// Exports the file at `path`.
+fn export(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResult {
     let is_stdout = to.as_os_str() == "-";
     let file = if is_stdout { None } else { Some(create(to)?) };
     let bytes: Box<dyn Write + '_> = match &file {

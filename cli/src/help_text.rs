@@ -648,6 +648,8 @@ pub const EXPORT: &str = "\
 One line per tube and per task, ordered by id within a tube. The store is only
 read. Damaged records are left out and reported on standard error; the exit
 code is 7 if there are any. `tubewell import --all` reads what export wrote.
+If a process serves the store, it makes a copy beside the file, which is
+exported and then removed.
 
 Examples:
   tubewell export all.jsonl

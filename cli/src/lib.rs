@@ -20,6 +20,7 @@ mod lock_owner;
 mod moment;
 mod output;
 mod owner;
+mod owners_copy;
 mod progress;
 mod record;
 mod signals;

@@ -130,8 +130,14 @@ pub fn untrusted_clock(ahead: Duration) -> String {
     )
 }
 
-/// Makes the changes that fell due while the store was closed, so that a command sees their results.
+/// Makes the changes that fell due while the store was closed, so that a command sees their results. An owner has
+/// made them, and makes those that fall due now by itself.
 pub fn catch_up(store: &Store) -> CommandResult {
+    if connection::owner().is_some() { Ok(()) } else { catch_up_now(store) }
+}
+
+/// Makes the changes that are due now, also if the store is that of another process.
+pub fn catch_up_now(store: &Store) -> CommandResult {
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         if std::io::stderr().is_terminal() {
@@ -141,11 +147,7 @@ pub fn catch_up(store: &Store) -> CommandResult {
                 }
             });
         }
-        let caught_up = match store.catch_up() {
-            // It does so by itself.
-            Err(error) if connection::is_owner_only(&error) => Ok(()),
-            caught_up => caught_up,
-        };
+        let caught_up = store.catch_up();
         drop(done);
         caught_up
     })?;

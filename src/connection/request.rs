@@ -9,7 +9,8 @@ use crate::core::{
 use crate::events::Filter;
 use crate::{Error, Result, SessionId, WhenFull};
 
-/// How the owner makes a call.
+/// How the owner makes a call. What the call waits for follows from the call itself: the first three are one to the
+/// owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// At once: it changes memory alone or nothing.

@@ -2,6 +2,9 @@
 //!
 //! A commit that fills a half of the journal begins a checkpoint, and a thread of its own writes it.
 //! With a manual clock the thread of that commit does, so that runs are repeatable.
+//!
+//! While the writer thread flushes, the checkpoint thread also writes the records of deferred calls:
+//! these wait for a write only, and not for the flush.
 
 use super::inner::StoreInner;
 use crate::core::{Core, FILE};
@@ -14,15 +17,19 @@ impl StoreInner {
     pub(crate) fn checkpoint_loop(&self) {
         loop {
             let mut core = self.core.lock();
-            while !core.closed
-                && (core.outage.is_some() || !core.buffers[FILE].edits.has_waiting_checkpoint())
-            {
+            while !core.closed && !has_work(&core) {
                 self.checkpointer.wait(&mut core);
             }
             if core.closed {
                 return;
             }
-            drop(core);
+            if must_write(&core) {
+                self.set_time(&mut core);
+                self.write_deferred(core, false);
+            } else {
+                drop(core);
+            }
+            // After each write, so that writes do not keep a checkpoint from being made.
             self.run_checkpoint();
         }
     }
@@ -119,6 +126,16 @@ impl StoreInner {
         self.unlock(core);
         written.map_err(Error::from)?
     }
+}
+
+/// Whether the checkpoint thread has something to do.
+fn has_work(core: &Core) -> bool {
+    core.outage.is_none() && (must_write(core) || core.buffers[FILE].edits.has_waiting_checkpoint())
+}
+
+/// Whether deferred calls wait for a write that the writer thread cannot make now.
+fn must_write(core: &Core) -> bool {
+    core.buffers[FILE].needs_write && core.effects.writer_is_busy
 }
 
 /// Stops the store if the thread that writes a checkpoint panics.

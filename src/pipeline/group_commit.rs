@@ -18,6 +18,7 @@ impl StoreInner {
     pub(crate) fn writer_loop(&self) {
         loop {
             let mut core = self.lock();
+            core.effects.writer_is_busy = false;
             let task = loop {
                 if core.outage.is_none()
                     && let Some(task) = next_task(&mut core, !self.clock().is_manual())
@@ -33,6 +34,7 @@ impl StoreInner {
                 core.effects.writer_is_parked = false;
                 self.set_time(&mut core);
             };
+            core.effects.writer_is_busy = !matches!(task, WriterTask::Write);
             let after_unlock = self.unlock_only(core);
             self.run_task(task);
             drop(after_unlock);
@@ -44,7 +46,7 @@ impl StoreInner {
     pub(super) fn run_task(&self, task: WriterTask) {
         match task {
             WriterTask::Commit(buffer) => self.lead(buffer),
-            WriterTask::Write => self.write_deferred(self.lock()),
+            WriterTask::Write => self.write_deferred(self.lock(), true),
             WriterTask::Shrink => self.shrink_if_mostly_empty(),
         }
     }
@@ -98,8 +100,8 @@ impl StoreInner {
             let engine = core.buffers[buffer].engine().cloned();
             let may_begin = buffer == MEMORY || !core.transaction_is_next;
             if may_begin && let Some((logged, batch)) = core.begin_commit(buffer) {
-                // Calls that wait for a write do not wait for this flush, if the writer thread was
-                // asked to write.
+                // Calls that wait for a write do not wait for this flush, if a thread was asked to
+                // write.
                 let is_left =
                     matches!(logged, Logged::Record(_)) && core.buffers[buffer].needs_write;
                 let written = (!is_left).then(|| core.buffers[buffer].take_write_batch()).flatten();
@@ -131,16 +133,19 @@ impl StoreInner {
     }
 
     /// Writes the journal for the deferred calls that wait for it. If their edits must go to the
-    /// database, leads that commit.
-    pub(super) fn write_deferred(&self, mut core: MutexGuard<'_, Core>) {
+    /// database, leads that commit, or without `may_lead` leaves it to the writer thread.
+    pub(super) fn write_deferred(&self, mut core: MutexGuard<'_, Core>, may_lead: bool) {
         core.buffers[FILE].needs_write = false;
         if core.check_open().is_err() {
             return self.unlock(core);
         }
         let Some((journal, number)) = core.log_to_journal() else {
             // The leader of the next commit finishes the batch.
-            let batch = core.buffers[FILE].batch.clone();
-            let lead = request_commit(&mut core, FILE, &batch);
+            let commit = core.flush_of(FILE);
+            let lead = may_lead && request_commit(&mut core, FILE, commit.batch());
+            if !may_lead {
+                core.ask_writer(&commit);
+            }
             self.unlock(core);
             if lead {
                 self.lead(FILE);

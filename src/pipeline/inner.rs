@@ -223,7 +223,7 @@ impl StoreInner {
             Some(Wait::Write(batch)) => {
                 let core = self.lock();
                 if Arc::ptr_eq(core.buffers[FILE].write_batch(), batch) {
-                    self.write_deferred(core);
+                    self.write_deferred(core, true);
                 }
             }
             None => {}

@@ -58,6 +58,11 @@ fn give_back(store: StoreHandle, grants: &[Grant]) -> Option<Box<dyn FnOnce() + 
     }))
 }
 
+/// The answer of a future that holds nothing of the body of its request.
+pub(super) fn without_body(reply: impl Future<Output = Reply> + Send + 'static) -> Answering {
+    Answering::LaterWithoutBody(Box::pin(reply))
+}
+
 pub(super) fn later(reply: impl Future<Output = Reply> + Send + 'static) -> Answering {
     Answering::Later(Box::pin(reply))
 }

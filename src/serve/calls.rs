@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{grants, later, now, refused, value};
+use super::answers::{grants, later, now, refused, value, without_body};
 use super::peer::Peer;
+use super::waits::{refusal_waits, waits_for_space};
 use crate::connection::{Mode, Request, encode_value};
 use crate::core::{
     Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
@@ -73,13 +74,14 @@ fn not_for_peers() -> Error {
     Error::invalid("the call is one of the store's own process")
 }
 
-/// Decides a call at once, unless its write buffer is full.
+/// Decides a call at once, unless it waits for space in its write buffer.
 fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
     let inner = peer.store.inner();
-    let decided = match mode {
-        Mode::Ask if !puts(&asked) => Ok(inner.defer_now(|core| carry_out(core, mode, asked))),
-        _ => inner
-            .defer_unless_full(|core| buffer_of(core, &asked), |core| carry_out(core, mode, asked)),
+    let decide = |core: &mut Core| carry_out(core, mode, asked);
+    let decided = if waits_for_space(&asked) {
+        inner.defer_unless_full(|core| buffer_of(core, &asked), decide)
+    } else {
+        Ok(inner.defer_now(decide))
     };
     match decided {
         Ok(decided) => answer(peer, mode, &asked, decided),
@@ -88,11 +90,6 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
         }
         Err(buffer) => later(once_free(peer.clone(), mode, buffer, body.to_vec())),
     }
-}
-
-/// Whether a call puts tasks, which a full write buffer has no space for.
-fn puts(call: &Call<'_>) -> bool {
-    matches!(call, Call::Tube(_, Verb::Put(_) | Verb::PutMany(_) | Verb::Requeue(_)))
 }
 
 /// The write buffer of a call.
@@ -107,9 +104,10 @@ fn buffer_of(core: &Core, call: &Call<'_>) -> usize {
 }
 
 fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Result<Answer>>> {
-    match mode {
-        Mode::OnceVisible => core.carry_out_once_visible(call),
-        _ => core.carry_out(call).map(|decided| decided.map(Ok)),
+    if refusal_waits(mode, &call) {
+        core.carry_out_once_visible(call)
+    } else {
+        core.carry_out(call).map(|decided| decided.map(Ok))
     }
 }
 
@@ -119,12 +117,13 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     let Ok(Request::Call(_, asked)) = Request::read(&body, &parts) else {
         return reply(&Err(not_for_peers()));
     };
-    let decided = match mode {
-        Mode::OnceVisible => wait::decide_once_visible(&peer.store, buffer, asked).await,
-        _ => wait::decide(&peer.store, buffer, asked).await.map(|decided| decided.map(Ok)),
+    let decided = if refusal_waits(mode, &asked) {
+        wait::decide_once_visible(&peer.store, buffer, asked).await
+    } else {
+        wait::decide(&peer.store, buffer, asked).await.map(|decided| decided.map(Ok))
     };
     match answer(&peer, mode, &asked, decided) {
-        Answering::Later(answer) => answer.await,
+        Answering::Later(answer) | Answering::LaterWithoutBody(answer) => answer.await,
         Answering::Now(reply) => reply,
         Answering::Many(_) => reply(&Err(not_for_peers())),
     }
@@ -139,7 +138,7 @@ fn answer(
 ) -> Answering {
     match decided {
         Ok(Decided { answer, wait: None }) => Answering::Now(reply(&answer)),
-        Ok(decided) => later(async move { reply(&wait::commit(decided).await.flatten()) }),
+        Ok(decided) => without_body(async move { reply(&wait::commit(decided).await.flatten()) }),
         Err(refusal) => {
             if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
                 release(peer, asked);

@@ -65,13 +65,15 @@ impl Asked {
         let next = match self.0.take() {
             None => None,
             Some(Answering::Now(reply)) => Some(Bytes(reply)),
-            Some(Answering::Later(mut later)) => match later.as_mut().poll(context) {
-                Poll::Ready(reply) => Some(Bytes(reply)),
-                Poll::Pending => {
-                    self.0 = Some(Answering::Later(later));
-                    return Poll::Pending;
+            Some(Answering::Later(mut later) | Answering::LaterWithoutBody(mut later)) => {
+                match later.as_mut().poll(context) {
+                    Poll::Ready(reply) => Some(Bytes(reply)),
+                    Poll::Pending => {
+                        self.0 = Some(Answering::Later(later));
+                        return Poll::Pending;
+                    }
                 }
-            },
+            }
             Some(Answering::Many(mut items)) => {
                 let next = items.as_mut().poll_next(context);
                 self.0 = Some(Answering::Many(items));

@@ -4,6 +4,10 @@
 //! ones of the run, and then the mark is there again, in front of records that it denies. So an open
 //! that finds a mark in a file that was not closed makes it invalid, before the engine can mark the
 //! file as closed.
+//!
+//! A file whose last run was killed before its first record looks the same as one that has lost this
+//! record. So its next open reads the journal, too: 1 MiB, and of the database no more than after a
+//! close. A mark that stays valid until the first record would cost this record a flush before it.
 
 use super::journal_record::{RECORD_HEADER_LEN, Record, encode_record};
 use super::overlay::Overlay;

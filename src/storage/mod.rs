@@ -12,6 +12,8 @@ mod disk_space;
 mod end_mark;
 mod engine;
 mod failure;
+#[cfg(test)]
+mod faulty_storage;
 mod file_header;
 mod generation;
 mod journal;

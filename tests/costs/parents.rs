@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, Put, Store, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
 
-use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
+use crate::{assert_plain_costs, flushes_and_commits, rows_edited, store_on, with_tube};
 
 /// A put has its record, its place, the header and the counts, and two rows for each parent. An ack
 /// has its record, the header and the counts; each child that it frees moves, loses its place and two
@@ -85,4 +85,53 @@ fn edges_of_another_tube_cost_a_plain_tube_nothing() {
         other.put_many((0..100).map(|_| Put::new("x").after(&other, [parent]))).unwrap();
         assert_plain_costs(store, plain);
     });
+}
+
+/// The reads of a put after a task that is over and was put into the tube `of`, beside so many other
+/// tubes, each with so many tasks. There is another such put before it.
+fn reads_of_a_put_after(of: &str, others: usize, tasks: usize, cache: usize) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    {
+        let store = store_on(&path);
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        tube.put_many(["x"; 100]).unwrap();
+        store.create_tube("unnamed", FIFO, TubeOptions::new()).unwrap();
+        for n in 0..others {
+            let other = store.create_tube(&format!("other {n}"), FIFO, TubeOptions::new()).unwrap();
+            other.put_many(vec!["x"; tasks]).unwrap();
+        }
+        store.close().unwrap();
+    }
+    let options = Store::options().clock(ManualClock::new()).cache_size(cache);
+    let store = options.open(&path).unwrap();
+    let [tube, of] = ["work", of].map(|name| store.tube(name).unwrap());
+    let put_after = || {
+        let parent = of.put("x").unwrap().id;
+        of.claim(parent).unwrap().ack().unwrap();
+        let before = store.counters().reads;
+        let receipt = tube.put(Put::new("x").after(&tube, [parent])).unwrap();
+        assert_eq!(receipt.state, State::Ready);
+        store.counters().reads - before
+    };
+    put_after();
+    put_after()
+}
+
+#[test]
+fn put_after_a_task_that_is_over_looks_in_no_tube_without_tasks() {
+    let [none, many] = [0, 100].map(|others| reads_of_a_put_after("unnamed", others, 0, 0));
+    assert_eq!(none, many);
+}
+
+/// The tube knows that the task was put into it, and no other tube has tasks that have moved.
+#[test]
+fn put_after_a_task_that_is_over_looks_in_the_tube_that_it_names_only() {
+    assert_eq!(reads_of_a_put_after("work", 100, 10, 0), reads_of_a_put_after("work", 0, 0, 0));
+}
+
+/// It looks in all tubes with tasks, since any of them may have the parent.
+#[test]
+fn put_after_a_task_of_another_tube_reads_cached_pages_only_beside_many_tubes() {
+    assert_eq!(reads_of_a_put_after("unnamed", 100, 10, 1 << 20), 0);
 }

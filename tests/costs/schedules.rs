@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, ManualClock, Reschedule, Schedule, Store, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, ManualClock, Overlap, Reschedule, Schedule, Store, TubeOptions};
 
-use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
+use crate::{assert_plain_costs, flushes_and_commits, rows_edited, store_on, with_tube};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -126,6 +126,41 @@ fn many_schedules_cost_an_idle_store_nothing() {
     clock.advance(HOUR);
     assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
     assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Whether the last run is over is asked of the tube of the schedule only, unless tasks have moved.
+#[test]
+fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
+    let reads = |others: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        {
+            let store = store_on(&path);
+            for n in 0..=others {
+                let tube = store.create_tube(&n.to_string(), FIFO, TubeOptions::new()).unwrap();
+                tube.put_many(["x"; 10]).unwrap();
+            }
+            store.close().unwrap();
+        }
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).cache_size(0).open(&path).unwrap();
+        let tube = store.tube("0").unwrap();
+        tube.schedule(hourly("a").overlap(Overlap::Skip)).unwrap();
+        clock.advance(Duration::ZERO);
+        let mut reads = 0;
+        for run in 1..4 {
+            let last = tube.schedules(None, 1).unwrap().schedules[0].last.unwrap();
+            tube.claim(last).unwrap().ack().unwrap();
+            let before = store.counters().reads;
+            clock.advance(HOUR);
+            reads = store.counters().reads - before;
+            let stored = &tube.schedules(None, 1).unwrap().schedules[0];
+            assert_eq!((stored.runs, stored.skipped), (run + 1, 0));
+        }
+        reads
+    };
+    let (few, many) = (reads(1), reads(100));
+    assert!(many <= few + 8, "{few} reads beside one tube, {many} beside a hundred");
 }
 
 #[test]

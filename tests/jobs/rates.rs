@@ -93,6 +93,38 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
     }
 }
 
+/// The last run may have used all tokens of the period, which an altered rate does not give back.
+#[test]
+fn altered_rate_goes_on_filling_the_bucket_that_was_empty_at_open() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, two_in_ten());
+        tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
+        drop(tube);
+        let store = file.reopen(store);
+        let tube = store.tube("case").unwrap();
+        file.clock.advance(secs(1));
+        tube.alter(TubeOptions::new().rate(Rate::per(4, secs(10)))).unwrap();
+        let mut taken = Vec::new();
+        for _ in 0..11 {
+            loop {
+                let shown: Vec<u64> =
+                    tube.peek_ready(9).unwrap().iter().map(|info| info.id).collect();
+                let before = taken.len();
+                taken.extend(std::iter::from_fn(|| take(&tube)));
+                assert_eq!(shown, taken[before..]);
+                if before == taken.len() {
+                    break;
+                }
+            }
+            file.clock.advance(ms(500));
+        }
+        // One token after each 2.5 s, the first of which began at open.
+        assert_eq!(taken, [0, 1]);
+        assert_sound(&store);
+    }
+}
+
 #[test]
 fn chosen_task_beyond_the_rate_is_not_ready() {
     for_each_driver_with(ALL, TubeOptions::new().rate(Rate::per(1, secs(10))), |case| {

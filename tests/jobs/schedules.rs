@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Error, EventKind, FIFO, FIFOTTL, Keep, LIMFIFOTTL, Missed, OnKey, Overlap, Put, Receipt,
-    Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
+    Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, Missed, OnKey, Overlap, Put, Receipt, Reschedule,
+    Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -395,67 +395,6 @@ fn run_has_no_key_if_another_task_has_it() {
         keys.sort();
         assert_eq!(keys, ["", "R-1", "R-2"]);
         assert_eq!((case.only_schedule().id, case.only_schedule().runs), (id, 2));
-    });
-}
-
-#[test]
-fn overlapping_run_is_left_out_until_the_last_one_is_over() {
-    let keep = TubeOptions::new().keep_done(Keep::new());
-    for_each_driver_with(ALL, keep, |case| {
-        case.schedule(every(MINUTE).overlap(Overlap::Skip));
-        case.advance(0);
-        case.clock.advance(MINUTE);
-        let first = case.tube.try_take().unwrap().unwrap();
-        case.clock.advance(MINUTE);
-        let stored = case.only_schedule();
-        assert_eq!((stored.runs, stored.skipped, stored.next), (1, 2, at(MINUTE * 3)));
-        first.ack().unwrap();
-        case.clock.advance(MINUTE);
-        // The first one is done and kept, with its key.
-        let second = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(second.key(), Some("R-2"));
-        second.bury().unwrap();
-        case.clock.advance(MINUTE);
-        assert_eq!(case.work(), ["R-3"], "a buried run is over");
-    });
-}
-
-#[test]
-fn run_in_another_tube_still_overlaps() {
-    for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
-        case.schedule(every(MINUTE).overlap(Overlap::Skip));
-        case.advance(0);
-        case.tube.try_take().unwrap().unwrap().advance(&other, "further").unwrap();
-        case.clock.advance(MINUTE);
-        assert_eq!((case.only_schedule().runs, case.only_schedule().skipped), (1, 1));
-        assert_eq!(work(&other), ["R-1"]);
-        case.clock.advance(MINUTE);
-        assert_eq!(case.work(), ["R-2"]);
-    });
-}
-
-#[test]
-fn run_without_a_key_in_another_tube_still_overlaps() {
-    for_each_driver(ALL, |case| {
-        let new_tube = |name| case.store.create_tube(name, case.driver, TubeOptions::new());
-        let others = ["a", "b", "c"].map(|name| new_tube(name).unwrap());
-        let key_holder = case.add(case.draft("has the key").key("R-1"));
-        let id = case.schedule(every(MINUTE).overlap(Overlap::Skip));
-        case.advance(0);
-        let run = case.only_schedule().last.unwrap();
-        assert_eq!(case.info(run).key, None);
-        case.tube.move_to(run, &others[1]).unwrap();
-        // Whether another task has the key or not, and also if it is taken.
-        case.clock.advance(MINUTE);
-        case.tube.delete(key_holder).unwrap();
-        case.clock.advance(MINUTE);
-        let claim = others[1].try_take().unwrap().unwrap();
-        case.clock.advance(MINUTE);
-        assert_eq!((case.only_schedule().runs, case.only_schedule().skipped), (1, 3));
-        claim.ack().unwrap();
-        case.clock.advance(MINUTE);
-        assert_eq!((case.only_schedule().id, case.work()), (id, vec!["R-2".to_owned()]));
     });
 }
 

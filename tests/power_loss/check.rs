@@ -51,7 +51,11 @@ fn run_image(
         Err(error) => return Ok(Err(format!("it does not open: {error}"))),
     };
     let opened = disk.position();
-    let commits = store.counters().commits;
+    let (commits, opened_at) = (store.counters().commits, store.counters().opened_at);
+    if opened_at < expected.opened_at {
+        let told = expected.opened_at;
+        return Ok(Err(format!("it opens at commit {opened_at}, before {told} of a receipt")));
+    }
     let defects = store.verify()?;
     if !defects.is_empty() {
         return Ok(Err(format!("verify: {}", defects.join("; "))));

@@ -38,6 +38,9 @@ pub struct History {
     pub purges: bool,
     /// The tokens of all claims that were parked, also of those that have ended.
     pub tokens: Vec<ClaimToken>,
+    /// The disk's position at the answer and the commit of each receipt of a change in memory only.
+    /// No crash loses that commit.
+    pub receipts: Vec<(usize, u64)>,
 }
 
 /// Contents that a crash may leave.
@@ -62,6 +65,8 @@ pub struct Expectation {
     pub now: u64,
     /// Tokens of which the store may accept those of parked claims only.
     pub tokens: Vec<ClaimToken>,
+    /// The least commit with which the store may open.
+    pub opened_at: u64,
 }
 
 impl History {
@@ -71,6 +76,7 @@ impl History {
     /// none has a step that was called after the crash.
     pub fn expect(&self, position: usize) -> Expectation {
         let answered = |step: &Step| step.answered.is_some_and(|answered| answered <= position);
+        let told = |receipt: &&(usize, u64)| receipt.0 <= position;
         let durable = |step: &Step| step.durable_from.is_some_and(|from| from <= position);
         let least = self.steps.iter().rposition(durable).unwrap_or(0);
         let most = self.steps.iter().rposition(|step| step.issued < position).unwrap_or(0);
@@ -93,6 +99,7 @@ impl History {
             id: self.steps.iter().filter(|step| answered(step)).filter_map(|step| step.id).max(),
             now,
             tokens: self.tokens.clone(),
+            opened_at: self.receipts.iter().filter(told).map(|it| it.1).max().unwrap_or(0),
         }
     }
 }

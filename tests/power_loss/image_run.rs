@@ -37,6 +37,7 @@ impl ImageRun {
         }
         let mut after = self.history.expect(position);
         after.id = after.id.max(self.before.id);
+        after.opened_at = after.opened_at.max(self.before.opened_at);
         after
     }
 }
@@ -95,7 +96,9 @@ impl RecoveredStore<'_> {
             return Ok(Err(problem));
         }
         let tokens = self.expected.tokens.clone();
-        Ok(Ok(History { steps, purges: true, tokens }))
+        // The open has flushed what it has found: a receipt may name that commit.
+        let receipts = vec![(0, self.store.counters().opened_at)];
+        Ok(Ok(History { steps, purges: true, tokens, receipts }))
     }
 
     /// Checks that no other token than those of parked claims is accepted. Resumes the first of these

@@ -194,7 +194,7 @@ impl Load {
             now: start.now,
             contents: start.contents.clone(),
         };
-        let history = History { steps: vec![first], purges: start.purges, tokens: Vec::new() };
+        let history = History { steps: vec![first], purges: start.purges, ..History::default() };
         let store = options(cache, durability, max_rows, clock.as_ref()).open_on(disk.storage())?;
         let dues = start
             .contents
@@ -256,6 +256,13 @@ impl Load {
         let id = receipts.iter().map(|receipt| receipt.id).max();
         let survival = kind.survival(self.durability);
         self.step(what, issued, Answer { survival, commit, id });
+    }
+
+    /// Notes the receipt of a call that has changed memory only.
+    fn told_in_memory(&mut self, receipt: Receipt, kind: &Kind) {
+        if !kind.temporary {
+            self.history.receipts.push((self.disk.position(), receipt.commit));
+        }
     }
 
     /// Adds a step whose answer is still to come.

@@ -269,6 +269,17 @@ fn search_detects_restored_tasks_that_are_lost() {
 }
 
 #[test]
+fn search_detects_receipts_in_memory_of_unflushed_commits() {
+    let edit_history = |history: &mut history::History| {
+        // As if each had named the commit after the last one that is flushed.
+        history.receipts.iter_mut().for_each(|receipt| receipt.1 += 1);
+    };
+    assert!(
+        first_failure(None, edit_history).is_some_and(|problem| problem.contains("of a receipt"))
+    );
+}
+
+#[test]
 fn search_detects_reused_ids() {
     let edit_history = |history: &mut history::History| {
         // As if each id had come from a block that no commit has reserved.

@@ -108,6 +108,61 @@ fn written_calls_return_while_a_flush_is_blocked() {
     });
 }
 
+/// Only the writer thread can lead the flush of a ticket that no thread waits for.
+#[test]
+fn deferred_written_calls_return_while_the_writer_thread_flushes() {
+    explore("deferred_written_calls_return_while_the_writer_thread_flushes", || {
+        let disk = Disk::new();
+        let store = disk.open();
+        let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
+        let ticket =
+            disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("flushed").unwrap());
+        let await_put = |text: &'static str| {
+            spawn_with(&written, move |written| {
+                block_on(written.deferred(WhenFull::Block).put(text).unwrap()).unwrap().id
+            })
+        };
+        let awaits = ["a", "b", "c"].map(await_put);
+        let during = awaits.map(|thread| thread.join().unwrap());
+        assert!(!ticket.is_done());
+        let kept = ids_on(&disk.after_kill(), &during);
+        assert!(during.iter().all(|id| kept.contains(id)), "{during:?} in {kept:?}");
+        disk.unblock_flushes();
+        ticket.wait().unwrap();
+        assert_eq!(written.statistics().unwrap().tasks.ready, 4);
+        verify_and_close(&store);
+    });
+}
+
+/// The writer thread flushes and the checkpoint thread writes while the store is closed.
+#[test]
+fn close_answers_deferred_written_calls_beside_a_flush_of_the_writer_thread() {
+    let test = "close_answers_deferred_written_calls_beside_a_flush_of_the_writer_thread";
+    explore(test, || {
+        let disk = Disk::with_power_cuts();
+        let store = disk.open();
+        let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
+        drop(flushed.deferred(WhenFull::Block).put("flushed").unwrap());
+        let await_put = |text: &'static str| {
+            spawn_with(&written, move |written| {
+                block_on(written.deferred(WhenFull::Block).put(text)?).map(|receipt| receipt.id)
+            })
+        };
+        let awaits = ["a", "b"].map(await_put);
+        let puts = spawn_with(&written, |tube| tube.put("put").map(|receipt| receipt.id));
+        store.close().unwrap();
+        let mut known = Vec::new();
+        for answer in awaits.into_iter().chain([puts]).map(|thread| thread.join().unwrap()) {
+            match answer {
+                Ok(id) => known.push(id),
+                refused => assert!(is_closed(&refused), "{refused:?}"),
+            }
+        }
+        let kept = ids_on(&disk.after_power_cut(), &known);
+        assert!(known.iter().all(|id| kept.contains(id)), "{known:?} in {kept:?}");
+    });
+}
+
 #[test]
 fn deferred_written_calls_are_written_whether_waited_for_awaited_or_dropped() {
     let test = "deferred_written_calls_are_written_whether_waited_for_awaited_or_dropped";

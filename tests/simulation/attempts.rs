@@ -17,7 +17,7 @@ use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::simulator::micros;
-use crate::world::{Upset, World};
+use crate::world::{World, tube_of};
 
 const MS: Micros = 1000;
 const TTR: Micros = 40 * MS;
@@ -57,14 +57,12 @@ struct Simulation {
     world: World,
     policies: Vec<Policy>,
     tasks: BTreeMap<(usize, u64), Task>,
-    claims: Vec<(usize, Claim)>,
     /// How many claims have become overdue, unless a fault has hidden some.
     lost: Option<u64>,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0xA77E;
-    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -73,7 +71,6 @@ impl Simulated for Simulation {
             world: World::new(FIFOTTL, policies.iter().map(Policy::options)),
             policies,
             tasks: BTreeMap::new(),
-            claims: Vec::new(),
             lost: Some(0),
         }
     }
@@ -89,28 +86,12 @@ impl Simulated for Simulation {
             36 => drop(self.done(self.world.store.flush())),
             37 => self.world.arm(rng),
             38 => self.crash(rng),
-            _ => self.reopen(),
+            _ => self.reopen(rng),
         }
     }
 
-    fn compare(&self) {
-        self.compare_all();
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
@@ -177,15 +158,13 @@ impl Simulation {
         assert!(task.attempts <= policy.limit, "handed out too often: {task:?}");
         task.must_exist |= policy.counting == Counting::Flushed;
         task.status = Status::Taken(self.world.now + TTR);
-        self.claims.push((nth, claim));
+        self.world.claims.push(claim);
     }
 
     /// Ends one of the claims, which may have ended already.
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
+        let nth = tube_of(&claim);
         let (key, policy, now) = ((nth, claim.id()), self.policies[nth], self.world.now);
         let Some(mut task) = self.tasks.get(&key).copied() else { return };
         let is_held = matches!(task.status, Status::Taken(_)) && claim.attempt() == task.attempts;

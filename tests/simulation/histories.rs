@@ -8,12 +8,12 @@ mod recovery;
 use std::collections::BTreeMap;
 
 use tubewell::{
-    Claim, Durability, EventKind, FIFO, Failure, Keep, Put, Receipt, Result, State, TubeOptions,
+    Durability, EventKind, FIFO, Failure, Keep, Put, Receipt, Result, State, TubeOptions,
 };
 
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::world::World;
 
 const TAGS: [&str; 4] = ["red", "blue", "green", "red and blue"];
 
@@ -70,18 +70,13 @@ struct Simulation {
     policies: Vec<Policy>,
     tasks: BTreeMap<u64, Task>,
     versions: BTreeMap<u64, Versions>,
-    claims: Vec<Claim>,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
-    /// Whether everything was flushed before the crash.
-    is_flushed: bool,
     /// Whether the store was closed. If that has failed, some claims may have ended with it.
     is_closed: bool,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x7A65;
-    type Claim = Claim;
+    const FLUSHES: bool = true;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -96,9 +91,6 @@ impl Simulated for Simulation {
             policies: policies.to_vec(),
             tasks: BTreeMap::new(),
             versions: BTreeMap::new(),
-            claims: Vec::new(),
-            is_unsure: false,
-            is_flushed: false,
             is_closed: false,
         }
     }
@@ -115,40 +107,15 @@ impl Simulated for Simulation {
             37 | 38 => self.crash(rng),
             _ => {
                 self.is_closed = true;
-                self.reopen();
+                self.reopen(rng);
                 self.is_closed = false;
             }
         }
-        self.is_unsure |= self.world.disk.tripped();
+        self.world.is_unsure |= self.world.disk.tripped();
     }
 
-    fn compare(&self) {
-        if !self.is_unsure {
-            self.compare_all();
-        }
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    /// In half of the crashes all is flushed before, so that it is known what must be left.
-    fn crash(&mut self, rng: &mut Rng) {
-        self.is_flushed = rng.one_in(2) && self.world.store.flush().is_ok();
-        let upset = self.world.crash(&mut self.claims, rng);
-        self.learn(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
@@ -159,7 +126,6 @@ impl Simulation {
         let (tube, tags) = (rng.index(3), draw_tags(rng));
         let put = tags.iter().fold(Put::new("x"), |put, tag| put.tag(tag.as_str()));
         let answer = self.world.tubes[tube].put(put);
-        self.is_unsure |= self.world.disk.tripped();
         // The id of a task whose put has failed is not known.
         let (Some(receipt), _) = self.world.done("put", answer) else { return };
         let stored = Stored { tube, state: State::Ready, tags, entries: Vec::new() };
@@ -173,20 +139,16 @@ impl Simulation {
     fn take(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
         let answer = self.world.tubes[nth].try_take();
-        self.is_unsure |= self.world.disk.tripped();
         let Some(claim) = self.world.done("take", answer).0.flatten() else { return };
         let entry = self.entry(EventKind::Take, State::Taken, nth, None);
         if let Some(task) = self.tasks.get_mut(&claim.id()) {
             (task.is_taken, task.take) = (true, Some(entry));
         }
-        self.claims.push(claim);
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let claim = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
         if !claim.is_current() || !self.tasks.get(&id).is_some_and(|task| task.is_taken) {
             return;
@@ -214,7 +176,7 @@ impl Simulation {
     /// A call on one of the tasks, by any caller.
     fn change_one(&mut self, rng: &mut Rng) {
         let ids: Vec<u64> = self.tasks.keys().copied().collect();
-        if ids.is_empty() || self.is_unsure {
+        if ids.is_empty() || self.world.is_unsure {
             return;
         }
         let id = rng.pick(&ids);
@@ -268,7 +230,6 @@ impl Simulation {
     ) -> bool {
         let from = self.tasks[&id].stored.tube;
         let count = self.versions[&id].all.len();
-        self.is_unsure |= self.world.disk.tripped();
         let (answer, is_applied) = self.world.done(verb, answer);
         if is_applied {
             change(self);

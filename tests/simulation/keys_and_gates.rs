@@ -1,20 +1,21 @@
-//! Keys, tokens, gates, limits of sub-queues and moves under simulation: tubes that share keys and
-//! limits, and tasks that go from tube to tube. While the disk works, each take gives the first task that no
-//! gate and no limit holds back, and each key has the task of a model. After a fault, a kill or a power
-//! cut, every task and gate is as its last answered call has left it.
+//! Keys, tokens, priorities, gates, limits of sub-queues and moves under simulation: tubes that share
+//! keys and limits, and tasks that go from tube to tube. While the disk works, each take gives the most
+//! urgent task that no gate and no limit holds back, and each key has the task of a model. After a fault,
+//! a kill or a power cut, every task and gate is as its last answered call has left it.
 
+mod gates;
 mod recovery;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, Finish, Keep, OnKey, Put, Result, TubeOptions, UTUBE};
+use tubewell::{Claim, Durability, Error, Finish, Keep, OnKey, Put, Result, TubeOptions, UTUBETTL};
 
 use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::world::World;
+use gates::Gates;
 use tokens::TokenPut;
 
 const MS: Micros = 1000;
@@ -22,6 +23,7 @@ const NEVER: Micros = Micros::MAX;
 const TUBES: usize = 3;
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const NAMES: [&str; 3] = ["x", "y", "z"];
+const PRIORITIES: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 struct Policy {
@@ -45,29 +47,11 @@ struct Task {
     tube: usize,
     key: Option<&'static str>,
     sub_queue: &'static str,
+    pri: u32,
     /// `None` if it is not stored.
     status: Option<Status>,
     /// Its body.
     version: u64,
-}
-
-/// What keeps tasks from being taken: until when tubes and sub-queues are paused, and the limits that
-/// tubes share.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Gates {
-    tubes: BTreeMap<usize, Micros>,
-    sub_queues: BTreeMap<(usize, &'static str), Micros>,
-    limits: BTreeMap<&'static str, u32>,
-}
-
-impl Gates {
-    /// Without the pauses that have ended.
-    fn at(&self, now: Micros) -> Gates {
-        let mut gates = self.clone();
-        gates.tubes.retain(|_, until| *until > now);
-        gates.sub_queues.retain(|_, until| *until > now);
-        gates
-    }
 }
 
 struct Simulation {
@@ -76,7 +60,6 @@ struct Simulation {
     /// All tasks ever put whose id is known.
     tasks: BTreeMap<u64, Task>,
     gates: Gates,
-    claims: Vec<Claim>,
     token_puts: Vec<TokenPut>,
     versions: u64,
     /// Tasks whose last call has failed, so that it is not known what became of them.
@@ -85,29 +68,24 @@ struct Simulation {
     unflushed: BTreeSet<u64>,
     /// Whether a change of a gate has failed.
     are_gates_unknown: bool,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x6A7E;
-    type Claim = Claim;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
         let policies: Vec<Policy> = (0..TUBES).map(|_| random_policy(&mut rng)).collect();
         Simulation {
-            world: World::new(UTUBE, policies.iter().map(|policy| policy.options())),
+            world: World::new(UTUBETTL, policies.iter().map(|policy| policy.options())),
             policies,
             tasks: BTreeMap::new(),
             gates: Gates::default(),
-            claims: Vec::new(),
             token_puts: Vec::new(),
             versions: 0,
             unknown: BTreeSet::new(),
             unflushed: BTreeSet::new(),
             are_gates_unknown: false,
-            is_unsure: false,
         }
     }
 
@@ -124,42 +102,20 @@ impl Simulated for Simulation {
             34..36 => self.world.advance(rng.below(15 * MS)),
             36 => self.world.arm(rng),
             37..39 => self.crash(rng),
-            _ => self.reopen(),
+            _ => self.reopen(rng),
         }
     }
 
-    fn compare(&self) {
-        self.compare_all();
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
 impl Simulation {
-    /// The answer of a call, and whether it took place; the disk may have failed.
-    fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
-        self.is_unsure |= self.world.disk.tripped();
-        self.world.done(verb, answer)
-    }
-
     /// A call that changes a task that exists. Returns whether it took place.
     fn change<T>(&mut self, verb: &'static str, answer: Result<T>, id: u64, new: Task) -> bool {
         let old = self.tasks[&id];
-        let (answer, is_applied) = self.done(verb, answer);
+        let (answer, is_applied) = self.world.done(verb, answer);
         if is_applied {
             self.tasks.insert(id, new);
         }
@@ -182,17 +138,18 @@ impl Simulation {
     fn new_task(&mut self, nth: usize, key: Option<&'static str>, rng: &mut Rng) -> (Put, Task) {
         self.versions += 1;
         let (version, sub_queue) = (self.versions, rng.pick(&NAMES));
-        let put = Put::new(body(version)).sub_queue(sub_queue);
+        let pri = u32::try_from(rng.below(PRIORITIES.into())).unwrap();
+        let put = Put::new(body(version)).sub_queue(sub_queue).pri(pri);
         let put = key.iter().fold(put, |put, key| put.key(*key));
-        (put, Task { tube: nth, key, sub_queue, status: Some(Status::Ready), version })
+        (put, Task { tube: nth, key, sub_queue, pri, status: Some(Status::Ready), version })
     }
 
     fn put(&mut self, nth: usize, rng: &mut Rng) {
-        let key = Some(rng.pick(&KEYS)).filter(|_| rng.one_in(2) && !self.is_unsure);
+        let key = Some(rng.pick(&KEYS)).filter(|_| rng.one_in(2) && !self.world.is_unsure);
         let (put, task) = self.new_task(nth, key, rng);
         let Some(old) = key.and_then(|key| self.by_key(key)) else {
             let answer = self.world.tubes[nth].put(put);
-            if let (Some(receipt), _) = self.done("put", answer) {
+            if let (Some(receipt), _) = self.world.done("put", answer) {
                 let old = self.tasks.insert(receipt.id, task);
                 assert_eq!(old, None, "the id {} is used twice", receipt.id);
                 self.answered(&[receipt.id], &[nth]);
@@ -209,39 +166,38 @@ impl Simulation {
         assert!(id.is_none_or(|id| id == old), "{key:?} is that of task {old}: {answer:?}");
         match on_key {
             OnKey::Replace => drop(self.change("replace", answer, old, task)),
-            OnKey::Keep => drop(self.done("keep", answer)),
+            OnKey::Keep => drop(self.world.done("keep", answer)),
             _ => match answer {
                 Ok(receipt) => panic!("{key:?} was put twice: {receipt:?}"),
-                Err(Error::KeyInUse { .. }) => drop(self.done("reject", Ok(()))),
-                Err(error) => drop(self.done("reject", Err::<(), _>(error))),
+                Err(Error::KeyInUse { .. }) => drop(self.world.done("reject", Ok(()))),
+                Err(error) => drop(self.world.done("reject", Err::<(), _>(error))),
             },
         }
     }
 
     fn take(&mut self, nth: usize) {
         let answer = self.world.tubes[nth].try_take();
-        let (Some(claim), _) = self.done("take", answer) else { return };
-        if !self.is_unsure {
-            let ready = self.of(nth, Status::Ready);
+        let (Some(claim), _) = self.world.done("take", answer) else { return };
+        if !self.world.is_unsure {
+            let ready = self.ready(nth);
             let next = ready.iter().copied().find(|id| !self.is_shut(nth, *id));
             let id = claim.as_ref().map(Claim::id);
             assert_eq!(id, next, "not the next of {ready:?}, {:?}", self.gates.at(self.world.now));
             if next != ready.first().copied() {
                 self.world.cover("take beside a gate");
+            } else if next != self.of(nth, Status::Ready).first().copied() {
+                self.world.cover("take by priority");
             }
         }
         let Some(claim) = claim else { return };
         if let Some(task) = self.tasks.get_mut(&claim.id()) {
             task.status = Some(Status::Taken);
         }
-        self.claims.push(claim);
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let claim = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
         let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current()) else { return };
         let kept = Some(Status::Done).filter(|_| self.policies[old.tube].keeps_done);
@@ -284,7 +240,7 @@ impl Simulation {
     fn administer(&mut self, rng: &mut Rng) {
         let stored = self.tasks.iter().filter(|(_, task)| task.status.is_some());
         let ids: Vec<u64> = stored.map(|(id, _)| *id).collect();
-        if ids.is_empty() || self.is_unsure {
+        if ids.is_empty() || self.world.is_unsure {
             return;
         }
         let id = rng.pick(&ids);
@@ -292,10 +248,17 @@ impl Simulation {
         let tube = self.world.tubes[task.tube].clone();
         let to = (task.tube + 1 + rng.index(TUBES - 1)) % TUBES;
         let gone = Task { status: None, ..task };
-        match (task.status, rng.below(4)) {
+        match (task.status, rng.below(5)) {
+            (_, 1) => {
+                // The same one again would change nothing, and flush nothing.
+                let by = 1 + u32::try_from(rng.below(u64::from(PRIORITIES) - 1)).unwrap();
+                let pri = (task.pri + by) % PRIORITIES;
+                let answer = tube.set_priority(id, pri);
+                self.change("set_priority", answer, id, Task { pri, ..task });
+            }
             (Some(Status::Done), _) => drop(self.change("forget", tube.forget(id), id, gone)),
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
-            (Some(Status::Buried), 1..3) => {
+            (Some(Status::Buried), 2..4) => {
                 let ready = Task { status: Some(Status::Ready), ..task };
                 self.change("kick", tube.kick_task(id), id, ready);
             }
@@ -308,66 +271,16 @@ impl Simulation {
         }
     }
 
-    fn change_gates(&mut self, nth: usize, rng: &mut Rng) {
-        let (mut gates, name) = (self.gates.clone(), rng.pick(&NAMES));
-        let time = rng.pick(&[0, 0, 5 * MS, 20 * MS, NEVER]);
-        let until = if time == 0 { 0 } else { self.world.now.saturating_add(time) };
-        let pause = if time == NEVER { Duration::MAX } else { Duration::from_micros(time) };
-        let tube = &self.world.tubes[nth];
-        let (verb, answer) = match rng.below(6) {
-            0 => {
-                gates.tubes.insert(nth, until);
-                ("pause", if time == 0 { tube.unpause() } else { tube.pause_for(pause) })
-            }
-            1..4 => {
-                gates.sub_queues.insert((nth, name), until);
-                ("pause a sub-queue", tube.pause_sub_queue(name, pause))
-            }
-            _ if gates.limits.remove(name).is_some() => {
-                ("remove a limit", self.world.store.remove_limit(name))
-            }
-            _ => {
-                let most = 1 + u32::try_from(rng.below(3)).unwrap();
-                gates.limits.insert(name, most);
-                ("set a limit", self.world.store.set_limit(name, most))
-            }
-        };
-        let has_changed = gates.at(self.world.now) != self.gates.at(self.world.now);
-        let (answer, is_applied) = self.done(verb, answer);
-        if is_applied {
-            self.gates = gates;
-        }
-        match answer {
-            // Its flush contains all calls before it.
-            Some(()) if has_changed => self.unflushed.clear(),
-            Some(()) => {}
-            None => self.are_gates_unknown = true,
-        }
-    }
-
-    /// Whether a gate of its tube or a limit of its sub-queue holds a task back.
-    fn is_shut(&self, nth: usize, id: u64) -> bool {
-        let (policy, gates) = (self.policies[nth], self.gates.at(self.world.now));
-        let name = self.tasks[&id].sub_queue;
-        let taken = self.of(nth, Status::Taken).len() as u64;
-        let shared = gates.limits.get(name).filter(|_| policy.is_shared);
-        gates.tubes.contains_key(&nth)
-            || gates.sub_queues.contains_key(&(nth, name))
-            || policy.max_taken.is_some_and(|most| taken >= most)
-            || self.holders(nth, name) >= u64::from(*shared.unwrap_or(&policy.sub_queue_limit))
-    }
-
-    /// How many tasks of a sub-queue are taken, in all tubes that share its limit.
-    fn holders(&self, nth: usize, name: &str) -> u64 {
-        let is_shared = self.policies[nth].is_shared;
-        let shares = |other: usize| other == nth || is_shared && self.policies[other].is_shared;
-        let taken = self.tasks.values().filter(|task| task.status == Some(Status::Taken));
-        taken.filter(|task| task.sub_queue == name && shares(task.tube)).count() as u64
-    }
-
     fn by_key(&self, key: &str) -> Option<u64> {
         let has_key = |task: &Task| task.status.is_some() && task.key == Some(key);
         self.tasks.iter().find(|(_, task)| has_key(task)).map(|(id, _)| *id)
+    }
+
+    /// The ready tasks of a tube, the most urgent one first.
+    fn ready(&self, nth: usize) -> Vec<u64> {
+        let mut ids = self.of(nth, Status::Ready);
+        ids.sort_by_key(|id| (self.tasks[id].pri, *id));
+        ids
     }
 
     /// The tasks of a tube with this status, in order of their ids.
@@ -415,12 +328,14 @@ fn keys_gates_and_moves_match_model_and_survive_faults_kills_and_power_cuts() {
         "put that did not take place",
         "take",
         "take beside a gate",
+        "take by priority",
         "ack",
         "bury",
         "finish",
         "forget",
         "delete",
         "kick",
+        "set_priority",
         "move",
         "pause",
         "pause a sub-queue",

@@ -16,7 +16,7 @@ use tubewell::{Claim, Durability, Put, Result, TubeOptions, UTUBETTL, Update};
 use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::world::World;
 
 const MS: Micros = 1000;
 const TUBES: usize = 2;
@@ -59,7 +59,6 @@ struct Simulation {
     /// The takes of this run of the store, and when its buckets were empty and began to fill.
     takes: Vec<Take>,
     filling_since: Option<Micros>,
-    claims: Vec<Claim>,
     /// Tasks whose last call has failed, so that it is not known what became of them.
     unknown: BTreeSet<u64>,
     /// Tasks whose last call is answered and may not be flushed.
@@ -68,13 +67,10 @@ struct Simulation {
     dropped: BTreeSet<u64>,
     /// Whether a take has failed, which may have used up a token.
     are_rates_unknown: bool,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x3030;
-    type Claim = Claim;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -86,12 +82,10 @@ impl Simulated for Simulation {
             given: BTreeMap::new(),
             takes: Vec::new(),
             filling_since: None,
-            claims: Vec::new(),
             unknown: BTreeSet::new(),
             unflushed: BTreeSet::new(),
             dropped: BTreeSet::new(),
             are_rates_unknown: false,
-            is_unsure: false,
         }
     }
 
@@ -106,29 +100,13 @@ impl Simulated for Simulation {
             33..36 => self.world.advance(rng.below(8 * MS)),
             36 => self.world.arm(rng),
             37..39 => self.crash(rng),
-            _ => self.reopen(),
+            _ => self.reopen(rng),
         }
         self.pass();
     }
 
-    fn compare(&self) {
-        self.compare_all();
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
@@ -149,12 +127,6 @@ impl Simulation {
         }
     }
 
-    /// The answer of a call, and whether it took place; the disk may have failed.
-    fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
-        self.is_unsure |= self.world.disk.tripped();
-        self.world.done(verb, answer)
-    }
-
     /// A call that changes a task that exists, or removes it. Returns whether it took place.
     fn change<T>(
         &mut self,
@@ -165,7 +137,7 @@ impl Simulation {
     ) -> bool {
         let nth = self.tasks[&id].tube;
         self.given.entry(id).or_default().extend(new.map(|task| task.moment));
-        let (answer, is_applied) = self.done(verb, answer);
+        let (answer, is_applied) = self.world.done(verb, answer);
         if is_applied && let Some(task) = new {
             self.tasks.insert(id, task);
         } else if is_applied {
@@ -199,7 +171,7 @@ impl Simulation {
         let (status, delayed_until) = (Status::Delayed, now + delay);
         let task = Task { tube: nth, sub_queue, status, delayed_until, moment };
         let answer = self.world.tubes[nth].put(put);
-        if let (Some(receipt), _) = self.done("put", answer) {
+        if let (Some(receipt), _) = self.world.done("put", answer) {
             let old = self.tasks.insert(receipt.id, task);
             assert_eq!(old, None, "the id {} is used twice", receipt.id);
             self.given.entry(receipt.id).or_default().insert(moment);
@@ -211,9 +183,9 @@ impl Simulation {
         let before = self.next(nth);
         let answer = self.world.tubes[nth].try_take();
         self.are_rates_unknown |= answer.is_err();
-        let (Some(claim), _) = self.done("take", answer) else { return };
+        let (Some(claim), _) = self.world.done("take", answer) else { return };
         let id = claim.as_ref().map(Claim::id);
-        if !self.is_unsure && !self.are_rates_unknown {
+        if !self.world.is_unsure && !self.are_rates_unknown {
             // A take that finds none looks at the clocks.
             self.pass();
             let next = before.or_else(|| self.next(nth));
@@ -230,14 +202,11 @@ impl Simulation {
             self.takes.push(Take { tube: nth, sub_queue, at });
             self.check_rates(nth, sub_queue);
         }
-        self.claims.push(claim);
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let claim = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
         let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current()) else { return };
         if rng.one_in(2) {
@@ -277,7 +246,7 @@ impl Simulation {
     /// A call on any task, by any caller.
     fn administer(&mut self, rng: &mut Rng) {
         let ids: Vec<u64> = self.tasks.keys().copied().collect();
-        if ids.is_empty() || self.is_unsure {
+        if ids.is_empty() || self.world.is_unsure {
             return;
         }
         let id = rng.pick(&ids);

@@ -14,7 +14,7 @@ use tubewell::{Claim, Durability, FIFO, Failure, Keep, Receipt, Result, State, T
 use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::world::{World, tube_of};
 
 const MS: Micros = 1000;
 const GROUPS: [&str; 2] = ["crash", "timeout"];
@@ -60,14 +60,12 @@ struct Simulation {
     policies: Vec<Policy>,
     /// All tasks ever put whose id is known.
     tasks: BTreeMap<(usize, u64), Task>,
-    claims: Vec<(usize, Claim)>,
     /// Whether a call on a tube met a failing disk: the model may be wrong about the tube.
     is_unsure: Vec<bool>,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x07C0;
-    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -77,7 +75,6 @@ impl Simulated for Simulation {
             is_unsure: vec![false; policies.len()],
             policies,
             tasks: BTreeMap::new(),
-            claims: Vec::new(),
         }
     }
 
@@ -92,28 +89,12 @@ impl Simulated for Simulation {
             35 => drop(self.world.store.flush()),
             36 => self.world.arm(rng),
             37..39 => self.crash(rng),
-            _ => self.reopen(),
+            _ => self.reopen(rng),
         }
     }
 
-    fn compare(&self) {
-        self.compare_all();
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
@@ -147,14 +128,12 @@ impl Simulation {
         let task = self.tasks.entry((nth, claim.id())).or_insert(ready);
         assert!(!task.must_be_over, "it is over: {task:?}");
         task.status = Some(Status::Taken);
-        self.claims.push((nth, claim));
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
+        let nth = tube_of(&claim);
         let id = claim.id();
         if !claim.is_current() {
             return;

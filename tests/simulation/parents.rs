@@ -9,8 +9,8 @@ use tubewell::{Claim, Durability, Error, FIFO, OnParent, Put, Result, Select, St
 
 use crate::family::{End, Family, RULES, Task};
 use crate::rng::Rng;
-use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::seeds::{Checked, Simulated, run_seeds};
+use crate::world::{Upset, World, tube_of};
 
 /// The key of a task that is put anew.
 const KEY: &str = "again";
@@ -21,17 +21,13 @@ struct Simulation {
     world: World,
     durability: [Durability; 3],
     model: Family,
-    claims: Vec<(usize, Claim)>,
     /// The tasks whose end was answered, with their tubes.
     over: BTreeMap<u64, usize>,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
     next: u64,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x0FA7;
-    type Claim = (usize, Claim);
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -43,9 +39,7 @@ impl Simulated for Simulation {
             world: World::new(FIFO, options),
             durability,
             model: Family::default(),
-            claims: Vec::new(),
             over: BTreeMap::new(),
-            is_unsure: false,
             next: 0,
         }
     }
@@ -60,7 +54,7 @@ impl Simulated for Simulation {
             34 => drop(self.world.store.flush()),
             35 => self.world.arm(rng),
             36..39 => self.crash(rng),
-            39 => self.reopen(),
+            39 => self.reopen(rng),
             40..42 => self.put_again(rng),
             42 => self.move_all(rng),
             43 => self.kick_where(rng),
@@ -71,10 +65,14 @@ impl Simulated for Simulation {
         self.world.clock.advance(Duration::ZERO);
     }
 
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+}
+
+impl Checked for Simulation {
     fn compare(&self) {
-        if !self.is_unsure {
-            assert_eq!(self.found(), self.model.tasks);
-        }
+        assert_eq!(self.found(), self.model.tasks);
     }
 
     fn learn(&mut self, upset: Upset) {
@@ -83,9 +81,7 @@ impl Simulated for Simulation {
         for task in tasks.filter(|task| upset != Upset::Outage && task.state == State::Taken) {
             task.state = State::Ready;
         }
-        self.world.clock.advance(Duration::ZERO);
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(|(_, claim)| claim.is_current());
+        self.world.settle();
         self.over.retain(|_, nth| upset.keeps_all(self.durability[*nth]));
         let found = self.found();
         for (id, task) in &found {
@@ -96,33 +92,19 @@ impl Simulated for Simulation {
             let is_blocked = task.state == State::Blocked;
             assert!(is_blocked != task.parents.is_empty() || task.state == State::Buried);
         }
-        if !self.is_unsure
+        if !self.world.is_unsure
             && self.durability.into_iter().all(|durability| upset.keeps_all(durability))
         {
             self.world.cover("exact");
             assert_eq!(found, self.model.tasks);
         }
         self.model.tasks = found;
-        self.is_unsure = false;
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
     }
 }
 
 impl Simulation {
     /// The answer of a call. `None` if the disk has failed: it may have taken place.
     fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> Option<T> {
-        self.is_unsure |= self.world.disk.tripped();
         self.world.done(verb, answer).0
     }
 
@@ -156,7 +138,7 @@ impl Simulation {
         let verb = if state == State::Blocked { "put of a child" } else { "put" };
         for receipt in self.done(verb, answer).into_iter().flatten() {
             self.next = receipt.id + 1;
-            assert!(self.is_unsure || receipt.state == state, "{receipt:?} after {ids:?}");
+            assert!(self.world.is_unsure || receipt.state == state, "{receipt:?} after {ids:?}");
             let task = Task { tube, state, parents: parents.clone(), rule };
             self.model.tasks.insert(receipt.id, task);
         }
@@ -168,20 +150,18 @@ impl Simulation {
         let Some(claim) = self.done("take", answer) else { return };
         let ready = |(_, task): &(&u64, &Task)| task.tube == nth && task.state == State::Ready;
         let next = self.model.tasks.iter().find(ready).map(|(id, _)| *id);
-        assert!(self.is_unsure || claim.as_ref().map(Claim::id) == next, "not the next task");
+        assert!(self.world.is_unsure || claim.as_ref().map(Claim::id) == next, "not the next task");
         let Some(claim) = claim else { return };
         assert!(!self.over.contains_key(&claim.id()), "task {} is over", claim.id());
         self.model.tasks.entry(claim.id()).and_modify(|task| task.state = State::Taken);
-        self.claims.push((nth, claim));
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
+        let nth = tube_of(&claim);
         let id = claim.id();
-        if !claim.is_current() || self.is_unsure {
+        if !claim.is_current() || self.world.is_unsure {
             return drop(claim);
         }
         let is_parent = !self.model.children(id).is_empty();
@@ -202,7 +182,7 @@ impl Simulation {
     fn administer(&mut self, rng: &mut Rng) {
         let mut ids = self.ids();
         ids.retain(|id| self.model.tasks[id].state != State::Taken);
-        if ids.is_empty() || self.is_unsure {
+        if ids.is_empty() || self.world.is_unsure {
             return;
         }
         let id = rng.pick(&ids);
@@ -250,7 +230,7 @@ impl Simulation {
                     return assert!(!self.model.children(id).is_empty());
                 }
                 if self.done(verb, answer).is_some() {
-                    assert!(self.is_unsure || self.model.children(id).is_empty());
+                    assert!(self.world.is_unsure || self.model.children(id).is_empty());
                     self.over.insert(id, nth);
                     self.model.tasks.remove(&id);
                 }
@@ -267,7 +247,9 @@ impl Simulation {
     /// Puts the task with the key, or puts it anew in any tube. It keeps its parents.
     fn put_again(&mut self, rng: &mut Rng) {
         let found = self.world.store.by_key(KEY);
-        let Some(found) = self.done("by_key", found).filter(|_| !self.is_unsure) else { return };
+        let Some(found) = self.done("by_key", found).filter(|_| !self.world.is_unsure) else {
+            return;
+        };
         let to = rng.index(3);
         let Some(old) = found.map(|found| found.info.id) else {
             let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.as_str()).key(KEY));
@@ -296,7 +278,10 @@ impl Simulation {
         if let Some(moved) = self.done("move_all", answer) {
             let mut tasks: Vec<&mut Task> =
                 self.model.tasks.values_mut().filter(|task| task.tube == nth).collect();
-            assert!(self.is_unsure || moved == tasks.len() as u64, "{moved} tasks have moved");
+            assert!(
+                self.world.is_unsure || moved == tasks.len() as u64,
+                "{moved} tasks have moved"
+            );
             for task in &mut tasks {
                 task.tube = to;
                 if task.state == State::Taken {
@@ -311,7 +296,7 @@ impl Simulation {
         let answer = self.world.tubes[nth].kick_where(Select::new().state(State::Buried));
         if let Some(kicked) = self.done("kick_where", answer) {
             let buried = self.model.of(nth, State::Buried);
-            assert!(self.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
+            assert!(self.world.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
             for id in buried {
                 self.model.kick(id);
             }
@@ -322,7 +307,7 @@ impl Simulation {
         let (nth, state) = (rng.index(3), rng.pick(&[State::Buried, State::Blocked]));
         let ids = self.model.of(nth, state);
         // More than one step of the call may delete some of them before one is refused.
-        if self.is_unsure || ids.len() > 500 {
+        if self.world.is_unsure || ids.len() > 500 {
             return;
         }
         let answer = self.world.tubes[nth].delete_where(Select::new().state(state));
@@ -332,7 +317,7 @@ impl Simulation {
     fn delete_many(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
         let ids: BTreeSet<u64> = self.some_ids(rng).into_iter().chain(self.some_ids(rng)).collect();
-        if self.is_unsure {
+        if self.world.is_unsure {
             return;
         }
         let answer = self.world.tubes[nth].delete_many(&ids.iter().copied().collect::<Vec<u64>>());
@@ -349,7 +334,7 @@ impl Simulation {
             return assert!(are_waited_for, "{verb} of {ids:?} was refused");
         }
         if let Some(deleted) = self.done(verb, answer) {
-            assert!(self.is_unsure || deleted == ids.len() as u64 && !are_waited_for);
+            assert!(self.world.is_unsure || deleted == ids.len() as u64 && !are_waited_for);
             for id in ids {
                 self.over.insert(*id, nth);
                 self.model.tasks.remove(id);

@@ -8,15 +8,13 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{
-    Claim, ClaimToken, Durability, Error, FIFOTTL, Owner, Result, Session, TubeOptions,
-};
+use tubewell::{Claim, ClaimToken, Durability, Error, FIFOTTL, Owner, Session, TubeOptions};
 
 use crate::model::{Micros, NEVER};
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::simulator::micros;
-use crate::world::{Upset, World};
+use crate::world::World;
 
 const MS: Micros = 1000;
 /// How long a claim lasts that is not parked.
@@ -55,20 +53,16 @@ struct Simulation {
     tasks: BTreeMap<u64, Task>,
     parked: BTreeMap<u64, Parked>,
     tokens: Vec<(u64, ClaimToken)>,
-    claims: Vec<Claim>,
     /// The tasks whose end was answered, with their tubes.
     over: BTreeMap<u64, usize>,
     /// Held tasks of which it is not known whether they have a parked claim.
     unknown: BTreeSet<u64>,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
-    /// Whether everything was flushed before the crash.
-    is_flushed: bool,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x9A2C;
-    type Claim = Claim;
+    const FLUSHES: bool = true;
+    const CLOSED_FOR: Micros = 30 * MS;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -85,11 +79,8 @@ impl Simulated for Simulation {
             tasks: BTreeMap::new(),
             parked: BTreeMap::new(),
             tokens: Vec::new(),
-            claims: Vec::new(),
             over: BTreeMap::new(),
             unknown: BTreeSet::new(),
-            is_unsure: false,
-            is_flushed: false,
         }
     }
 
@@ -107,56 +98,20 @@ impl Simulated for Simulation {
             34 => drop(self.world.store.flush()),
             35 => self.world.arm(rng),
             36..39 => self.crash(rng),
-            _ => {
-                self.world.closed_for = rng.below(30 * MS);
-                self.reopen();
-            }
+            _ => self.reopen(rng),
         }
-        self.is_unsure |= self.world.disk.tripped();
+        self.world.is_unsure |= self.world.disk.tripped();
     }
 
-    fn compare(&self) {
-        if !self.is_unsure {
-            assert_eq!(self.found(), self.tasks);
-            self.check_claims();
-        }
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    /// In half of the crashes all is flushed before, so that it is known what must be left.
-    fn crash(&mut self, rng: &mut Rng) {
-        self.is_flushed = rng.one_in(2) && self.world.store.flush().is_ok();
-        self.world.closed_for = rng.below(30 * MS);
-        let upset = self.world.crash(&mut self.claims, rng);
-        self.learn(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
 impl Simulation {
-    /// The answer of a call, and whether it took place; the disk may have failed.
-    fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
-        self.is_unsure |= self.world.disk.tripped();
-        self.world.done(verb, answer)
-    }
-
     fn put(&mut self, nth: usize) {
         let answer = self.world.tubes[nth].put("work");
-        if let (Some(receipt), _) = self.done("put", answer) {
+        if let (Some(receipt), _) = self.world.done("put", answer) {
             let old = self.tasks.insert(receipt.id, Task { tube: nth, holder: None });
             assert_eq!(old, None, "the id {} is used twice", receipt.id);
         }
@@ -165,10 +120,10 @@ impl Simulation {
     fn take(&mut self, nth: usize, rng: &mut Rng) {
         let session = rng.index(LABELS.len());
         let answer = self.sessions[session].tube(&nth.to_string()).and_then(|tube| tube.try_take());
-        let (Some(claim), _) = self.done("take", answer) else { return };
+        let (Some(claim), _) = self.world.done("take", answer) else { return };
         let is_next = |task: &Task| task.tube == nth && task.holder.is_none();
         let next = self.tasks.iter().find(|(_, task)| is_next(task)).map(|(id, _)| *id);
-        assert!(self.is_unsure || claim.as_ref().map(Claim::id) == next, "not task {next:?}");
+        assert!(self.world.is_unsure || claim.as_ref().map(Claim::id) == next, "not task {next:?}");
         if let Some(claim) = claim {
             self.hold(claim, nth, session, self.world.now + TTR);
         }
@@ -180,16 +135,15 @@ impl Simulation {
         assert!(!self.over.contains_key(&id), "task {id} is over");
         let holder = Some(Holder { label, until, is_parked: false });
         self.tasks.insert(id, Task { tube, holder });
-        self.claims.push(claim);
+        self.world.claims.push(claim);
     }
 
     /// One of the claims that have not ended.
     fn random_claim(&mut self, rng: &mut Rng) -> Option<Claim> {
-        if !self.is_unsure {
-            self.claims.retain(Claim::is_current);
+        if !self.world.is_unsure {
+            self.world.claims.retain(Claim::is_current);
         }
-        let is_empty = self.claims.is_empty();
-        (!is_empty).then(|| self.claims.swap_remove(rng.index(self.claims.len())))
+        self.world.random_claim(rng)
     }
 
     fn park(&mut self, rng: &mut Rng) {
@@ -198,10 +152,10 @@ impl Simulation {
         let until = self.world.now.saturating_add(hold);
         let hold = if hold == NEVER { Duration::MAX } else { Duration::from_micros(hold) };
         let answer = match claim.park(hold) {
-            Err(Error::NotTaken { .. }) if self.is_unsure => return,
+            Err(Error::NotTaken { .. }) if self.world.is_unsure => return,
             answer => answer,
         };
-        let (token, _) = self.done("park", answer);
+        let (token, _) = self.world.done("park", answer);
         let Some(token) = token else {
             self.parked.remove(&id);
             return;
@@ -227,7 +181,7 @@ impl Simulation {
         let is_parked = task.and_then(|task| task.holder.as_ref()).is_some_and(|it| it.is_parked);
         let parked = self.parked.get(&id).filter(|_| is_parked).cloned();
         let answer = self.sessions[session].resume_claim(&token);
-        let is_unsure = self.is_unsure || self.world.disk.tripped();
+        let is_unsure = self.world.is_unsure || self.world.disk.tripped();
         let is_unnamed = parked.as_ref().is_some_and(|parked| parked.token.is_none());
         // A claim that is parked again is still the same: its earlier tokens name it, too.
         let named = parked.as_ref().and_then(|parked| parked.token).map(|no| &self.tokens[no].1);
@@ -237,7 +191,7 @@ impl Simulation {
             assert!(is_unsure || !must_stand, "the claim on task {id} has ended: {parked:?}");
             return self.world.cover("resume of a claim that has ended");
         }
-        let (Some(claim), _) = self.done("resume", answer) else { return };
+        let (Some(claim), _) = self.world.done("resume", answer) else { return };
         assert!(is_unsure || must_stand || is_unnamed, "{id} was not parked so: {parked:?}");
         let (Some(parked), Some(task)) = (parked, self.tasks.get(&id)) else { return };
         self.hold(claim, task.tube, session, parked.until);
@@ -250,7 +204,7 @@ impl Simulation {
         let is_ack = rng.one_in(2);
         let answer = if is_ack { claim.ack() } else { claim.release(Duration::ZERO) };
         let answer = match answer {
-            Err(Error::NotTaken { .. }) if self.is_unsure => return,
+            Err(Error::NotTaken { .. }) if self.world.is_unsure => return,
             answer => answer,
         };
         let was_parked = self.parked.contains_key(&id);
@@ -260,7 +214,7 @@ impl Simulation {
             (false, true) => "release of a parked claim",
             (false, false) => "release",
         };
-        let (answer, _) = self.done(verb, answer);
+        let (answer, _) = self.world.done(verb, answer);
         // A refused call drops its claim.
         self.free(id);
         if let Some(task) = self.tasks.get(&id).cloned().filter(|_| is_ack && answer.is_some()) {
@@ -273,18 +227,18 @@ impl Simulation {
     fn revoke(&mut self, rng: &mut Rng) {
         let taken = self.tasks.iter().filter(|(_, task)| task.holder.is_some());
         let ids: Vec<u64> = taken.map(|(id, _)| *id).collect();
-        if ids.is_empty() || self.is_unsure {
+        if ids.is_empty() || self.world.is_unsure {
             return;
         }
         let id = rng.pick(&ids);
         let answer = self.world.tubes[self.tasks[&id].tube].revoke(id);
-        if self.done("revoke", answer).1 {
+        if self.world.done("revoke", answer).1 {
             self.free(id);
         }
     }
 
     fn revoke_all(&mut self, nth: usize) {
-        if self.is_unsure {
+        if self.world.is_unsure {
             return;
         }
         let taken = self.tasks.iter().filter(|(_, it)| it.tube == nth && it.holder.is_some());
@@ -292,7 +246,7 @@ impl Simulation {
         // It waits for no flush.
         let flush = |revoked| self.world.store.flush().map(|_| revoked);
         let answer = self.world.tubes[nth].revoke_all().and_then(flush);
-        let (revoked, _) = self.done("revoke_all", answer);
+        let (revoked, _) = self.world.done("revoke_all", answer);
         if let Some(revoked) = revoked {
             assert_eq!(revoked, ids.len() as u64);
         } else {
@@ -332,7 +286,7 @@ impl Simulation {
 
     /// Checks that each claim knows its owner, and that no session has an ended one.
     fn check_claims(&self) {
-        for claim in &self.claims {
+        for claim in &self.world.claims {
             let Some(owner) = claim.owner() else { continue };
             let task = &self.tasks[&claim.id()];
             assert_eq!(Some(self.holder(owner)), task.holder, "task {}", claim.id());

@@ -7,12 +7,12 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, Put, Result, State, TubeOptions};
+use tubewell::{Durability, Error, FIFO, Put, Result, State, TubeOptions};
 
 use crate::recurring::{KEYS, Model, Rule, SECOND, Terms, change, draw_tags};
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
-use crate::world::{Upset, World};
+use crate::world::World;
 
 /// The times are some of these, so that an outage does not have thousands of runs.
 const UNIT: u64 = 100_000;
@@ -38,22 +38,18 @@ struct Simulation {
     world: World,
     durability: [Durability; 3],
     model: Model,
-    claims: Vec<Claim>,
     /// All runs that were seen, with the ids of their tasks and their tubes.
     seen: BTreeMap<RunNo, (u64, usize)>,
     /// The runs that a call has ended, whatever its answer.
     ended: BTreeSet<RunNo>,
     /// The tasks whose end was answered, with their tubes.
     over: BTreeMap<u64, usize>,
-    /// Whether a call met a failing disk: the model may be wrong.
-    is_unsure: bool,
-    /// Whether everything was flushed before the crash.
-    is_flushed: bool,
 }
 
 impl Simulated for Simulation {
     const SALT: u64 = 0x5C4E;
-    type Claim = Claim;
+    const FLUSHES: bool = true;
+    const CLOSED_FOR: u64 = 60 * UNIT;
 
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
@@ -65,12 +61,9 @@ impl Simulated for Simulation {
             world: World::new(FIFO, options),
             durability,
             model: Model::default(),
-            claims: Vec::new(),
             seen: BTreeMap::new(),
             ended: BTreeSet::new(),
             over: BTreeMap::new(),
-            is_unsure: false,
-            is_flushed: false,
         }
     }
 
@@ -94,10 +87,7 @@ impl Simulated for Simulation {
             33 => drop(self.world.store.flush()),
             34 => self.world.arm(rng),
             35..39 => self.crash(rng),
-            _ => {
-                self.world.closed_for = rng.below(60 * UNIT);
-                self.reopen();
-            }
+            _ => self.reopen(rng),
         }
         // What is due is put.
         self.world.clock.advance(Duration::ZERO);
@@ -109,47 +99,20 @@ impl Simulated for Simulation {
             }
         }
         let disk = &self.world.disk;
-        self.is_unsure |= disk.tripped();
+        self.world.is_unsure |= disk.tripped();
         if !disk.tripped() && !disk.is_armed() {
             self.seen.extend(self.runs().into_iter().map(|(no, run)| (no, (run.id, run.tube))));
         }
     }
 
-    fn compare(&self) {
-        if !self.is_unsure {
-            self.compare_all();
-        }
-    }
-
-    fn learn(&mut self, upset: Upset) {
-        self.learn_all(upset);
-    }
-
-    /// In half of the crashes all is flushed before, so that it is known what must be left.
-    fn crash(&mut self, rng: &mut Rng) {
-        self.is_flushed = rng.one_in(2) && self.world.store.flush().is_ok();
-        self.world.closed_for = rng.below(60 * UNIT);
-        let upset = self.world.crash(&mut self.claims, rng);
-        self.learn(upset);
-    }
-
-    fn world(&self) -> &World {
-        &self.world
-    }
-
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>) {
-        (&mut self.world, &mut self.claims)
-    }
-
-    fn into_world(self) -> World {
-        self.world
+    fn world(&mut self) -> &mut World {
+        &mut self.world
     }
 }
 
 impl Simulation {
     /// The answer of a call. `None` if the disk has failed: it may have taken place.
     fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> Option<T> {
-        self.is_unsure |= self.world.disk.tripped();
         self.world.done(verb, answer).0
     }
 
@@ -158,7 +121,7 @@ impl Simulation {
         if !self.model.schedules.contains_key(key) {
             self.delete_runs(key);
         }
-        if self.is_unsure {
+        if self.world.is_unsure {
             return;
         }
         let known = self.model.schedules.get(key).map_or(0, |known| known.runs);
@@ -176,11 +139,11 @@ impl Simulation {
         let tags = rng.one_in(2).then(|| draw_tags(rng));
         let answer = self.world.tubes[tube].reschedule(key, change(rule, tags.as_deref()));
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
-            return assert!(self.is_unsure || !self.model.schedules.contains_key(key));
+            return assert!(self.world.is_unsure || !self.model.schedules.contains_key(key));
         }
         if self.done("reschedule", answer).is_some() {
             let is_known = self.model.reschedule(key, rule, (tags, tube));
-            assert!(self.is_unsure || is_known);
+            assert!(self.world.is_unsure || is_known);
         }
     }
 
@@ -188,11 +151,11 @@ impl Simulation {
         let key = rng.pick(&KEYS);
         let answer = self.world.tubes[0].unschedule(key);
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
-            return assert!(self.is_unsure || !self.model.schedules.contains_key(key));
+            return assert!(self.world.is_unsure || !self.model.schedules.contains_key(key));
         }
         if self.done("unschedule", answer).is_some() {
             let known = self.model.schedules.remove(key);
-            assert!(self.is_unsure || known.is_some());
+            assert!(self.world.is_unsure || known.is_some());
         }
     }
 
@@ -200,9 +163,9 @@ impl Simulation {
     /// their keys.
     fn delete_runs(&mut self, key: &str) {
         let prefix = format!("{key}-");
-        self.claims.retain(|claim| !claim.key().unwrap().starts_with(&prefix));
+        self.world.claims.retain(|claim| !claim.key().unwrap().starts_with(&prefix));
         if self.world.disk.is_armed() || self.world.disk.tripped() {
-            self.is_unsure = true;
+            self.world.is_unsure = true;
             return;
         }
         for (no, run) in self.runs() {
@@ -222,16 +185,13 @@ impl Simulation {
         let answer = self.world.tubes[nth].try_take();
         let Some(claim) = self.done("take", answer).flatten() else { return };
         assert!(!self.over.contains_key(&claim.id()), "task {} is over", claim.id());
-        self.claims.push(claim);
+        self.world.claims.push(claim);
     }
 
     fn end_claim(&mut self, rng: &mut Rng) {
-        if self.claims.is_empty() {
-            return;
-        }
-        let claim = self.claims.swap_remove(rng.index(self.claims.len()));
+        let Some(claim) = self.world.random_claim(rng) else { return };
         let seen = self.seen.iter().find(|(_, (id, _))| *id == claim.id()).map(|(no, _)| *no);
-        let Some(no) = seen.filter(|_| claim.is_current() && !self.is_unsure) else { return };
+        let Some(no) = seen.filter(|_| claim.is_current() && !self.world.is_unsure) else { return };
         let (id, key) = (claim.id(), claim.key().unwrap().to_owned());
         let run = self.model.open[&key].clone();
         if rng.one_in(4) {

@@ -1,56 +1,70 @@
 //! Simulations of single concepts, each determined by a seed.
 
+use crate::model::Micros;
 use crate::rng::Rng;
 use crate::world::{Coverage, Upset, World};
 
 const SEEDS: u64 = 20;
 const STEPS: u64 = 150;
 
+/// The checks of a simulation.
+pub trait Checked {
+    /// Compares the store with the model. Reads the disk.
+    fn compare(&self);
+    /// Compares the store with what must be left of it, and continues with what is there. The model is
+    /// right afterwards.
+    fn learn(&mut self, upset: Upset);
+}
+
 /// A simulation that one seed determines.
-pub trait Simulated: Sized {
+pub trait Simulated: Checked + Sized {
     /// So that simulations with the same seed differ.
     const SALT: u64;
-    /// What it holds of a claim.
-    type Claim;
+    /// Whether all is flushed before half of the crashes, so that it is known what must be left.
+    const FLUSHES: bool = false;
+    /// The longest time for which the store is closed; 0 for none.
+    const CLOSED_FOR: Micros = 0;
 
     fn new(seed: u64) -> Self;
     /// A call, a move of the clock, a fault, or a crash.
     fn act(&mut self, rng: &mut Rng);
-    /// Compares the store with the model. Reads the disk.
-    fn compare(&self);
-    /// Compares the store with what must be left of it, and continues with what is there.
-    fn learn(&mut self, upset: Upset);
-    fn world(&self) -> &World;
-    fn world_and_claims(&mut self) -> (&mut World, &mut Vec<Self::Claim>);
-    fn into_world(self) -> World;
+    fn world(&mut self) -> &mut World;
 
     fn recover(&mut self) {
-        self.world_and_claims().0.recover();
-        self.learn(Upset::Outage);
+        self.world().recover();
+        self.go_on_after(Upset::Outage);
     }
 
     fn crash(&mut self, rng: &mut Rng) {
-        let (world, claims) = self.world_and_claims();
-        let upset = world.crash(claims, rng);
-        self.learn(upset);
+        let world = self.world();
+        world.is_flushed = Self::FLUSHES && rng.one_in(2) && world.store.flush().is_ok();
+        world.closed_for = rng.below(Self::CLOSED_FOR + 1);
+        let upset = world.crash(rng);
+        self.go_on_after(upset);
     }
 
     /// Closes the store, unless its disk has failed, and opens it.
-    fn reopen(&mut self) {
-        if self.world().disk.tripped() {
-            return;
+    fn reopen(&mut self, rng: &mut Rng) {
+        let world = self.world();
+        if !world.disk.tripped() {
+            world.closed_for = rng.below(Self::CLOSED_FOR + 1);
+            let upset = world.reopen();
+            self.go_on_after(upset);
         }
-        let (world, claims) = self.world_and_claims();
-        let upset = world.reopen(claims);
+    }
+
+    fn go_on_after(&mut self, upset: Upset) {
         self.learn(upset);
+        let world = self.world();
+        (world.is_unsure, world.is_flushed) = (false, false);
     }
 
     fn step(&mut self, rng: &mut Rng) {
         self.act(rng);
-        let disk = &self.world().disk;
-        if !disk.tripped() {
+        let world = self.world();
+        if !world.disk.tripped() {
             // A comparison reads the disk.
-            if !disk.is_armed() {
+            if !world.disk.is_armed() && !world.is_unsure {
                 self.compare();
             }
         } else if rng.one_in(3) {
@@ -72,8 +86,7 @@ pub trait Simulated: Sized {
         let world = simulation.world();
         world.disk.repair();
         assert_eq!(world.store.verify().unwrap(), [""; 0]);
-        let World { trace, coverage, .. } = simulation.into_world();
-        (trace, coverage)
+        (std::mem::take(&mut world.trace), std::mem::take(&mut world.coverage))
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the simulations of single concepts share: a clock, a disk that fails, a store with numbered
-//! tubes, and the log.
+//! tubes, the claims, and the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{Durability, Error, ManualClock, Result, Store, Tube, TubeOptions};
+use tubewell::{Claim, Durability, Error, ManualClock, Result, Store, Tube, TubeOptions};
 
 use crate::disk::{Crash, Disk, KINDS};
 use crate::faults::{Fault, Plan};
@@ -53,6 +53,11 @@ pub struct World {
     /// How long after its end the store is opened again the next time.
     pub closed_for: Micros,
     pub tubes: Vec<Tube>,
+    pub claims: Vec<Claim>,
+    /// Whether a call met a failing disk: the model may be wrong.
+    pub is_unsure: bool,
+    /// Whether everything was flushed before the crash.
+    pub is_flushed: bool,
     pub trace: Vec<String>,
     pub coverage: Coverage,
 }
@@ -67,8 +72,19 @@ impl World {
             |(nth, options): (usize, _)| store.create_tube(&nth.to_string(), driver, options);
         let tubes = numbered.map(|tube| create(tube).unwrap()).collect();
         store.flush().unwrap();
-        let (trace, coverage) = (Vec::new(), Coverage::new());
-        World { clock, now: 0, disk, store, closed_for: 0, tubes, trace, coverage }
+        World {
+            clock,
+            now: 0,
+            disk,
+            store,
+            closed_for: 0,
+            tubes,
+            claims: Vec::new(),
+            is_unsure: false,
+            is_flushed: false,
+            trace: Vec::new(),
+            coverage: Coverage::new(),
+        }
     }
 
     pub fn cover(&mut self, what: &'static str) {
@@ -82,6 +98,7 @@ impl World {
 
     /// The answer of a call, and whether it took place; the disk may have failed.
     pub fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
+        self.is_unsure |= self.disk.tripped();
         let label = answer.as_ref().map_or_else(error_label, |_| "done");
         self.trace.push(format!("{verb}: {label}"));
         match answer {
@@ -111,37 +128,51 @@ impl World {
         self.cover("outage");
     }
 
-    /// Ends the process in one of several ways, with these claims, and opens the store.
-    pub fn crash<C>(&mut self, claims: &mut Vec<C>, rng: &mut Rng) -> Upset {
+    /// Takes one of the claims out.
+    pub fn random_claim(&mut self, rng: &mut Rng) -> Option<Claim> {
+        let is_empty = self.claims.is_empty();
+        (!is_empty).then(|| self.claims.swap_remove(rng.index(self.claims.len())))
+    }
+
+    /// After an upset: what is due falls due, the store is sound, and the claims that have ended are
+    /// dropped.
+    pub fn settle(&mut self) {
+        self.clock.advance(Duration::ZERO);
+        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        self.claims.retain(Claim::is_current);
+    }
+
+    /// Ends the process in one of several ways, and opens the store.
+    pub fn crash(&mut self, rng: &mut Rng) -> Upset {
         let kept = rng.index(self.disk.unflushed() + 1);
         let partial = Crash::PartialPowerCut { kept, torn: false };
         let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
         self.cover(crash.name());
-        self.crash_by(crash, claims)
+        self.crash_by(crash)
     }
 
     /// Closes the store, and opens it.
-    pub fn reopen<C>(&mut self, claims: &mut Vec<C>) -> Upset {
+    pub fn reopen(&mut self) -> Upset {
         if self.store.close().is_err() {
             assert!(self.disk.tripped());
-            return self.crash_by(Crash::Kill, claims);
+            return self.crash_by(Crash::Kill);
         }
         self.cover("close");
-        self.open_after(self.disk.clone(), claims);
+        self.open_after(self.disk.clone());
         Upset::Close
     }
 
-    fn crash_by<C>(&mut self, crash: Crash, claims: &mut Vec<C>) -> Upset {
-        self.open_after(self.disk.after_crash(crash), claims);
+    fn crash_by(&mut self, crash: Crash) -> Upset {
+        self.open_after(self.disk.after_crash(crash));
         Upset::Crash(crash)
     }
 
-    fn open_after<C>(&mut self, disk: Arc<Disk>, claims: &mut Vec<C>) {
+    fn open_after(&mut self, disk: Arc<Disk>) {
         self.disk.repair();
         self.store = Store::in_memory().unwrap();
         let count = self.tubes.len();
         self.tubes.clear();
-        claims.clear();
+        self.claims.clear();
         self.disk = disk;
         let closed_for = std::mem::take(&mut self.closed_for);
         self.advance(closed_for);
@@ -149,6 +180,11 @@ impl World {
         self.store.flush().unwrap();
         self.tubes = (0..count).map(|nth| self.store.tube(&nth.to_string()).unwrap()).collect();
     }
+}
+
+/// The number of the tube of a claim.
+pub fn tube_of(claim: &Claim) -> usize {
+    claim.tube().parse().unwrap()
 }
 
 /// The time of a moment, if the wall clock was not set.

@@ -24,6 +24,7 @@ mod deferred;
 mod delivery;
 mod gates;
 mod parents;
+mod receipts;
 mod slow_writes;
 mod support;
 mod waiting;

@@ -5,11 +5,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Counting, Durability, FIFO, State, Store, Tube, TubeOptions, WhenFull};
 
 use super::blocking_disk::Disk;
-use super::executor::with_timeout;
-use super::support::{DEADLINE, drain};
+use super::executor::{block_on, with_timeout};
+use super::support::{DEADLINE, drain, eventually};
 use crate::stores::{self, ManualClock};
 
 /// A written put waits for its write. Takes, releases and statistics wait neither for this write
@@ -55,6 +55,38 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     ticket.wait().unwrap();
     assert_eq!(drain(&tube), ["one", "two", "three"]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// The writer thread leads the flush of a ticket that no thread waits for. The tickets and futures of
+/// a written tube wait for their write only, which another thread makes.
+#[test]
+fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let store = stores::serve(disk.open(Store::options()));
+        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        let written = TubeOptions::new().durability(Durability::write());
+        let counted = written.clone().max_attempts(2).count_takes(Counting::Written);
+        let written = store.create_tube("written", FIFO, written).unwrap();
+        let counted = store.create_tube("counted", FIFO, counted).unwrap();
+        counted.put("the first put of a run reserves ids").unwrap();
+        let leader =
+            disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("flushed").unwrap());
+        let deferred = written.deferred(WhenFull::Block);
+        for round in 0..3 {
+            let ticket = deferred.put(format!("ticket {round}")).unwrap();
+            eventually("the ticket is answered", || ticket.is_done());
+            assert_eq!(ticket.wait().unwrap().state, State::Ready);
+            block_on(deferred.put(format!("future {round}")).unwrap()).unwrap();
+        }
+        let claim = block_on(counted.take_async(None)).unwrap().unwrap();
+        assert_eq!(claim.attempt(), 1);
+        assert!(!leader.is_done());
+        disk.unblock_flushes();
+        leader.wait().unwrap();
+        assert_eq!(written.statistics().unwrap().tasks.ready, 6);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
 }
 
 /// A relaxed put is flushed by the writer thread, for a deferred call, when its time elapses.

@@ -90,7 +90,7 @@ impl<'a> Hello<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Welcome<'a> {
     pub(crate) version: u8,
-    /// How many calls the server takes at once: the client keeps to it, so that the server never has to leave
+    /// How many calls the server takes at once: the client keeps to it, so that the server does not leave its other
     /// frames unread.
     pub(crate) calls: u32,
     /// The longest body of a call that the server takes.

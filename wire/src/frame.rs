@@ -2,6 +2,9 @@
 //!
 //! `u32` length of what follows · `u8` version · `u8` kind · `u64` number · body; integers are little-endian.
 
+#[cfg(test)]
+mod tests;
+
 /// The version of the protocol that this crate speaks.
 pub(crate) const VERSION: u8 = 1;
 /// The oldest version that this crate speaks.
@@ -9,6 +12,8 @@ pub(crate) const OLDEST: u8 = 1;
 
 /// The length of what stands between the length of a frame and its body.
 const HEAD: usize = 10;
+/// The length of a frame without a body.
+pub(crate) const EMPTY: usize = 4 + HEAD;
 
 /// The number of frames that belong to no call.
 pub(crate) const NO_CALL: u64 = 0;
@@ -112,6 +117,8 @@ pub(crate) fn count(body: &[u8]) -> Option<u64> {
 
 /// The capacity that an empty input keeps for its next frame.
 const KEPT: usize = 4096;
+/// A longer body is read alone, into memory of its length.
+const LONG: usize = 64 * 1024;
 
 /// Bytes that have arrived and are not yet taken as frames.
 #[derive(Debug, Default)]
@@ -128,7 +135,8 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, if it is there as a whole. The body may have up to `limit` bytes.
+    /// Takes the next frame, if it is there as a whole. The body may have up to `limit` bytes. A frame that is
+    /// refused is refused before its body has arrived.
     ///
     /// After an error the input is useless: the connection must be closed.
     pub(crate) fn next(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
@@ -141,28 +149,36 @@ impl Input {
         if length - HEAD > limit {
             return Err(Malformed::TooLong { length: length as u64, limit: limit as u64 });
         }
-        let Some(frame) = rest.get(..length) else { return Ok(None) };
-        let Some((&[version, kind], rest)) = frame.split_first_chunk::<2>() else {
-            return Ok(None);
-        };
-        let Some((number, body)) = rest.split_first_chunk::<8>() else { return Ok(None) };
-        let kind = Kind::new(kind);
+        let Some((&[version, byte], _)) = rest.split_first_chunk::<2>() else { return Ok(None) };
+        let kind = Kind::new(byte);
         // The layout of these two is the same in all versions.
         let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused));
         if !any_version && !(OLDEST..=VERSION).contains(&version) {
             return Err(Malformed::Version { version });
         }
-        let Some(kind) = kind else {
-            let kind = frame.get(1).copied().unwrap_or_default();
-            return Err(Malformed::Kind { kind });
-        };
+        let Some(kind) = kind else { return Err(Malformed::Kind { kind: byte }) };
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        let rest = frame.get(2..).unwrap_or_default();
+        let Some((number, body)) = rest.split_first_chunk::<8>() else { return Ok(None) };
         self.taken += 4 + length;
         Ok(Some(Frame { kind, number: u64::from_le_bytes(*number), body }))
     }
 
-    /// The kind of the next frame, as soon as it has arrived.
-    pub(crate) fn peek(&self) -> Option<Kind> {
-        self.bytes.get(self.taken..)?.get(5).copied().and_then(Kind::new)
+    /// The kind of the next frame and the length of its body, as soon as they have arrived.
+    pub(crate) fn peek(&self) -> Option<(Kind, usize)> {
+        let (length, rest) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
+        let kind = rest.get(1).copied().and_then(Kind::new)?;
+        Some((kind, (u32::from_le_bytes(*length) as usize).checked_sub(HEAD)?))
+    }
+
+    /// If the next frame is a long one, takes the memory for all of it at once, and returns how many of its bytes
+    /// have not arrived: `add` must not be given more. The caller has checked its length.
+    pub(crate) fn make_room(&mut self) -> Option<usize> {
+        let (_, body) = self.peek().filter(|(_, body)| *body > LONG)?;
+        self.discard_taken();
+        let missing = (EMPTY + body).saturating_sub(self.bytes.len());
+        self.bytes.reserve_exact(missing);
+        Some(missing)
     }
 
     /// Bytes held.
@@ -181,76 +197,5 @@ impl Input {
         if self.bytes.len() <= KEPT && self.bytes.capacity() > KEPT {
             self.bytes.shrink_to(KEPT);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_arrive_in_any_pieces() {
-        let mut bytes = Vec::new();
-        put(&mut bytes, Kind::Call, 7, b"body");
-        put(&mut bytes, Kind::Cancel, u64::MAX, b"");
-        for size in 1..bytes.len() {
-            let mut input = Input::default();
-            let mut frames = Vec::new();
-            for piece in bytes.chunks(size) {
-                input.add(piece);
-                while let Some(frame) = input.next(100).unwrap() {
-                    frames.push((frame.kind, frame.number, frame.body.to_vec()));
-                }
-            }
-            let expected =
-                [(Kind::Call, 7, b"body".to_vec()), (Kind::Cancel, u64::MAX, Vec::new())];
-            assert_eq!(frames, expected, "pieces of {size}");
-        }
-    }
-
-    #[test]
-    fn lengths_out_of_range_are_refused_before_the_body() {
-        let mut input = Input::default();
-        input.add(&u32::MAX.to_le_bytes());
-        assert!(matches!(input.next(100), Err(Malformed::TooLong { .. })));
-        let mut input = Input::default();
-        input.add(&9_u32.to_le_bytes());
-        assert_eq!(input.next(100), Err(Malformed::TooShort { length: 9 }));
-    }
-
-    #[test]
-    fn a_body_may_be_as_long_as_the_limit() {
-        for (size, fits) in [(100, true), (101, false)] {
-            let mut input = Input::default();
-            let mut bytes = Vec::new();
-            put(&mut bytes, Kind::Call, 1, &vec![0; size]);
-            input.add(&bytes);
-            assert_eq!(input.next(100).is_ok(), fits);
-        }
-    }
-
-    #[test]
-    fn unknown_kinds_and_versions_are_refused() {
-        let mut bytes = Vec::new();
-        put(&mut bytes, Kind::Call, 1, b"");
-        bytes[5] = 99;
-        let mut input = Input::default();
-        input.add(&bytes);
-        assert_eq!(input.next(100), Err(Malformed::Kind { kind: 99 }));
-        bytes[4] = 200;
-        let mut input = Input::default();
-        input.add(&bytes);
-        assert_eq!(input.next(100), Err(Malformed::Version { version: 200 }));
-    }
-
-    #[test]
-    fn an_input_gives_the_memory_of_a_long_frame_back() {
-        let mut input = Input::default();
-        let mut bytes = Vec::new();
-        put(&mut bytes, Kind::Call, 1, &vec![0; 1 << 20]);
-        input.add(&bytes);
-        assert!(input.next(1 << 20).unwrap().is_some());
-        input.discard_taken();
-        assert!(input.capacity() <= KEPT);
     }
 }

@@ -5,12 +5,16 @@ use std::time::Duration;
 /// How many items of one stream the server sends before the client has taken them.
 pub(crate) const WINDOW: u64 = 1024;
 
+/// Bytes of the calls of each connection that are held in any case: short calls wait for no longer ones of other
+/// connections.
+pub(crate) const FREE: usize = if cfg!(feature = "_shuttle") { 16 } else { 64 * 1024 };
+
 /// The longest hello and the longest welcome of an application, in bytes: what a peer may cost before it
 /// is authenticated.
 pub const HELLO_BODY: usize = 64 * 1024;
 
-/// Limits of a server or a client on what the peer may cost. A client keeps to `frame` and `calls`; the
-/// others are those of a server.
+/// Limits of a server or a client on what the peer may cost. A client keeps to `frame`, `calls` and `call_bytes`;
+/// the others are those of a server.
 ///
 /// ```
 /// use tubewell_wire::Limits;
@@ -26,6 +30,16 @@ pub struct Limits {
     /// Calls in flight on one connection: 4096 by default. At a server, further calls stay in the socket
     /// until one ends. At a client, further calls wait their turn.
     pub calls: usize,
+    /// Bytes of the calls of one connection that a server has read and not answered: 64 MiB by default. Further
+    /// calls stay in the socket until some of these have ended. A longer call is read once at most 64 KiB are
+    /// held for the connection. A call counts from the moment its length has arrived, and not any more once it is
+    /// answered with [`Answering::LaterWithoutBody`](crate::Answering::LaterWithoutBody). At a client, calls wait
+    /// their turn likewise.
+    pub call_bytes: usize,
+    /// The same of all connections of a server: 256 MiB by default. The first 64 KiB of each connection do not
+    /// count, so that its short calls wait for no other connection. Connections whose calls wait have their turns
+    /// in the order of their arrival. A longer call is read once no others are held.
+    pub all_call_bytes: usize,
     /// Connections of a server: 1024 by default. The next one is refused with a text.
     pub connections: usize,
     /// Output in bytes that a peer has not read yet: 4 MiB by default. A server with more for one peer does
@@ -34,7 +48,8 @@ pub struct Limits {
     /// How long a hello may take, from the connection until the client is authenticated: 5 seconds by
     /// default.
     pub hello: Duration,
-    /// How long a peer may leave its output unread before it is disconnected: 30 seconds by default.
+    /// How long a peer may leave its output unread before it is disconnected: 30 seconds by default. Also how long
+    /// it may send nothing in the midst of a call of more than 64 KiB.
     pub stalled: Duration,
     /// How long a peer may be silent while a server [expects](crate::Reply::expect_beats) to hear from it: 30
     /// seconds by default.
@@ -48,6 +63,8 @@ impl Default for Limits {
         Limits {
             frame: 64 * 1024 * 1024,
             calls: 4096,
+            call_bytes: 64 * 1024 * 1024,
+            all_call_bytes: 256 * 1024 * 1024,
             connections: 1024,
             unsent: 4 * 1024 * 1024,
             hello: Duration::from_secs(5),

@@ -1,5 +1,7 @@
 //! The server: accepts connections, and gives the calls of their clients to a [`Service`].
 
+mod attention;
+mod byte_budget;
 mod connection;
 mod entry;
 mod executor;

@@ -33,7 +33,7 @@ pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> Co
     }
     let receipt = tube.schedule(schedule)?;
     // A run that is due at once is there when the command ends.
-    store::catch_up(store)?;
+    store::catch_up_now(store)?;
     report(("stored", &args.key), &args.tube, receipt, output)
 }
 
@@ -59,7 +59,7 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
         change = change.body(bytes::of_argument("body", body)?);
     }
     let receipt = tube.reschedule(&args.key, change).map_err(unknown)?;
-    store::catch_up(store)?;
+    store::catch_up_now(store)?;
     report(("changed", &args.key), &args.tube, receipt, output)
 }
 

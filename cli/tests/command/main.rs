@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod attempts;
+#[path = "../../../tests/common/blocking_disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod blocking_disk;
 mod claims;
 mod commands;
 mod completions;
@@ -16,6 +19,9 @@ mod durability;
 mod edits;
 mod errors;
 mod events;
+#[path = "../../../tests/common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
 mod gates;
 mod help;
 mod history;

@@ -5,8 +5,9 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tubewell::{FIFOTTL, Put, ServeOptions, Store, TubeOptions, UTUBE};
+use tubewell::{Error, FIFOTTL, Put, ServeOptions, Store, TubeOptions, UTUBE, WhenFull};
 
+use crate::blocking_disk::Disk;
 use crate::support::{Running, Sandbox, columns_of};
 
 /// `serve` of the store of a sandbox, with these options. Returns when it serves.
@@ -150,7 +151,7 @@ fn tasks_of_a_killed_worker_are_ready_again() {
 fn commands_that_need_the_file_say_so() {
     let sandbox = Sandbox::with(&["a"]);
     let (owner, url) = serve(&sandbox, "");
-    for words in ["compact", "export all.jsonl", "serve --socket other.sock"] {
+    for words in ["compact", "export all.jsonl --no-socket", "serve --socket other.sock"] {
         let why = sandbox.fails(words, 5);
         assert!(why.contains("needs the file itself"), "{words}: {why}");
         assert!(!why.contains("Store::serve"), "{words}: {why}");
@@ -166,6 +167,62 @@ fn commands_that_need_the_file_say_so() {
     drop(owner);
     sandbox.ok("compact");
     assert_eq!(sandbox.ok("--store copy.tubewell pop mail"), "a");
+}
+
+/// It is the content of one moment, however long the export takes.
+#[test]
+fn export_of_a_served_store_reads_a_copy_that_its_owner_makes() {
+    let sandbox = Sandbox::with(&["a", "b"]);
+    sandbox.ok("create kept");
+    let (owner, _) = serve(&sandbox, "");
+    let token = sandbox.claim("mail --for 1h");
+    sandbox.ok("put kept x --key k --tag t");
+    sandbox.ok("bury kept 2");
+    assert_eq!(sandbox.ok("export all.jsonl"), "exported 3 tasks of 2 tubes\n");
+    // It is open in no process, and the owner goes on.
+    sandbox.ok(&format!("ack {token}"));
+    let exported = std::fs::read_to_string(sandbox.path("all.jsonl")).unwrap();
+    assert_eq!(exported.lines().count(), 5);
+    assert_eq!(sandbox.ok("export -").lines().count(), 4);
+    sandbox.feed("--store new.tubewell import --all", exported.as_bytes()).expect(0);
+    assert_eq!(sandbox.ids("--store new.tubewell list mail --all"), [0, 1]);
+    assert_eq!(sandbox.json("--store new.tubewell find k")[0]["state"], "buried");
+    let files = std::fs::read_dir(sandbox.path("")).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|name| name.to_str().unwrap().contains(".export-")), "{names:?}");
+    drop(owner);
+    sandbox.ok("verify");
+}
+
+/// Only four may be under way at the owner.
+#[test]
+fn commands_ask_no_owner_to_catch_up() {
+    let sandbox = Sandbox::empty();
+    let disk = std::sync::Arc::new(Disk::default());
+    let store = disk.open(Store::options());
+    let mail = store.create_tube("mail", FIFOTTL, TubeOptions::new()).unwrap();
+    let served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    let deferred = mail.deferred(WhenFull::Block);
+    let put = disk.block_flush_of(|| deferred.put("blocked").unwrap());
+    let caught_up: Vec<_> = (0..5)
+        .map(|_| {
+            let remote = tubewell::connect(served.url()).unwrap();
+            std::thread::spawn(move || remote.catch_up())
+        })
+        .collect();
+    // Four of them wait for the flush.
+    while !caught_up.iter().any(std::thread::JoinHandle::is_finished) {
+        std::thread::yield_now();
+    }
+    let mut events = start(&sandbox, &format!("events --follow --connect {}", served.url()));
+    events.notes("following");
+    disk.unblock_flushes();
+    events.signal(Signal::INT);
+    assert_eq!(events.ends(), 0);
+    put.wait().unwrap();
+    let refused = caught_up.into_iter().filter_map(|caught_up| caught_up.join().unwrap().err());
+    assert_eq!(refused.collect::<Vec<_>>(), [Error::Overloaded]);
+    store.close().unwrap();
 }
 
 #[test]

@@ -283,6 +283,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
     };
     Ids {
         next,
+        first_of_run: next,
         restorable_from: next,
         reserved: next,
         reserved_by_next: next,

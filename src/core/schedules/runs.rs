@@ -94,9 +94,10 @@ impl Core {
         }))
     }
 
-    /// The task of the last run. One that has left the tube of its schedule is found by its key. One
-    /// without a key is looked for in all tubes that it can have been moved to. The last run of a
-    /// restored schedule is known by its key only.
+    /// The task of the last run. One that is not in the tube of its schedule is found by its key. One
+    /// without a key is looked for in the tubes that may have it: if this run of the store has put it,
+    /// only those with tasks that have moved. The last run of a restored schedule is known by its key
+    /// only.
     fn last_run(&mut self, number: u32, schedule: &Found, recur: &Recur) -> Result<Option<Found>> {
         if let Some(last) = recur.last
             && let Some(found) = self.run_in(number, last)?
@@ -112,11 +113,9 @@ impl Core {
         if let Some(last) = recur.last
             && by_key.as_ref().is_none_or(|keyed| keyed.id != last)
         {
-            let buffer = self.buffer_of(number);
-            let tubes = self.tubes.iter().filter(|(_, tube)| tube.buffer == buffer);
-            let tubes: Vec<u32> = tubes.map(|(number, _)| *number).collect();
-            for number in tubes {
-                if let Some(found) = self.run_in(number, last)? {
+            let is_of_this_run = last >= self.ids.first_of_run;
+            for other in self.other_tubes(number, is_of_this_run) {
+                if let Some(found) = self.run_in(other, last)? {
                     return Ok(Some(found));
                 }
             }

@@ -174,6 +174,8 @@ impl Core {
                     ledger.insert_with(id, Shelf::Recurring, &header, &contents)
                 })
             })?;
+            // Its runs so far stay there.
+            self.note_strays(before);
             let (moved, done) = (EventKind::Move, State::Done);
             let leave = self.change(before, id, moved, Some(recurring), done, None);
             let arrival = self.change(number, id, moved, None, recurring, None);

@@ -33,6 +33,11 @@ impl Fill {
         Fill { tokens: rate.count.max(1), period: rate.micros().max(1), since }
     }
 
+    /// Another rate of the same bucket.
+    pub(crate) fn with_rate(&self, rate: Rate) -> Fill {
+        Fill::new(rate, self.since)
+    }
+
     /// When a bucket that nothing was taken from has this many tokens.
     fn filled_at(&self, tokens: u64) -> u64 {
         let Some(since) = self.since else { return 0 };

@@ -37,6 +37,8 @@ use crate::{Durability, Error, Receipt, Result, SessionId, State};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     pub(crate) next: u64,
+    /// This run of the store has assigned no id below.
+    pub(in crate::core) first_of_run: u64,
     /// Puts may have assigned the ids below, so that none of them can be restored.
     pub(in crate::core) restorable_from: u64,
     /// The file records that ids below this are used up, so no later run assigns them again.

@@ -20,10 +20,14 @@ pub(crate) struct Effects {
     pub(crate) events: Vec<QueuedEvent>,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
-    /// A checkpoint waits for a thread that writes it.
+    /// A checkpoint waits for a thread that writes it, or deferred calls wait for a write while the
+    /// writer thread is busy.
     pub(crate) call_checkpointer: bool,
     /// The writer thread is parked, and takes the role of a leader as soon as it is woken.
     pub(crate) writer_is_parked: bool,
+    /// The writer thread has a task other than a write, such as a flush. Meanwhile the checkpoint
+    /// thread writes the records of deferred calls.
+    pub(crate) writer_is_busy: bool,
     /// A write buffer may have capacity again, or has lost its leader: wake the blocked callers.
     pub(crate) capacity_freed: bool,
     pub(crate) after_unlock: AfterUnlock,

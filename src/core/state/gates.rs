@@ -125,9 +125,13 @@ impl Gates {
         Gates { rate: rate.map(|rate| Box::new(TakeRate::new(rate, None))), alarm: None }
     }
 
-    /// Changes the rate. The takes so far count for the new one.
+    /// Changes the rate. The takes so far count for the new one, and a bucket that was empty at open
+    /// goes on filling.
     pub(in crate::core) fn set_rate(&mut self, rate: Option<Rate>) {
-        let bucket = self.rate.take().map_or(Bucket::default(), |old| old.bucket);
-        self.rate = rate.map(|rate| Box::new(TakeRate { fill: Fill::new(rate, None), bucket }));
+        let old = self.rate.take();
+        self.rate = rate.map(|rate| match old {
+            Some(old) => Box::new(TakeRate { fill: old.fill.with_rate(rate), bucket: old.bucket }),
+            None => Box::new(TakeRate::new(rate, None)),
+        });
     }
 }

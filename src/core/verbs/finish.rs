@@ -202,6 +202,7 @@ impl Core {
         let next = finish.next().and_then(|next| Some((next, headers.pop()?)));
         let arrival = match next {
             Some((next, header)) => {
+                self.note_strays(next.tube);
                 let (task, kind) = ((next.tube, id), EventKind::Advance);
                 Some(Step::New(self.insert_task_as(task, kind, &next.request, header, past)?))
             }

@@ -302,6 +302,7 @@ impl Core {
             Ok(row)
         })?;
         if let Some(tube) = self.tubes.get_mut(&to) {
+            tube.has_strays = true;
             // It may have been buried before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
@@ -321,6 +322,13 @@ impl Core {
     ) -> Change {
         let change = self.change(number, id, kind, Some(from), State::Done, Some(header));
         Change { is_intermediate: true, ..change }
+    }
+
+    /// Tasks may be in a tube that are looked for in another one first.
+    pub(in crate::core) fn note_strays(&mut self, number: u32) {
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.has_strays = true;
+        }
     }
 
     /// A task takes a place of its tube.

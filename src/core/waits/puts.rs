@@ -93,7 +93,10 @@ impl Core {
     pub(crate) fn ask_writer(&mut self, wait: &Wait) {
         match wait {
             Wait::Flush(buffer, _) => self.buffers[*buffer].has_waiters = true,
-            Wait::Write(_) => self.buffers[FILE].needs_write = true,
+            Wait::Write(_) => {
+                self.buffers[FILE].needs_write = true;
+                self.effects.call_checkpointer |= self.effects.writer_is_busy;
+            }
         }
         self.effects.call_writer = true;
     }

@@ -24,7 +24,10 @@ struct Served {
 }
 
 fn served() -> Served {
-    let store = Store::in_memory().unwrap();
+    serve(Store::in_memory().unwrap())
+}
+
+fn serve(store: Store) -> Served {
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let service = StoreService::new(store.local().visitor(), None);
     let session = SessionId::random();
@@ -34,12 +37,19 @@ fn served() -> Served {
 }
 
 impl Served {
+    /// The number of the tube.
+    fn number(&self) -> u32 {
+        self.peer.store.inner().run(|core| core.find_tube("jobs")).unwrap().number
+    }
+
     /// Makes a request, and polls its future once.
     fn ask(&self, body: &[u8]) {
         let mut context = Context::from_waker(Waker::noop());
         match self.service.call(&self.peer, body) {
             Answering::Now(_) => {}
-            Answering::Later(mut answer) => drop(answer.as_mut().poll(&mut context)),
+            Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
+                drop(answer.as_mut().poll(&mut context));
+            }
             Answering::Many(mut items) => drop(items.as_mut().poll_next(&mut context)),
         }
     }
@@ -59,9 +69,9 @@ impl Served {
 }
 
 /// Requests as a handle makes them.
-fn requests(session: SessionId) -> Vec<Vec<u8>> {
+fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
-    let tube = |verb| Call::Tube(TubeRef { number: 0, name: "jobs" }, verb);
+    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let calls = [
         Call::Tubes,
         Call::BeginSession(session, None),
@@ -83,7 +93,7 @@ fn requests(session: SessionId) -> Vec<Vec<u8>> {
 #[test]
 fn mutated_requests_harm_nobody() {
     let served = served();
-    let requests = requests(served.session);
+    let requests = requests(served.session, served.number());
     for round in 0..200_usize {
         for request in &requests {
             let mut bytes = request.clone();
@@ -135,14 +145,14 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
 #[test]
 fn take_of_more_than_4096_tubes_is_refused() {
     let served = served();
-    let found = served.peer.store.inner().run(|core| core.find_tube("jobs"));
-    let number = found.unwrap().number;
+    let number = served.number();
     for (count, fits) in [(4096, true), (4097, false)] {
         let tubes = vec![TubeName { number, name: "jobs".into() }; count];
         let timeout = Some(60_000_000);
         let take = Request::Take { tubes, session: served.session, timeout, most: None }.to_bytes();
         match served.service.call(&served.peer, &take) {
             Answering::Later(_) => assert!(fits, "a take of {count} tubes waits"),
+            Answering::LaterWithoutBody(_) => panic!("it keeps the names of its tubes"),
             Answering::Now(reply) => {
                 let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
                 let Err(Error::Invalid { what }) = answer else { panic!("{answer:?}") };
@@ -150,6 +160,78 @@ fn take_of_more_than_4096_tubes_is_refused() {
             }
             Answering::Many(_) => panic!("items"),
         }
+    }
+}
+
+/// The write buffer counts as full, whatever is in it.
+fn fill_buffer(served: &Served, is_full: bool) {
+    let rows = if is_full { 0 } else { 1000 };
+    served.store.local().inner().run(|core| core.config.max_pending_rows = rows);
+}
+
+/// A peer that says of a change that it waits for nothing would fill the memory of the owner.
+#[test]
+fn change_waits_for_space_whatever_the_peer_says_of_it() {
+    let served = served();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put_many(["one", "two"]).unwrap();
+    let claim = jobs.try_take().unwrap().unwrap();
+    let number = served.number();
+    let by = Holder { session: served.store.local().open_store().own, epoch: None };
+    let held = |verb| Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, verb);
+    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
+    let result = [7; 1000];
+    let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
+    let changes = [
+        tube(Verb::Put(&put)),
+        tube(Verb::Resolve { id: 1, result: Some(&result) }),
+        tube(Verb::Kick { count: u64::MAX }),
+        tube(Verb::Truncate),
+        held(HolderVerb::Ack { result: Some(&result) }),
+        held(HolderVerb::Log("text")),
+        held(HolderVerb::Release { delay: 1 }),
+        Call::DropTube("jobs"),
+    ];
+    let reads = [
+        Call::Tubes,
+        Call::NextId,
+        tube(Verb::Statistics),
+        tube(Verb::Info),
+        held(HolderVerb::Renew { hold: 1_000_000 }),
+        held(HolderVerb::Describe),
+    ];
+    fill_buffer(&served, true);
+    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
+    {
+        let ask = |call| served.service.call(&served.peer, &Request::Call(mode, call).to_bytes());
+        for call in reads {
+            assert!(matches!(ask(call), Answering::Now(_)), "{mode:?} {call:?}");
+        }
+        for call in changes {
+            let waits = match ask(call) {
+                Answering::Later(mut answer) => {
+                    answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+                }
+                _ => false,
+            };
+            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {call:?}");
+        }
+    }
+    assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
+    fill_buffer(&served, false);
+}
+
+#[test]
+fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(Store::open(folder.path().join("store")).unwrap());
+    let number = served.number();
+    let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
+    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred] {
+        let call = Call::Tube(TubeRef { number, name: "jobs" }, Verb::Put(&put));
+        let request = Request::Call(mode, call).to_bytes();
+        let answering = served.service.call(&served.peer, &request);
+        assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{mode:?} {answering:?}");
     }
 }
 
@@ -193,9 +275,10 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let tube = TubeRef { number: 0, name: "jobs" };
+    let number = served.number();
+    let tube = TubeRef { number, name: "jobs" };
     for call in [
-        Call::Claim(ClaimKey { tube: 0, by, id: claim.id() }, HolderVerb::EndSignal),
+        Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, HolderVerb::EndSignal),
         Call::Tube(tube, Verb::Held(by, claim.id(), HolderVerb::EndSignal)),
     ] {
         let request = Request::Call(Mode::Ask, call).to_bytes();

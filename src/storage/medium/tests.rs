@@ -5,45 +5,14 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-
-/// Storage in memory whose flushes fail.
-#[derive(Debug, Default)]
-struct FailingFlushes(Mutex<Vec<u8>>);
-
-impl Storage for FailingFlushes {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let (bytes, at) = (self.0.lock().unwrap(), usize::try_from(offset).unwrap());
-        out.copy_from_slice(&bytes[at..at + out.len()]);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Err(io::Error::other("the flush fails"))
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let at = usize::try_from(offset).unwrap();
-        self.0.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-}
+use crate::storage::faulty_storage::FaultyStorage;
 
 /// Regression: each attempt added its own writes to the ranges of the next one, which doubled
 /// the bytes from attempt to attempt.
 #[test]
 fn failed_rewrites_write_each_byte_once_per_attempt() {
     let io = IoCounters::new("the disk".into());
-    let storage = FailingFlushes::default();
-    storage.set_len(4 << 20).unwrap();
+    let storage = FaultyStorage::with_failing_flushes(4 << 20);
     let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
     for (offset, length) in [(0, 100), (50, 100), (150, 50), (1000, 1 << 20), (1200, 10)] {
         medium.write_at(offset, &vec![7; length]).unwrap();
@@ -59,7 +28,7 @@ fn failed_rewrites_write_each_byte_once_per_attempt() {
 /// Storage in memory whose writes tell when they begin, and then wait. Its second flush fails.
 #[derive(Debug)]
 struct WaitingWrites {
-    bytes: FailingFlushes,
+    bytes: FaultyStorage,
     flushes: AtomicU32,
     begun: Mutex<Sender<()>>,
     go_on: Mutex<Receiver<()>>,
@@ -97,10 +66,8 @@ fn failed_flush_writes_again_what_was_written_during_an_earlier_one() {
     let io = IoCounters::new("the disk".into());
     let (begun, has_begun) = channel();
     let (may_go_on, go_on) = channel();
-    let bytes = FailingFlushes::default();
-    bytes.set_len(4096).unwrap();
     let storage = WaitingWrites {
-        bytes,
+        bytes: FaultyStorage::with_failing_flushes(4096),
         flushes: AtomicU32::new(0),
         begun: Mutex::new(begun),
         go_on: Mutex::new(go_on),

@@ -20,10 +20,8 @@ impl Model {
             return Err(Refusal::TubeDiffers);
         }
         self.tubes.entry(tube).and_modify(|tube| {
-            if options.rate != old.rate {
+            if options.rate.is_none() || old.rate.is_none() {
                 tube.filling_since = None;
-            }
-            if options.rate.is_none() {
                 tube.taken_at.clear();
             }
             tube.alter_sub_queues(options);
@@ -85,13 +83,19 @@ impl Tube {
         }
     }
 
-    /// Notes a take, if there is a rate.
+    /// Notes a take, if there is a rate. The takes before that do not count any more are forgotten, also
+    /// for a longer period.
     pub(super) fn note_take(&mut self, sub_queue: Option<String>, now: Micros) {
-        if self.options.rate.is_some() {
+        if let Some(rate) = self.options.rate {
+            self.taken_at.retain(|taken| taken + rate.period > now);
             self.taken_at.push(now);
         }
-        if self.options.sub_queue_rate.is_some() {
-            self.sub_queues_taken_at.entry(sub_queue).or_default().push(now);
+        if let Some(rate) = self.options.sub_queue_rate {
+            let counts = |taken: &Micros| taken + rate.period > now;
+            self.sub_queues_taken_at.retain(|_, taken| taken.iter().any(counts));
+            let taken = self.sub_queues_taken_at.entry(sub_queue).or_default();
+            taken.retain(counts);
+            taken.push(now);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Listings of the tasks that meet conditions, page by page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tubewell::{Tube, Where};
 
@@ -69,21 +69,20 @@ impl System {
     fn check_soonest_first(&self, tube: &Tube, no: TubeNo) {
         let due = |(id, task): (TaskNo, &Task)| {
             let due = (task.state() == State::Delayed).then(|| self.model.delay_due(task));
-            Some((finite(due?)?, id))
+            Some((id, finite(due?)?))
         };
-        let mut want: Vec<(Micros, TaskNo)> = self.model.tasks(no).filter_map(due).collect();
-        want.sort_unstable();
+        let want: BTreeMap<TaskNo, Micros> = self.model.tasks(no).filter_map(due).collect();
         let got = self.listed(tube, &Where::new().soonest_first(), 1 + want.len() / 2);
         // Clocks that differ by less than a second count as the same, so a delay and a moment within
         // that time of each other are listed in either order.
         let mut latest = 0;
-        for (due, _) in got.iter().filter_map(|id| want.iter().find(|(_, no)| no == id)) {
+        for due in got.iter().filter_map(|id| want.get(id)) {
             assert!(latest < due.saturating_add(SAME_CLOCK), "{got:?} in {}", tube.name());
             latest = latest.max(*due);
         }
-        let ids = |all: Vec<TaskNo>| all.into_iter().collect::<BTreeSet<_>>();
         assert_eq!(got.len(), want.len(), "a task is listed twice: {got:?}");
-        assert_eq!(ids(got), ids(want.into_iter().map(|(_, id)| id).collect()));
+        let ids: BTreeSet<TaskNo> = got.into_iter().collect();
+        assert_eq!(ids, want.into_keys().collect());
     }
 
     /// All tasks that a listing has, in its order.

@@ -120,6 +120,9 @@ impl Load {
     ) {
         let Some(receipt) = receipt else { return };
         if !self.contents.has_stored_claim(id) {
+            if receipt.state == State::Ready {
+                self.told_in_memory(receipt, kind);
+            }
             return;
         }
         let was_parked = self.contents.tasks[&id].parked.is_some();
@@ -130,6 +133,7 @@ impl Load {
         if was_parked || receipt.state == State::Buried {
             self.changed("release of a stored claim", issued, kind, &[receipt]);
         } else {
+            self.told_in_memory(receipt, kind);
             self.step("release of a counted claim", issued, Answer::default());
         }
     }

@@ -1,22 +1,20 @@
 //! Outages, crashes and closes, and what must be left of the tasks after them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tubewell::{Counting, State};
 
 use super::{Simulation, Status, Task, tasks_of};
+use crate::seeds::Checked;
 use crate::simulator::micros;
 use crate::world::Upset;
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         if upset == Upset::Close {
             return self.end_held();
         }
-        self.world.clock.advance(Duration::ZERO);
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
+        self.world.settle();
         let is_cut = upset.is_power_cut();
         let mut found = BTreeMap::new();
         for nth in 0..self.policies.len() {
@@ -63,10 +61,15 @@ impl Simulation {
             };
             self.tasks.insert(key, task);
         }
-        self.claims.retain(|(_, claim)| claim.is_current());
         self.lost = None;
     }
 
+    fn compare(&self) {
+        self.compare_all();
+    }
+}
+
+impl Simulation {
     /// A close counts the attempts of the held claims.
     fn end_held(&mut self) {
         for ((nth, _), task) in &mut self.tasks {

@@ -1,29 +1,26 @@
 //! Outages, crashes and closes; the comparison with the model, and what must be left after them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use tubewell::{Claim, EventKind, State};
+use tubewell::{EventKind, State};
 
 use super::{Entry, Simulation, Stored, TAGS, Versions};
+use crate::seeds::Checked;
 use crate::world::{Upset, since_begin};
 
 const STATES: [State; 4] = [State::Ready, State::Taken, State::Buried, State::Done];
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
-        let is_flushed = std::mem::take(&mut self.is_flushed);
-        let is_exact = !self.is_unsure && (upset == Upset::Close || is_flushed);
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
+        let is_known = upset == Upset::Close || self.world.is_flushed;
+        let is_exact = is_known && !self.world.is_unsure;
         if upset != Upset::Outage {
             self.end_claims();
         }
-        self.world.clock.advance(Duration::ZERO);
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(Claim::is_current);
+        self.world.settle();
         if is_exact {
             self.world.cover("exact");
-            self.compare_all();
+            self.compare();
             let all = self.versions.values_mut();
             all.for_each(|it| (it.flushed, it.written) = (it.all.len(), it.all.len()));
         } else {
@@ -31,9 +28,18 @@ impl Simulation {
             self.check_versions(upset);
             self.begin_anew();
         }
-        self.is_unsure = false;
     }
 
+    fn compare(&self) {
+        let found = self.stored();
+        let expected = self.tasks.iter();
+        let expected = expected.map(|(id, task)| (*id, (task.stored.clone(), task.is_taken)));
+        assert_eq!(found, expected.collect(), "{:?}", self.policies);
+        self.check_tags(&found);
+    }
+}
+
+impl Simulation {
     /// The claims have ended with the process. A close notes it; a kill forgets the take.
     fn end_claims(&mut self) {
         let taken = self.tasks.iter().filter(|(_, task)| task.is_taken);
@@ -65,28 +71,19 @@ impl Simulation {
         }
         let known = |id: &u64| self.versions.contains_key(id);
         let unknown: Vec<_> = found.keys().filter(|id| !known(id)).collect();
-        assert!(unknown.is_empty() || self.is_unsure, "no put has returned {unknown:?}");
+        assert!(unknown.is_empty() || self.world.is_unsure, "no put has returned {unknown:?}");
         self.check_tags(&found);
     }
 
     /// Removes all tasks.
     fn begin_anew(&mut self) {
-        self.claims.clear();
+        self.world.claims.clear();
         for tube in &self.world.tubes {
             tube.truncate().unwrap();
         }
         self.world.store.flush().unwrap();
         self.tasks.clear();
         self.versions.clear();
-    }
-
-    /// Compares everything with the model.
-    pub(super) fn compare_all(&self) {
-        let found = self.stored();
-        let expected = self.tasks.iter();
-        let expected = expected.map(|(id, task)| (*id, (task.stored.clone(), task.is_taken)));
-        assert_eq!(found, expected.collect(), "{:?}", self.policies);
-        self.check_tags(&found);
     }
 
     /// Compares the lists of the tags with the tasks.

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tubewell::{Claim, State, TaskInfo};
+use tubewell::{State, TaskInfo};
 
-use super::{Gates, KEYS, NAMES, NEVER, Simulation, Status, TUBES, Task, body};
+use super::gates::Gates;
+use super::{KEYS, NAMES, NEVER, Simulation, Status, TUBES, Task, body};
 use crate::model::Micros;
+use crate::seeds::Checked;
 use crate::simulator::micros;
 use crate::world::Upset;
 
@@ -17,15 +19,12 @@ const STATES: [(State, Status); 4] = [
     (State::Done, Status::Done),
 ];
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         if upset != Upset::Outage {
             self.release_taken();
         }
-        self.world.clock.advance(Duration::ZERO);
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(Claim::is_current);
+        self.world.settle();
         if self.are_gates_unknown {
             self.gates = self.read_gates();
         }
@@ -34,11 +33,11 @@ impl Simulation {
         if upset.is_power_cut() {
             lost.extend(unflushed);
         }
-        let was_sure = !self.is_unsure && lost.is_empty() && !self.are_gates_unknown;
-        (self.is_unsure, self.are_gates_unknown) = (false, false);
+        let was_sure = !self.world.is_unsure && lost.is_empty() && !self.are_gates_unknown;
+        self.are_gates_unknown = false;
         if was_sure {
             self.world.cover("exact");
-            return self.compare_all();
+            return self.compare();
         }
         self.world.cover("learned");
         let found: Vec<(u64, Task)> = (0..TUBES).flat_map(|nth| self.read_tube(nth)).collect();
@@ -55,18 +54,10 @@ impl Simulation {
                 known.status = task.status;
             }
         }
-        self.compare_all();
+        self.compare();
     }
 
-    /// The claims have ended with the process.
-    fn release_taken(&mut self) {
-        for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {
-            task.status = Some(Status::Ready);
-        }
-    }
-
-    /// Compares everything with the model.
-    pub(super) fn compare_all(&self) {
+    fn compare(&self) {
         let stored = self.tasks.iter().filter(|(_, task)| task.status.is_some());
         for nth in 0..TUBES {
             let mut found = self.read_tube(nth);
@@ -88,6 +79,15 @@ impl Simulation {
             assert_eq!(limit.taken, holders, "{limit:?}");
         }
     }
+}
+
+impl Simulation {
+    /// The claims have ended with the process.
+    fn release_taken(&mut self) {
+        for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {
+            task.status = Some(Status::Ready);
+        }
+    }
 
     /// The tasks of a tube.
     fn read_tube(&self, nth: usize) -> Vec<(u64, Task)> {
@@ -104,8 +104,8 @@ impl Simulation {
                 let name = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);
                 let key = info.key.map(|key| KEYS.into_iter().find(|it| **it == *key).unwrap());
                 let sub_queue = name(info.sub_queue.as_deref().unwrap()).unwrap();
-                let status = Some(status);
-                tasks.push((info.id, Task { tube: nth, key, sub_queue, status, version }));
+                let (status, pri) = (Some(status), info.pri);
+                tasks.push((info.id, Task { tube: nth, key, sub_queue, pri, status, version }));
             }
         }
         tasks

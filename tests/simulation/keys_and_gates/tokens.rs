@@ -16,7 +16,7 @@ pub(super) struct TokenPut {
 }
 
 fn with_token(task: Task) -> Put {
-    let put = Put::new(body(task.version)).sub_queue(task.sub_queue);
+    let put = Put::new(body(task.version)).sub_queue(task.sub_queue).pri(task.pri);
     put.token(task.version.to_string())
 }
 
@@ -25,7 +25,7 @@ impl Simulation {
     pub(super) fn put_with_token(&mut self, nth: usize, rng: &mut Rng) {
         let (_, task) = self.new_task(nth, None, rng);
         let answer = self.world.tubes[nth].put(with_token(task));
-        let (answer, _) = self.done("put with a token", answer);
+        let (answer, _) = self.world.done("put with a token", answer);
         let id = answer.map(|receipt| receipt.id);
         if let Some(id) = id {
             assert_eq!(self.tasks.insert(id, task), None, "the id {id} is used twice");
@@ -36,13 +36,13 @@ impl Simulation {
 
     /// Makes a put again. If the first one took place, nothing is put, and the answer has its task.
     pub(super) fn put_again(&mut self, rng: &mut Rng) {
-        if self.token_puts.is_empty() || self.is_unsure {
+        if self.token_puts.is_empty() || self.world.is_unsure {
             return;
         }
         let at = rng.index(self.token_puts.len());
         let TokenPut { task, id } = self.token_puts[at];
         let answer = self.world.tubes[task.tube].put(with_token(task));
-        let (Some(receipt), _) = self.done("put again", answer) else {
+        let (Some(receipt), _) = self.world.done("put again", answer) else {
             return;
         };
         self.token_puts[at].id = Some(receipt.id);

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tubewell::{Claim, State};
 
 use super::{NAMES, Simulation, Status, TUBES, Task};
+use crate::seeds::Checked;
 use crate::world::Upset;
 
 /// What the store has of a task, and in what time it is ready if that is known.
@@ -25,23 +26,19 @@ const STATES: [(State, Status); 4] = [
     (State::Buried, Status::Buried),
 ];
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         if upset != Upset::Outage {
             self.begin_run(upset);
         }
-        self.world.clock.advance(Duration::ZERO);
+        self.world.settle();
         self.pass();
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(Claim::is_current);
         let mut lost = std::mem::take(&mut self.unknown);
         let unflushed = std::mem::take(&mut self.unflushed);
         if upset.is_power_cut() {
             lost.extend(unflushed);
         }
-        let was_sure = !self.is_unsure && lost.is_empty();
-        self.is_unsure = false;
+        let was_sure = !self.world.is_unsure && lost.is_empty();
         self.world.cover(if was_sure { "exact" } else { "learned" });
         let dropped = std::mem::take(&mut self.dropped);
         let (found, now) = (self.stored(), self.now());
@@ -60,9 +57,25 @@ impl Simulation {
         if !was_sure {
             self.remove_unsure(&found, &lost);
         }
-        self.compare_all();
+        self.compare();
     }
 
+    fn compare(&self) {
+        let (now, wall) = self.now();
+        let left = |task: &Task| {
+            let delay = task.delayed_until.saturating_sub(now);
+            delay.max(task.moment.map_or(Duration::ZERO, |moment| moment.saturating_sub(wall)))
+        };
+        let expected = self.tasks.iter().map(|(id, task)| {
+            let Task { tube, sub_queue, status, moment, .. } = *task;
+            let due_in = (status == Status::Delayed).then(|| left(task));
+            (*id, Stored { tube, sub_queue, status, moment, due_in })
+        });
+        assert_eq!(self.stored(), expected.collect(), "{:?}", self.policies);
+    }
+}
+
+impl Simulation {
     /// The claims and the takes have ended with the process. A close gives the taken tasks back. A
     /// crash leaves them as they were before their takes, which are in memory only.
     fn begin_run(&mut self, upset: Upset) {
@@ -89,22 +102,7 @@ impl Simulation {
         }
         self.world.store.flush().unwrap();
         self.tasks.retain(|id, _| !lost.contains(id));
-        self.claims.retain(Claim::is_current);
-    }
-
-    /// Compares everything with the model.
-    pub(super) fn compare_all(&self) {
-        let (now, wall) = self.now();
-        let left = |task: &Task| {
-            let delay = task.delayed_until.saturating_sub(now);
-            delay.max(task.moment.map_or(Duration::ZERO, |moment| moment.saturating_sub(wall)))
-        };
-        let expected = self.tasks.iter().map(|(id, task)| {
-            let Task { tube, sub_queue, status, moment, .. } = *task;
-            let due_in = (status == Status::Delayed).then(|| left(task));
-            (*id, Stored { tube, sub_queue, status, moment, due_in })
-        });
-        assert_eq!(self.stored(), expected.collect(), "{:?}", self.policies);
+        self.world.claims.retain(Claim::is_current);
     }
 
     /// All tasks of the store.

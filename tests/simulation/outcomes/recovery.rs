@@ -1,23 +1,19 @@
 //! Outages, crashes and closes, and which outcomes must be left after them.
 
-use std::time::Duration;
-
 use tubewell::{Ending, State};
 
 use super::{Simulation, Status, Task, group_of, listed, result};
+use crate::seeds::Checked;
 use crate::simulator::micros;
 use crate::world::Upset;
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         if upset != Upset::Outage {
             self.release_taken();
         }
-        self.world.clock.advance(Duration::ZERO);
+        self.world.settle();
         self.forget_aged();
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(|(_, claim)| claim.is_current());
         for nth in 0..self.policies.len() {
             let keeps_all = upset.keeps_all(self.policies[nth].durability);
             if keeps_all && !self.is_unsure[nth] {
@@ -28,9 +24,15 @@ impl Simulation {
             self.learn_tube(nth, keeps_all);
             self.is_unsure[nth] = false;
         }
-        self.compare_all();
+        self.compare();
     }
 
+    fn compare(&self) {
+        self.compare_all();
+    }
+}
+
+impl Simulation {
     /// The claims have ended with the process.
     fn release_taken(&mut self) {
         for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {

@@ -1,24 +1,21 @@
 //! What must be left of claims after outages, crashes and closes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use tubewell::{Claim, Error, State};
+use tubewell::{Error, State};
 
 use super::{Holder, Parked, Simulation, Task, begin_sessions};
+use crate::seeds::Checked;
 use crate::world::Upset;
 
-impl Simulation {
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         if upset != Upset::Outage {
             self.end_process();
         }
-        self.world.clock.advance(Duration::ZERO);
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
+        self.world.settle();
         self.expire();
-        self.claims.retain(Claim::is_current);
-        let is_flushed = std::mem::take(&mut self.is_flushed);
+        let is_flushed = self.world.is_flushed;
         let keeps_all = |nth: usize| is_flushed || upset.keeps_all(self.durability[nth]);
         self.over.retain(|_, nth| keeps_all(*nth));
         let found = self.found();
@@ -33,15 +30,21 @@ impl Simulation {
                 self.world.cover("stands after a crash");
             }
         }
-        let is_exact = !self.is_unsure && self.unknown.is_empty() && (0..3).all(keeps_all);
+        let is_exact = !self.world.is_unsure && self.unknown.is_empty() && (0..3).all(keeps_all);
         if is_exact {
             self.world.cover("exact");
             assert_eq!(found, self.tasks, "after {upset:?}");
         }
         self.learn_found(found);
-        self.is_unsure = false;
     }
 
+    fn compare(&self) {
+        assert_eq!(self.found(), self.tasks);
+        self.check_claims();
+    }
+}
+
+impl Simulation {
     /// The sessions have ended with the process. The claims that were parked are parked again.
     fn end_process(&mut self) {
         self.sessions = begin_sessions(&self.world);

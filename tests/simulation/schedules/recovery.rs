@@ -1,23 +1,21 @@
 //! Outages, crashes and closes; the comparison with the model, and what must be left after them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use tubewell::{Claim, Durability, State};
+use tubewell::{Durability, State};
 
 use super::{Run, RunNo, Simulation};
 use crate::recurring::TAGS;
+use crate::seeds::Checked;
 use crate::world::{Upset, since_begin};
 
 const STATES: [State; 3] = [State::Ready, State::Taken, State::Buried];
 
-impl Simulation {
-    /// Compares all runs with what must be left of them, and continues with what is there.
-    pub(super) fn learn_all(&mut self, upset: Upset) {
-        let is_flushed = std::mem::take(&mut self.is_flushed);
+impl Checked for Simulation {
+    fn learn(&mut self, upset: Upset) {
         let is_exact = match upset {
-            Upset::Close => !self.is_unsure,
-            Upset::Crash(_) => is_flushed && !self.is_unsure,
+            Upset::Close => !self.world.is_unsure,
+            Upset::Crash(_) => self.world.is_flushed && !self.world.is_unsure,
             Upset::Outage => false,
         };
         self.model.now = self.world.now;
@@ -26,22 +24,49 @@ impl Simulation {
         {
             self.world.cover("missed run");
         }
-        self.world.clock.advance(Duration::ZERO);
+        self.world.settle();
         self.model.catch_up();
-        assert_eq!(self.world.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(Claim::is_current);
         self.over.retain(|_, nth| upset.keeps_all(self.durability[*nth]));
         self.check_runs();
         if is_exact {
             self.world.cover("exact");
-            self.compare_all();
+            self.compare();
         } else {
             self.world.cover("learned");
             self.begin_anew();
         }
-        self.is_unsure = false;
     }
 
+    fn compare(&self) {
+        let mut schedules = BTreeMap::new();
+        for (nth, tube) in self.world.tubes.iter().enumerate() {
+            for stored in tube.schedules(None, 10).unwrap().schedules {
+                let counts = (stored.runs, stored.skipped);
+                let view = (since_begin(stored.next), counts, stored.tags, nth);
+                schedules.insert(stored.key, view);
+            }
+        }
+        let expected = self.model.schedules.iter().map(|(key, of)| {
+            ((*key).to_owned(), (of.next, (of.runs, of.skipped), of.tags.clone(), of.tube))
+        });
+        assert_eq!(schedules, expected.collect(), "{:?}", self.durability);
+        let (buried, open): (Vec<Run>, Vec<Run>) =
+            self.runs().into_values().partition(|run| run.state == State::Buried);
+        let by_key = |runs: Vec<Run>| -> BTreeMap<String, _> {
+            runs.into_iter().map(|run| (run.key, (run.tube, run.tags))).collect()
+        };
+        let (open, buried) = (by_key(open), by_key(buried));
+        assert_eq!((&open, &buried), (&self.model.open, &self.model.buried));
+        for tag in TAGS {
+            let tagged = self.world.store.tagged(tag, None, 10_000).unwrap().tasks;
+            let all = open.values().chain(buried.values());
+            let count = all.filter(|(_, tags)| tags.iter().any(|own| own == tag)).count();
+            assert_eq!(tagged.len(), count, "the tasks with the tag {tag}");
+        }
+    }
+}
+
+impl Simulation {
     /// Checks that the runs of each schedule are those that it has put, each once.
     fn check_runs(&self) {
         let runs = self.runs();
@@ -91,35 +116,6 @@ impl Simulation {
             runs.insert(run.key, (run.tube, run.tags));
         }
         self.world.store.flush().unwrap();
-    }
-
-    /// Compares everything with the model.
-    pub(super) fn compare_all(&self) {
-        let mut schedules = BTreeMap::new();
-        for (nth, tube) in self.world.tubes.iter().enumerate() {
-            for stored in tube.schedules(None, 10).unwrap().schedules {
-                let counts = (stored.runs, stored.skipped);
-                let view = (since_begin(stored.next), counts, stored.tags, nth);
-                schedules.insert(stored.key, view);
-            }
-        }
-        let expected = self.model.schedules.iter().map(|(key, of)| {
-            ((*key).to_owned(), (of.next, (of.runs, of.skipped), of.tags.clone(), of.tube))
-        });
-        assert_eq!(schedules, expected.collect(), "{:?}", self.durability);
-        let (buried, open): (Vec<Run>, Vec<Run>) =
-            self.runs().into_values().partition(|run| run.state == State::Buried);
-        let by_key = |runs: Vec<Run>| -> BTreeMap<String, _> {
-            runs.into_iter().map(|run| (run.key, (run.tube, run.tags))).collect()
-        };
-        let (open, buried) = (by_key(open), by_key(buried));
-        assert_eq!((&open, &buried), (&self.model.open, &self.model.buried));
-        for tag in TAGS {
-            let tagged = self.world.store.tagged(tag, None, 10_000).unwrap().tasks;
-            let all = open.values().chain(buried.values());
-            let count = all.filter(|(_, tags)| tags.iter().any(|own| own == tag)).count();
-            assert_eq!(tagged.len(), count, "the tasks with the tag {tag}");
-        }
     }
 
     /// All tasks of runs.

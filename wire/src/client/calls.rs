@@ -10,6 +10,7 @@ use super::buffer::Buffer;
 use super::options::CallKind;
 use super::slot::Slot;
 use crate::frame::{self, Kind};
+use crate::limits::FREE;
 use crate::outbox::Outbox;
 use crate::sync::Arc;
 
@@ -31,6 +32,8 @@ struct Entry {
     /// There while the call is not sent, or if it may be sent again.
     body: Option<Vec<u8>>,
     stage: Stage,
+    /// Its bytes, if it was sent.
+    bytes: usize,
     /// An earlier connection may have sent it.
     was_sent: bool,
 }
@@ -50,6 +53,9 @@ pub(crate) struct Calls {
     /// Calls that are not sent, in the order in which they are to be. Some may have been dropped.
     waiting: VecDeque<u64>,
     in_flight: usize,
+    /// The bytes of the calls in flight, and how many there may be; `None` for any number.
+    bytes: usize,
+    pub(crate) most_bytes: Option<usize>,
     last: u64,
 }
 
@@ -88,14 +94,14 @@ impl Calls {
     ) -> u64 {
         self.last += 1;
         let (body, stage) = (Some(body), Stage::Waiting { deadline });
-        let entry = Entry { caller, kind, body, stage, was_sent: false };
+        let entry = Entry { caller, kind, body, stage, bytes: 0, was_sent: false };
         self.entries.insert(self.last, entry);
         self.waiting.push_back(self.last);
         self.last
     }
 
-    /// Appends waiting calls to the output, while fewer than `limit` are in flight. A call longer than `frame`
-    /// is returned: the limit of this server is lower than that of the one before.
+    /// Appends waiting calls to the output, while fewer than `limit` are in flight, and bytes are left for the next
+    /// one. A call longer than `frame` is returned: the limit of this server is lower than that of the one before.
     pub(crate) fn send(
         &mut self,
         outbox: &mut Outbox,
@@ -104,9 +110,18 @@ impl Calls {
     ) -> Vec<(Lost, usize)> {
         let mut too_large = Vec::new();
         while self.in_flight < limit {
-            let Some(number) = self.waiting.pop_front() else { break };
-            let Some(entry) = self.entries.get_mut(&number) else { continue };
+            let Some(number) = self.waiting.front().copied() else { break };
+            let Some(entry) = self.entries.get_mut(&number) else {
+                self.waiting.pop_front();
+                continue;
+            };
             let body = entry.body.as_deref().unwrap_or_default();
+            let bytes = frame::EMPTY + body.len();
+            let fits = self.most_bytes.is_none_or(|most| self.bytes + bytes <= most);
+            if !fits && self.bytes > FREE {
+                break;
+            }
+            self.waiting.pop_front();
             if body.len() > frame {
                 let size = body.len();
                 too_large.extend(self.entries.remove(&number).map(|entry| (entry.fail(0), size)));
@@ -114,10 +129,12 @@ impl Calls {
             }
             let position = outbox.append(Kind::Call, number, body);
             entry.stage = Stage::Sent { position, cancelled: false };
+            entry.bytes = bytes;
             if !entry.kind.resend && body.len() > KEPT {
                 entry.body = None;
             }
             self.in_flight += 1;
+            self.bytes += bytes;
         }
         too_large
     }
@@ -140,6 +157,7 @@ impl Calls {
         }
         let Some(entry) = self.entries.remove(&number) else { return Found::Unknown };
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
         let in_doubt = entry.kind.changes && entry.was_sent;
         Found::Caller { caller: entry.caller, in_doubt }
     }
@@ -220,7 +238,7 @@ impl Calls {
         for number in again.into_iter().rev() {
             self.waiting.push_front(number);
         }
-        self.in_flight = 0;
+        (self.in_flight, self.bytes) = (0, 0);
         lost.sort_unstable_by_key(|&(number, _)| number);
         lost.into_iter().map(|(_, lost)| lost).collect()
     }
@@ -250,7 +268,7 @@ impl Calls {
     /// Removes all calls, in their order. The socket may have taken `written` bytes.
     pub(crate) fn take_all(&mut self, written: u64) -> Vec<Lost> {
         self.waiting.clear();
-        self.in_flight = 0;
+        (self.in_flight, self.bytes) = (0, 0);
         let mut entries: Vec<_> = self.entries.drain().collect();
         entries.sort_unstable_by_key(|&(number, _)| number);
         entries.into_iter().map(|(_, entry)| entry.fail(written)).collect()

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use super::beat::Beat;
-use super::connector::{Connected, Connector, WAKER, fail};
+use super::connector::{Connected, Connector, State, WAKER, fail};
 use super::handler::Handler;
 use super::inbox::{Attached, Inbox, Stop};
 use super::link::{self, Link};
@@ -39,7 +39,9 @@ pub(super) fn start(
         Ok((poll, registry, waker))
     });
     let (poll, registry, waker) = parts.map_err(failed)?;
-    let (address, state) = (address.clone(), Mutex::default());
+    let (address, mut state) = (address.clone(), State::default());
+    state.calls.most_bytes = Some(options.limits.call_bytes);
+    let state = Mutex::new(state);
     let thread_wanted = Condvar::default();
     let connector =
         Arc::new(Connector { address, options, handler, registry, waker, state, thread_wanted });

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::time::Instant;
 
+use super::attention::Attention;
+use super::byte_budget::ByteBudget;
 use super::service::{OnLost, Reply};
 use super::state::{Beats, Call, Misuse, Outcome, Stage, State};
 use crate::clock;
 use crate::limits::Limits;
-use crate::os::{Registry, Token, Waker};
+use crate::os::Token;
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex};
 use crate::user_code::{catch_panic, drop_caught};
@@ -16,47 +18,19 @@ use crate::user_code::{catch_panic, drop_caught};
 /// How often a thread writes what others have appended meanwhile, before the reading thread does.
 const WRITES: usize = 16;
 
-/// How another thread tells the reading thread to look at a connection.
-pub(crate) struct Attention {
-    tokens: Mutex<Vec<Token>>,
-    waker: Waker,
-    registry: Registry,
-}
-
-impl Attention {
-    pub(crate) fn new(waker: Waker, registry: Registry) -> Attention {
-        Attention { tokens: Mutex::default(), waker, registry }
-    }
-
-    /// Makes the reading thread look at this connection.
-    pub(crate) fn call(&self, token: Token) {
-        self.tokens.lock().push(token);
-        self.wake();
-    }
-
-    /// Wakes the reading thread.
-    pub(crate) fn wake(&self) {
-        // Without it the thread looks when the next event arrives.
-        let _ = self.waker.wake();
-    }
-
-    /// Moves the connections to look at to `tokens`.
-    pub(crate) fn take(&self, tokens: &mut Vec<Token>) {
-        tokens.append(&mut self.tokens.lock());
-    }
-}
-
 /// One connection. All threads of the server may use it.
 pub(crate) struct Connection {
     pub(crate) token: Token,
     pub(crate) socket: Socket,
     attention: Arc<Attention>,
+    budget: Arc<ByteBudget>,
     limits: Limits,
     state: Mutex<State>,
 }
 
 /// What became of a connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Status {
     pub(crate) broken: bool,
     /// No future of a call exists.
@@ -67,6 +41,8 @@ pub(crate) struct Status {
     pub(crate) stalled: Option<Instant>,
     /// Whether the client must not be silent. With all its calls in flight it cannot say anything.
     pub(crate) beats: Beats,
+    /// A long call arrives.
+    pub(crate) is_long_arriving: bool,
 }
 
 impl Connection {
@@ -74,14 +50,17 @@ impl Connection {
         token: Token,
         socket: Socket,
         attention: Arc<Attention>,
+        budget: Arc<ByteBudget>,
         limits: Limits,
     ) -> Connection {
-        Connection { token, socket, attention, limits, state: Mutex::default() }
+        Connection { token, socket, attention, budget, limits, state: Mutex::default() }
     }
 
-    /// Adds a call whose future exists.
-    pub(crate) fn add(&self, task: Arc<dyn Call>) -> Result<(), Misuse> {
-        self.state.lock().add(task)
+    /// Adds the call that has arrived, whose future exists. `keeps_body`: its bytes count until it ends.
+    pub(crate) fn add(&self, task: Arc<dyn Call>, keeps_body: bool) -> Result<(), Misuse> {
+        let freed = self.state.lock().add(task, keeps_body)?;
+        self.budget.give_back(freed);
+        Ok(())
     }
 
     /// The call with this number, if its future exists.
@@ -89,9 +68,13 @@ impl Connection {
         self.state.lock().find(number)
     }
 
-    /// Appends an answer that was there at once. `limit`: what the client takes.
+    /// Appends the answer to the call that has arrived, which was there at once. `limit`: what the client takes.
     pub(crate) fn answer(&self, number: u64, reply: Reply, limit: usize) {
-        let lost = self.state.lock().answer(number, reply, limit);
+        let mut state = self.state.lock();
+        let lost = state.answer(number, reply, limit);
+        let freed = state.held.end_arrival();
+        drop(state);
+        self.budget.give_back(freed);
         lost.into_iter().for_each(call_lost);
     }
 
@@ -133,8 +116,9 @@ impl Connection {
     }
 
     fn remove(&self, mut state: crate::sync::MutexGuard<'_, State>, number: u64) {
-        let look = state.remove(number);
+        let (look, freed) = state.remove(number);
         drop(state);
+        self.budget.give_back(freed);
         if look {
             self.attention.call(self.token);
         }
@@ -171,7 +155,7 @@ impl Connection {
                 Written::Blocked => {
                     state.stalled.get_or_insert_with(clock::now);
                     let report =
-                        self.socket.report_writable(&self.attention.registry, self.token, true);
+                        self.socket.report_writable(self.attention.registry(), self.token, true);
                     state.broken |= report.is_err();
                     true
                 }
@@ -204,15 +188,35 @@ impl Connection {
             return;
         }
         state.outbox.unblock();
-        let report = self.socket.report_writable(&self.attention.registry, self.token, false);
+        let report = self.socket.report_writable(self.attention.registry(), self.token, false);
         state.broken |= report.is_err();
         drop(state);
         self.flush();
     }
 
-    /// Whether the reading thread may take the next frame. If not, it is called when it may.
-    pub(crate) fn may_read(&self, is_call: bool) -> bool {
-        self.state.lock().may_read(is_call, self.limits.calls, self.limits.unsent)
+    /// Whether the reading thread may take the next frame. If not, it is called when it may. `call`: its bytes if
+    /// it is a call.
+    pub(crate) fn may_read(&self, call: Option<usize>) -> bool {
+        let mut state = self.state.lock();
+        if !state.may_read(call.is_some(), self.limits.calls, self.limits.unsent) {
+            // Others must not wait for a connection that is not read.
+            if state.held.end_wait() {
+                self.budget.leave(self.token);
+            }
+            return false;
+        }
+        call.is_none_or(|call| {
+            let take = |bytes| self.budget.take(self.token, bytes);
+            state.may_hold(call, self.limits.call_bytes, take)
+        })
+    }
+
+    /// No call arrives any more.
+    fn end_arrivals(&self, state: &mut State) {
+        self.budget.give_back(state.held.end_arrival());
+        if state.held.end_wait() {
+            self.budget.leave(self.token);
+        }
     }
 
     /// What became of the connection.
@@ -224,6 +228,7 @@ impl Connection {
             written: state.outbox.unsent() == 0,
             stalled: state.stalled.and_then(|since| since.checked_add(self.limits.stalled)),
             beats: if state.is_full(self.limits.calls) { Beats::NotExpected } else { state.beats },
+            is_long_arriving: state.is_long_arriving(),
         }
     }
 
@@ -231,6 +236,7 @@ impl Connection {
     pub(crate) fn drain(&self) {
         let mut state = self.state.lock();
         state.stage = state.stage.max(Stage::Draining);
+        self.end_arrivals(&mut state);
         let (starved, calls) = (state.take_starved(), state.all());
         drop(state);
         starved.into_iter().for_each(Call::wake);
@@ -244,6 +250,7 @@ impl Connection {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.close();
+        self.end_arrivals(&mut state);
         let calls = state.all();
         drop(state);
         self.socket.shutdown(Shutdown::Both);

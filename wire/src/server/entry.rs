@@ -45,6 +45,8 @@ pub(crate) struct Entry<S: Service> {
     pub(crate) silent: Option<Instant>,
     /// When something arrived last; kept while that matters.
     heard: Option<Instant>,
+    /// More of a long call must have arrived by then.
+    pub(crate) arrives_by: Option<Instant>,
     /// When to look at the time-outs of the connection.
     pub(crate) deadline: Option<Instant>,
     /// The hello, or writing the last output, must be done by then.
@@ -81,6 +83,7 @@ impl<S: Service> Entry<S> {
             surplus,
             silent: None,
             heard: None,
+            arrives_by: None,
             deadline: None,
             until: Some(until),
         }
@@ -99,7 +102,7 @@ impl<S: Service> Entry<S> {
             if taken >= FRAMES_AT_ONCE || reads >= READS_AT_ONCE {
                 return true;
             }
-            if !self.connection.may_read(self.protocol.next_is_call()) {
+            if !self.connection.may_read(self.protocol.next_call()) {
                 // A client that has gone needs no answers.
                 if self.arrived == Arrived::End {
                     self.close();
@@ -145,9 +148,13 @@ impl<S: Service> Entry<S> {
 
     /// Reads once.
     fn fill(&mut self, scratch: &mut [u8]) {
+        // The frames behind a long call are read once it is taken.
+        let room = self.protocol.make_room().unwrap_or(usize::MAX).min(scratch.len());
+        let scratch = scratch.get_mut(..room).unwrap_or_default();
         match self.connection.socket.read(scratch) {
             Ok(0) => self.close(),
             Ok(bytes) => {
+                self.arrives_by = None;
                 if self.silent.is_some() {
                     self.heard = Some(clock::now());
                 }
@@ -216,6 +223,25 @@ impl<S: Service> Entry<S> {
         let heard = if self.arrived == Arrived::Nothing { self.heard.take() } else { Some(now) };
         self.silent = heard.and_then(|heard| heard.checked_add(most));
         self.silent.is_none_or(|silent| silent <= now)
+    }
+
+    /// Notes until when more of a long call must have arrived, if one arrives.
+    pub(crate) fn await_rest(&mut self, is_long_arriving: bool, most: Duration) {
+        if !is_long_arriving {
+            self.arrives_by = None;
+        } else if self.arrives_by.is_none() {
+            self.arrives_by = clock::now().checked_add(most);
+        }
+    }
+
+    /// Whether nothing more of a long call has arrived for too long. What has arrived is read next.
+    pub(crate) fn has_stopped_halfway(&mut self, now: Instant) -> bool {
+        let is_over = self.arrives_by.is_some_and(|by| by <= now);
+        if is_over && self.arrived != Arrived::Nothing {
+            self.arrives_by = None;
+            return false;
+        }
+        is_over
     }
 
     /// Tells the client why, and closes the connection.
@@ -290,17 +316,18 @@ impl<S: Service> Caller<'_, S> {
     fn call(&self, number: u64, body: &[u8]) -> Result<(), End> {
         let answering =
             catch_panic(|| self.service.call(self.peer, body)).map_err(|_| End::Panicked)?;
-        let work = match answering {
+        let (work, keeps_body) = match answering {
             Answering::Now(reply) => {
                 self.connection.answer(number, reply, self.longest);
                 return Ok(());
             }
-            Answering::Later(future) => Work::Later(future),
-            Answering::Many(stream) => Work::Many { stream, sent: 0 },
+            Answering::Later(future) => (Work::Later(future), true),
+            Answering::LaterWithoutBody(future) => (Work::Later(future), false),
+            Answering::Many(stream) => (Work::Many { stream, sent: 0 }, true),
         };
         let task =
             Task::new(number, self.connection.clone(), self.queue.clone(), self.longest, work);
-        if let Err(misuse) = self.connection.add(task.clone()) {
+        if let Err(misuse) = self.connection.add(task.clone(), keeps_body) {
             // The future is dropped with the task.
             let _ = drop_caught(task);
             return Err(End::Misuse(misuse));

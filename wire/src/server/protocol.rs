@@ -77,9 +77,16 @@ impl Protocol {
         self.input.add(bytes);
     }
 
-    /// Whether the next frame is a call.
-    pub(crate) fn next_is_call(&self) -> bool {
-        self.is_open() && self.input.peek() == Some(Kind::Call)
+    /// The bytes of the next frame if it is a call that may be read, as soon as its length has arrived.
+    pub(crate) fn next_call(&self) -> Option<usize> {
+        let (kind, body) = self.input.peek().filter(|_| self.is_open())?;
+        (kind == Kind::Call && body <= self.limits.frame).then_some(frame::EMPTY + body)
+    }
+
+    /// Takes the memory for a long call at once. Returns how many of its bytes have not arrived: no more must be
+    /// added.
+    pub(crate) fn make_room(&mut self) -> Option<usize> {
+        self.input.make_room()
     }
 
     /// Gives memory of frames that were taken back.
@@ -97,7 +104,11 @@ impl Protocol {
     /// refusal, which the caller sends, nothing more is taken.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Event<'_>>, Refusal> {
         let limit = match self.phase {
-            Phase::Open => self.limits.frame,
+            Phase::Open => match self.input.peek() {
+                Some((Kind::Call, _)) | None => self.limits.frame,
+                // Calls alone are held to a number of bytes.
+                Some(_) => HELLO_BODY,
+            },
             Phase::Hello | Phase::Proof { .. } => HELLO_BODY + HELLO_HEAD,
             Phase::Decision | Phase::Refused => return Ok(None),
         };

@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::connection::{Attention, Connection};
+use super::attention::Attention;
+use super::byte_budget::ByteBudget;
+use super::connection::Connection;
 use super::entry::{Arrived, Entry};
 use super::listener::Listener;
 use super::protocol::Protocol;
@@ -46,6 +48,7 @@ pub(crate) struct Reactor<S: Service> {
     service: S,
     secret: Option<Arc<[u8]>>,
     limits: Limits,
+    budget: Arc<ByteBudget>,
     shared: Arc<Shared>,
     entries: HashMap<Token, Entry<S>>,
     /// The connections of clients that say which one they are.
@@ -71,14 +74,16 @@ impl<S: Service> Reactor<S> {
         listener.register(poll.registry(), LISTENER)?;
         let attention =
             Attention::new(Waker::new(poll.registry(), WAKER)?, poll.registry().try_clone()?);
-        let shared =
-            Shared { stopping: AtomicBool::new(false), attention: Arc::new(attention), queue };
+        let attention = Arc::new(attention);
+        let budget = Arc::new(ByteBudget::new(limits.all_call_bytes, attention.clone()));
+        let shared = Shared { stopping: AtomicBool::new(false), attention, queue };
         Ok(Reactor {
             poll,
             listener: Some(listener),
             service,
             secret: secret.map(Arc::from),
             limits,
+            budget,
             shared: Arc::new(shared),
             entries: HashMap::new(),
             clients: HashMap::new(),
@@ -180,8 +185,8 @@ impl<S: Service> Reactor<S> {
         if socket.set_options().is_err() || socket.register(self.poll.registry(), token).is_err() {
             return;
         }
-        let connection =
-            Connection::new(token, socket, self.shared.attention.clone(), self.limits.clone());
+        let (attention, budget) = (self.shared.attention.clone(), self.budget.clone());
+        let connection = Connection::new(token, socket, attention, budget, self.limits.clone());
         let protocol = Protocol::new(self.secret.clone(), nonce, self.limits.clone());
         let entry = Entry::new(connection, protocol, surplus, clock::in_time(self.limits.hello));
         self.entries.insert(token, entry);
@@ -279,7 +284,9 @@ impl<S: Service> Reactor<S> {
         if (status.beats != Beats::NotExpected) != entry.silent.is_some() {
             entry.listen(status.beats, self.limits.silence, clock::now());
         }
-        let deadline = [entry.until, status.stalled, entry.silent].into_iter().flatten().min();
+        entry.await_rest(status.is_long_arriving, self.limits.stalled);
+        let deadlines = [entry.until, status.stalled, entry.silent, entry.arrives_by];
+        let deadline = deadlines.into_iter().flatten().min();
         let deadline = deadline.filter(|_| entry.stage != Stage::Closed);
         let before = std::mem::replace(&mut entry.deadline, deadline);
         if before != deadline {
@@ -310,6 +317,7 @@ impl<S: Service> Reactor<S> {
             let status = entry.connection.status();
             let is_over =
                 [entry.until, status.stalled].into_iter().flatten().any(|until| until <= now);
+            let is_over = entry.has_stopped_halfway(now) || is_over;
             if entry.listen(status.beats, self.limits.silence, now) || is_over {
                 entry.close();
             }

@@ -88,7 +88,10 @@ pub enum Answering {
     /// With this answer.
     Now(Reply),
     /// With what this future returns. It is dropped if the client cancels the call or the connection ends.
+    /// Until it ends, the call counts for [`Limits::call_bytes`](crate::Limits::call_bytes).
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+    /// As `Later`, with a future that holds nothing of the body of the call, which counts no longer.
+    LaterWithoutBody(Pin<Box<dyn Future<Output = Reply> + Send>>),
     /// With many items, until the stream ends. At most 1024 are sent before the client has taken them; the
     /// stream is not polled meanwhile.
     Many(Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>),
@@ -99,6 +102,7 @@ impl fmt::Debug for Answering {
         match self {
             Answering::Now(reply) => f.debug_tuple("Now").field(reply).finish(),
             Answering::Later(_) => f.write_str("Later"),
+            Answering::LaterWithoutBody(_) => f.write_str("LaterWithoutBody"),
             Answering::Many(_) => f.write_str("Many"),
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
+use super::byte_budget::HeldBytes;
 use super::service::{OnLost, Reply};
 use crate::frame::Kind;
 use crate::outbox::Outbox;
@@ -73,16 +74,33 @@ pub(crate) struct State {
     /// Since when the socket takes nothing.
     pub(crate) stalled: Option<Instant>,
     /// Calls whose future exists.
-    calls: HashMap<u64, Arc<dyn Call>>,
+    calls: HashMap<u64, InFlight>,
+    /// The bytes of calls.
+    pub(crate) held: HeldBytes,
     /// Tracked answers that the client has not confirmed, in the order in which they were written.
     unseen: VecDeque<OnLost>,
     /// How many tracked answers the client has confirmed.
     seen: u64,
     /// Calls that are not polled until the client has read.
     starved: Vec<Arc<dyn Call>>,
-    /// The reading thread does not read until there is room.
-    paused: bool,
+    /// Why the reading thread does not read.
+    paused: Option<Pause>,
     pub(crate) beats: Beats,
+}
+
+struct InFlight {
+    task: Arc<dyn Call>,
+    /// The bytes that it keeps.
+    bytes: usize,
+}
+
+/// What the reading thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// The end of a call.
+    Call,
+    /// The client has read output.
+    Output,
 }
 
 /// Whether the client must not be silent.
@@ -96,19 +114,22 @@ pub(crate) enum Beats {
 }
 
 impl State {
-    /// Adds a call whose future exists.
-    pub(crate) fn add(&mut self, task: Arc<dyn Call>) -> Result<(), Misuse> {
+    /// Adds the call that has arrived, whose future exists. Without `keeps_body`, returns the bytes to give back
+    /// to all connections.
+    pub(crate) fn add(&mut self, task: Arc<dyn Call>, keeps_body: bool) -> Result<usize, Misuse> {
         let number = task.number();
         if self.calls.contains_key(&number) {
             return Err(Misuse("two calls in flight have one number"));
         }
-        self.calls.insert(number, task);
-        Ok(())
+        let freed = if keeps_body { 0 } else { self.held.end_arrival() };
+        let bytes = self.held.keep();
+        self.calls.insert(number, InFlight { task, bytes });
+        Ok(freed)
     }
 
     /// The call with this number, if its future exists.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<dyn Call>> {
-        self.calls.get(&number).cloned()
+        self.calls.get(&number).map(|call| call.task.clone())
     }
 
     /// The calls that wait until the client has read.
@@ -118,7 +139,7 @@ impl State {
 
     /// All calls whose future exists, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Call>> {
-        let mut calls: Vec<_> = self.calls.values().cloned().collect();
+        let mut calls: Vec<_> = self.calls.values().map(|call| call.task.clone()).collect();
         calls.sort_unstable_by_key(|call| call.number());
         calls
     }
@@ -180,15 +201,22 @@ impl State {
         }
     }
 
-    /// The future of a call was dropped. True: the reading thread must look at the connection.
-    pub(crate) fn remove(&mut self, number: u64) -> bool {
-        self.calls.remove(&number);
+    /// The future of a call was dropped. Returns whether the reading thread must look at the connection, and the
+    /// bytes to give back to all connections.
+    pub(crate) fn remove(&mut self, number: u64) -> (bool, usize) {
+        let bytes = self.calls.remove(&number).map_or(0, |call| call.bytes);
+        let freed = self.held.release(bytes);
         let finished = self.stage != Stage::Open && self.calls.is_empty();
         let begin = self.beats == Beats::Begin;
         if begin {
             self.beats = Beats::Expected;
         }
-        self.broken || finished || begin || std::mem::take(&mut self.paused)
+        (self.broken || finished || begin || self.end_pause(Pause::Call), freed)
+    }
+
+    /// Ends a pause of this kind. Returns whether there was one.
+    fn end_pause(&mut self, kind: Pause) -> bool {
+        self.paused.take_if(|paused| *paused == kind).is_some()
     }
 
     /// The client has received this many tracked answers. Returns what need not be called any more.
@@ -225,15 +253,35 @@ impl State {
 
     /// Whether the reading thread may take the next frame. If not, it must look again when it may.
     pub(crate) fn may_read(&mut self, is_call: bool, calls: usize, unsent: usize) -> bool {
-        self.paused = (is_call && self.is_full(calls)) || !self.has_room(unsent);
-        !self.paused
+        self.paused = if is_call && self.is_full(calls) {
+            Some(Pause::Call)
+        } else {
+            (!self.has_room(unsent)).then_some(Pause::Output)
+        };
+        self.paused.is_none()
+    }
+
+    /// As `may_read`, whether there are bytes for the next call.
+    pub(crate) fn may_hold(
+        &mut self,
+        call: usize,
+        most: usize,
+        take: impl FnOnce(usize) -> bool,
+    ) -> bool {
+        self.paused = (!self.held.may_read(call, most, take)).then_some(Pause::Call);
+        self.paused.is_none()
+    }
+
+    /// Whether a long call arrives, and the reading thread reads it.
+    pub(crate) fn is_long_arriving(&self) -> bool {
+        self.held.is_long_arriving() && self.paused.is_none()
     }
 
     /// Something was written. Returns the tasks to wake, and whether the reading thread may read again.
     #[must_use]
     pub(crate) fn relieved(&mut self, limit: usize) -> (Vec<Arc<dyn Call>>, bool) {
         if self.has_room(limit) {
-            (self.take_starved(), std::mem::take(&mut self.paused))
+            (self.take_starved(), self.end_pause(Pause::Output))
         } else {
             (Vec::new(), false)
         }
@@ -306,6 +354,18 @@ mod tests {
         assert!(state.relieved(20).1);
         assert!(!state.relieved(20).1, "the thread was told");
         assert!(state.may_read(false, 1, 20));
+    }
+
+    /// Otherwise the reading thread, which writes at the end of its turn, would give itself turn after turn.
+    #[test]
+    fn write_does_not_end_a_pause_until_the_end_of_a_call() {
+        let mut state = State::default();
+        assert!(!state.may_read(true, 0, 20), "calls are in flight");
+        assert!(!state.relieved(20).1);
+        assert!(state.remove(1).0);
+        assert!(!state.may_hold(1 << 20, 1 << 20, |_| false), "bytes of other connections");
+        assert!(!state.relieved(20).1);
+        assert!(state.remove(1).0 && !state.remove(1).0);
     }
 
     #[test]

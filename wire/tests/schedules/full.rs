@@ -1,10 +1,11 @@
 //! Peers that do not read.
 
+use shuttle::thread;
 use tubewell_wire::Limits;
 use tubewell_wire::explored::set_pipe_size;
 
 use crate::explore::explore;
-use crate::support::{ALWAYS, Ears, ONCE, ask, asking, connect, end, serve};
+use crate::support::{ALWAYS, Ears, ONCE, ask, asking, connect, connect_with, end, serve};
 
 /// A client whose thread reads nothing until the gate is open.
 fn close_gate(client: &tubewell_wire::Client, ears: &Ears, desk: &crate::support::Desk) {
@@ -52,6 +53,36 @@ fn server_goes_on_when_the_client_has_read() {
     });
 }
 
+/// Calls of two connections, of which the server holds one at a time. The clients keep to the limit of a connection, so
+/// that no cancellation is behind a call that is not read.
+#[test]
+fn calls_above_the_limits_of_bytes_wait_for_the_end_of_others() {
+    explore("calls_above_the_limits_of_bytes_wait_for_the_end_of_others", || {
+        let limits = Limits { call_bytes: 60, all_call_bytes: 40, ..Limits::default() };
+        let (server, desk) = serve(limits.clone());
+        let (one, _) = connect_with(limits.clone());
+        let (other, _) = connect_with(limits);
+        // Each call has 40 bytes, of which 24 count for both connections.
+        let names = ["a-has-twenty-bytes!!", "b-has-twenty-bytes!!", "c-has-twenty-bytes!!"];
+        let [a, b, c] = names;
+        let callers = [(&one, a), (&other, b), (&one, c)]
+            .map(|(client, name)| asking(client, &format!("later:{name}"), ONCE));
+        let dropped = {
+            let other = other.clone();
+            thread::spawn(move || drop(other.call(b"later:d-has-twenty-bytes!!".to_vec(), ONCE)))
+        };
+        for name in [c, b, a] {
+            desk.signal(name);
+        }
+        for (caller, name) in callers.into_iter().zip(names) {
+            assert_eq!(caller.join().unwrap().as_deref(), Ok(name));
+        }
+        dropped.join().unwrap();
+        assert_eq!(ask(&other, "now:e", ONCE).as_deref(), Ok("e"));
+        end(&server, &desk, [one, other]);
+    });
+}
+
 /// The server waits until what it wrote is read. What it did not write is lost, and its callers get errors.
 #[test]
 fn stop_waits_for_a_client_that_reads_late() {
@@ -62,7 +93,7 @@ fn stop_waits_for_a_client_that_reads_late() {
         close_gate(&client, &ears, &desk);
         let pending = client.call(b"bytes:200".to_vec(), ONCE);
         desk.log.wait_for("call bytes:200");
-        let opener = shuttle::thread::spawn({
+        let opener = thread::spawn({
             let ears = ears.clone();
             move || ears.log.add("gate is open")
         });

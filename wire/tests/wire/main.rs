@@ -6,6 +6,7 @@ mod cancel;
 mod connect;
 mod half_open;
 mod hostile;
+mod long_calls;
 mod lost;
 mod panics;
 mod raw;

@@ -92,6 +92,20 @@ pub struct Desk {
     opened: Condvar,
     /// Stopped by the call `stop`.
     pub server: Mutex<Option<Arc<Server>>>,
+    holds: Mutex<Holds>,
+    held: Condvar,
+}
+
+/// Calls that hold their body until they may end.
+#[derive(Default)]
+struct Holds {
+    calls: usize,
+    bytes: usize,
+    most_bytes: usize,
+    /// How many may end.
+    permits: usize,
+    ended: usize,
+    wakers: Vec<Waker>,
 }
 
 impl Desk {
@@ -110,6 +124,39 @@ impl Desk {
     pub fn open_gate(&self) {
         *self.gate.lock().unwrap() = true;
         self.opened.notify_all();
+    }
+
+    /// Lets calls of `hold` end.
+    pub fn permit(&self, calls: usize) {
+        let mut holds = self.holds.lock().unwrap();
+        holds.permits += calls;
+        let wakers = std::mem::take(&mut holds.wakers);
+        drop(holds);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until so many calls of `hold` hold their bodies, and so many have ended. Returns the most bytes that
+    /// they have held together.
+    #[track_caller]
+    pub fn wait_for_holds(&self, calls: usize, ended: usize) -> usize {
+        let holds = self.holds.lock().unwrap();
+        let other = |holds: &mut Holds| (holds.calls, holds.ended) != (calls, ended);
+        let (holds, waited) = self.held.wait_timeout_while(holds, PATIENCE, other).unwrap();
+        let found = (holds.calls, holds.ended);
+        assert!(
+            !waited.timed_out(),
+            "{found:?} calls are held and have ended, not {calls} and {ended}"
+        );
+        holds.most_bytes
+    }
+
+    /// Waits until so many calls of `hold` have ended.
+    #[track_caller]
+    pub fn wait_for_ended(&self, ended: usize) {
+        let holds = self.holds.lock().unwrap();
+        let other = |holds: &mut Holds| holds.ended < ended;
+        let (holds, waited) = self.held.wait_timeout_while(holds, PATIENCE, other).unwrap();
+        assert!(!waited.timed_out(), "{} calls have ended, not {ended}", holds.ended);
     }
 
     pub fn wait_at_gate(&self) {
@@ -158,7 +205,7 @@ impl Service for Words {
         let call = text(body);
         let desk = &self.0;
         let (word, rest) = call.split_once(':').unwrap_or((&call, ""));
-        if word != "quiet" {
+        if !["quiet", "hold"].contains(&word) {
             desk.log.add(format!("call {call}"));
         }
         let number = || rest.parse().unwrap();
@@ -177,6 +224,7 @@ impl Service for Words {
                 let end = number() as u64;
                 Answering::Many(Box::pin(Numbers { next: 0, end, desk: desk.clone() }))
             }
+            "hold" => Answering::Later(Box::pin(Hold::new(desk, body.len()))),
             "stream" => Answering::Many(Box::pin(Fed(desk.clone(), rest.to_owned()))),
             "gate" => {
                 desk.wait_at_gate();
@@ -229,6 +277,44 @@ impl Drop for Later {
     fn drop(&mut self) {
         self.0.log.add(format!("dropped {}", self.1));
         assert!(self.1 != "panics in drop" || std::thread::panicking());
+    }
+}
+
+/// Pending until it may end. It stands for a body that is held.
+struct Hold(Arc<Desk>, usize);
+
+impl Hold {
+    fn new(desk: &Arc<Desk>, bytes: usize) -> Hold {
+        let mut holds = desk.holds.lock().unwrap();
+        holds.calls += 1;
+        holds.bytes += bytes;
+        holds.most_bytes = holds.most_bytes.max(holds.bytes);
+        desk.held.notify_all();
+        Hold(desk.clone(), bytes)
+    }
+}
+
+impl Future for Hold {
+    type Output = Reply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        let mut holds = self.0.holds.lock().unwrap();
+        if holds.permits == 0 {
+            holds.wakers.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        holds.permits -= 1;
+        Poll::Ready(Reply::new(b"held".to_vec()))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut holds = self.0.holds.lock().unwrap();
+        holds.calls -= 1;
+        holds.bytes -= self.1;
+        holds.ended += 1;
+        self.0.held.notify_all();
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tests of commits: their cost, failing storage, power cuts, and compaction.
 
 use std::fs;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +8,8 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::*;
-use crate::storage::backend::Storage;
 use crate::storage::engine::tests::{CACHE, HEADER, SIZE, commit, log, overlay, store_path, value};
+use crate::storage::faulty_storage::{FaultyStorage, StorageFault};
 
 #[test]
 fn unsynced_commit_costs_no_flush_and_no_write() {
@@ -22,65 +21,6 @@ fn unsynced_commit_costs_no_flush_and_no_write() {
     assert!(value(&engine, Table::Tasks, b"a").is_some());
     assert!(value(&engine, Table::Tasks, b"c").is_some());
     assert_eq!((io.flushes(), io.writes()), (flushes, writes));
-}
-
-/// Storage in memory with a fault that the test sets.
-#[derive(Debug, Default)]
-struct FaultyStorage {
-    bytes: InMemoryBackend,
-    /// The bytes as of each sync.
-    synced: Arc<Mutex<Vec<Vec<u8>>>>,
-    fault: Arc<Mutex<StorageFault>>,
-    closed: Arc<AtomicBool>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum StorageFault {
-    #[default]
-    None,
-    Write,
-    Sync,
-    Panic,
-}
-
-impl FaultyStorage {
-    fn check(&self, call: StorageFault) -> io::Result<()> {
-        let fault = *self.fault.lock().unwrap();
-        assert!(fault != StorageFault::Panic, "the medium panics");
-        if fault == call { Err(io::Error::other("the disk is full")) } else { Ok(()) }
-    }
-}
-
-impl Storage for FaultyStorage {
-    fn len(&self) -> io::Result<u64> {
-        self.bytes.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.bytes.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.check(StorageFault::Sync)?;
-        let mut all = vec![0; usize::try_from(self.bytes.len()?).unwrap()];
-        self.bytes.read(0, &mut all)?;
-        self.synced.lock().unwrap().push(all);
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check(StorageFault::Write)?;
-        self.bytes.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.closed.store(true, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 fn faulty_engine() -> (Engine, Arc<Mutex<StorageFault>>, Arc<AtomicBool>) {

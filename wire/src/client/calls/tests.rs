@@ -41,6 +41,30 @@ fn at_most_the_limit_is_in_flight() {
 }
 
 #[test]
+fn calls_above_the_limit_of_bytes_wait_and_a_long_one_is_sent_alone() {
+    let (mut calls, mut outbox) =
+        (Calls { most_bytes: Some(FREE), ..Calls::default() }, Outbox::default());
+    let long = vec![0; 2 * FREE];
+    for body in [long.clone(), vec![1], long, vec![2]] {
+        calls.add(caller(), ONCE, body, None);
+    }
+    let mut sent = |calls: &mut Calls| {
+        let before = outbox.unsent();
+        assert!(calls.send(&mut outbox, 100, usize::MAX).is_empty());
+        outbox.unsent() - before
+    };
+    assert_eq!(sent(&mut calls), 14 + 2 * FREE);
+    assert_eq!(sent(&mut calls), 0);
+    assert!(matches!(calls.ended(1), Found::Caller { .. }));
+    // The short one, and a long one beside so few bytes.
+    assert_eq!(sent(&mut calls), 15 + 14 + 2 * FREE);
+    assert!(matches!(calls.ended(2), Found::Caller { .. }));
+    assert_eq!(sent(&mut calls), 0);
+    assert!(calls.broke(u64::MAX, later()).len() == 1);
+    assert_eq!(sent(&mut calls), 15);
+}
+
+#[test]
 fn an_answer_to_a_call_that_was_not_sent_leaves_the_call() {
     let (mut calls, mut outbox) = (Calls::default(), Outbox::default());
     let slot = Arc::default();

@@ -1,0 +1,62 @@
+//! The commit that the receipt of a change in memory only names: the last one that is flushed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Durability, FIFO, Receipt, State, Store, Tube, TubeOptions, WhenFull};
+
+use super::blocking_disk::Disk;
+use super::executor::with_timeout;
+use super::support::all_durabilities;
+use crate::stores;
+
+/// Makes the changes in memory only: the release of a claim, and the bury of a buried task.
+fn change_memory_only(tube: &Tube, buried: u64) -> [Receipt; 3] {
+    let [claim, by_id] = [(); 2].map(|()| tube.try_take().unwrap().unwrap());
+    let released = claim.release(Duration::ZERO).unwrap();
+    let id = by_id.detach().info.id;
+    let by_id = tube.release(id, Duration::ZERO).unwrap();
+    [released, by_id, tube.bury(buried).unwrap()]
+}
+
+#[test]
+fn receipts_in_memory_name_the_last_flushed_commit() {
+    for durability in all_durabilities() {
+        with_timeout(move || name_the_last_flushed_commit(durability));
+    }
+}
+
+fn name_the_last_flushed_commit(durability: Durability) {
+    let disk = Arc::new(Disk::default());
+    // No flush is due during the test.
+    let clock = stores::ManualClock::new();
+    let options = Store::options().clock(&clock).durability(durability);
+    let store = stores::serve(disk.open(options));
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let flushed = TubeOptions::new().durability(Durability::Flush);
+    let flushed = store.create_tube("flushed", FIFO, flushed).unwrap();
+    tube.put_many(["one", "two"]).unwrap();
+    let buried = tube.put("buried").unwrap().id;
+    assert_eq!(tube.bury(buried).unwrap().state, State::Buried);
+    let last = store.flush().unwrap();
+    let check = |last: u64| {
+        for receipt in change_memory_only(&tube, buried) {
+            assert_eq!(receipt.commit, last, "{durability}: {receipt:?}");
+        }
+    };
+    check(last);
+    // The next commit is decided, and perhaps written, and its flush is in progress.
+    let ticket = disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("x").unwrap());
+    check(last);
+    disk.unblock_flushes();
+    let last = ticket.wait().unwrap().commit;
+    check(last);
+    // A written commit is not flushed, nor is one that is only decided.
+    let decided = tube.put("three").unwrap().commit;
+    assert!(decided > last);
+    check(if durability == Durability::Flush { decided } else { last });
+    let last = store.flush().unwrap();
+    assert!(last >= decided);
+    check(last);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
