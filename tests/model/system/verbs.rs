@@ -327,6 +327,9 @@ impl System {
             ByClaim::RunStep { name } => {
                 return self.run_step(HeldClaim { taken, tube, session, claim }, name);
             }
+            ByClaim::Spawn { name, to } => {
+                return self.spawn(HeldClaim { taken, tube, session, claim }, name, &to);
+            }
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{steps}.checkpoint").into_bytes();
                 data.resize(size, b'+');
