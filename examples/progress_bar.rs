@@ -63,7 +63,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
     let films = store.create_tube("films", FIFO, TubeOptions::new())?;
     let drawn = Filter::new().tube("films").kinds([EventKind::Progress, EventKind::Ack]);
-    let events = store.events(drawn, 1000);
+    let events = store.events(drawn, 1000)?;
     let artist = std::thread::spawn(move || draw(events));
 
     let worker = films.clone();

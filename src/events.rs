@@ -20,6 +20,7 @@ pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
 pub(crate) use filter::Facts;
 pub use filter::Filter;
+pub(crate) use local::Listing;
 use local::{Subscriptions, Wanted};
 pub(crate) use subscription::EventSource;
 pub use subscription::{EventStream, Subscription};
@@ -120,8 +121,9 @@ impl Subscribers {
         Subscribers { readers: readers.clone(), calls: Mutex::default() }
     }
 
-    pub(crate) fn subscribe(&self, filter: Filter, capacity: usize) -> Subscription {
-        Subscriptions::begin(&self.readers.subscriptions, filter, capacity)
+    /// Adds a filter to the index of subscriptions, before its subscription begins.
+    pub(crate) fn list(&self, filter: Filter) -> Listing {
+        Listing::new(&self.readers.subscriptions, filter)
     }
 
     /// Delivers events in order, and does not block. The caller drops `unused`, the callbacks that
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn dropped_subscriptions_are_removed_without_events() {
         let subscribers = Subscribers::default();
-        let subscribe = |filter| subscribers.subscribe(filter, 1);
+        let subscribe = |filter| subscribers.list(filter).begin(1);
         let first = subscribe(Filter::new());
         for _ in 0..100 {
             drop(subscribe(Filter::new()));

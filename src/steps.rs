@@ -7,7 +7,7 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::core::{FromAnswer, HolderVerb, StepVerb, check_size};
+use crate::core::{FromAnswer, HolderVerb, StepPage, StepVerb, check_size};
 use crate::finish::put_into;
 use crate::step::named_twice;
 use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube};
@@ -235,7 +235,13 @@ impl Claim {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self) -> Result<Vec<Step>> {
-        self.call_step(StepVerb::List)
+        let mut steps = Vec::new();
+        loop {
+            let page: StepPage = self.call_step(next_steps(&steps))?;
+            if page.add_to(&mut steps) {
+                return Ok(steps);
+            }
+        }
     }
 
     /// As [`steps`](Claim::steps), as a future that blocks no thread.
@@ -243,7 +249,13 @@ impl Claim {
     /// # Errors
     /// Those of [`steps`](Claim::steps).
     pub async fn steps_async(&self) -> Result<Vec<Step>> {
-        self.call_step_async(StepVerb::List).await
+        let mut steps = Vec::new();
+        loop {
+            let page: StepPage = self.call_step_async(next_steps(&steps)).await?;
+            if page.add_to(&mut steps) {
+                return Ok(steps);
+            }
+        }
     }
 
     /// Notes that this claim has a step of this name. Refuses a second one.
@@ -266,6 +278,14 @@ impl Claim {
         let bytes = C::encode(value)?;
         check_size("value of the step", &bytes, self.handle.max_body())?;
         Ok(bytes)
+    }
+}
+
+/// The verb that lists the steps behind those that are known.
+fn next_steps(known: &[Step]) -> StepVerb<'_> {
+    match known.last() {
+        None => StepVerb::List,
+        Some(last) => StepVerb::ListAfter { after: &last.name },
     }
 }
 

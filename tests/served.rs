@@ -83,7 +83,7 @@ fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() 
             let put = Put::new(vec![7; 6 << 20]);
             jobs.put(if driver == UTUBE { put.sub_queue(format!("{n}")) } else { put }).unwrap();
         }
-        let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100);
+        let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100).unwrap();
         let bodies =
             |claims: &[Claim]| claims.iter().map(|claim| claim.data().len()).sum::<usize>();
         let claims = jobs.take_many(4, None).unwrap();
@@ -186,7 +186,7 @@ fn waits_for_ends_and_space_are_answered_later() {
 #[test]
 fn events_reach_a_subscription_through_a_connection() {
     let pair = pair();
-    let events = pair.remote.events(Filter::new().tube("jobs"), 100);
+    let events = pair.remote.events(Filter::new().tube("jobs"), 100).unwrap();
     // The answer to a later call: the subscription has begun.
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     jobs.put("one").unwrap();

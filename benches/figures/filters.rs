@@ -77,8 +77,10 @@ fn put_time(
 ) -> Outcome<f64> {
     let store = Store::open(setting.fresh("filters"))?;
     let tube = store.create_tube("work", FIFO, options.clone())?;
-    let subscriptions: Vec<Subscription> =
-        (0..SUBSCRIPTIONS).filter_map(&filter).map(|filter| store.events(filter, 10)).collect();
+    let subscriptions: Vec<Subscription> = (0..SUBSCRIPTIONS)
+        .filter_map(&filter)
+        .map(|filter| store.events(filter, 10).unwrap())
+        .collect();
     let mut start = 0.0;
     for n in 0..WARM + PUTS {
         if n == WARM {

@@ -34,9 +34,9 @@ pub struct Follower {
 
 impl Follower {
     /// Subscribes to the events that pass a filter, from now on.
-    pub fn new(store: &Store, filter: Filter, capacity: usize) -> Follower {
-        let events = Some(store.events(filter.clone(), capacity));
-        Follower { store: store.clone(), filter, capacity, events }
+    pub fn new(store: &Store, filter: Filter, capacity: usize) -> tubewell::Result<Follower> {
+        let events = Some(store.events(filter.clone(), capacity)?);
+        Ok(Follower { store: store.clone(), filter, capacity, events })
     }
 
     /// Waits for the next event, for this long at most.
@@ -78,7 +78,10 @@ impl Follower {
     }
 
     fn subscribe(&mut self) -> Followed {
-        self.events = Some(self.store.events(self.filter.clone(), self.capacity));
+        match self.store.events(self.filter.clone(), self.capacity) {
+            Ok(events) => self.events = Some(events),
+            Err(error) => return Followed::Broken(error.to_string()),
+        }
         Followed::Resumed
     }
 

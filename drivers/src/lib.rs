@@ -72,7 +72,7 @@ pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
 pub use recur::{Recur, RecurRule};
-pub use steps::{StepNumbers, StepRow, StepRows, check_step, encode_step};
+pub use steps::{StepNumbers, StepPage, StepRow, StepRows, check_step, encode_step};
 pub use stored_entries::StoredEntries;
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use tags::{TaggedId, tag_counts, tagged};

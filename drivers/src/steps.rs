@@ -15,13 +15,22 @@ use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
 use crate::record_error::RecordError;
-use crate::tables::{FIRST_PAGE, Reads, Row, Rows, Table, Value, next_limit};
+use crate::tables::{FIRST_PAGE, PAGE, Reads, Row, Rows, Table, Value, next_limit};
 
 /// The kinds of steps: 0 a value, 1 a task that was put, 2 a sleep, 3 a wait for tasks.
 const KINDS: u8 = 4;
 
 /// The rows of steps, each with its name.
 pub type StepRows = Vec<(String, Value)>;
+
+/// Some steps of a task, by name.
+#[derive(Debug)]
+pub struct StepPage {
+    /// Their rows.
+    pub rows: StepRows,
+    /// No step follows them.
+    pub is_last: bool,
+}
 
 /// A step without its name, as its row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +115,49 @@ impl<R: Rows> Ledger<'_, R> {
         damage.map_or(Ok(steps), |damage| Err(damage.into()))
     }
 
-    /// Visits the names of the steps of a task. Returns the number of its next step. A damaged row
-    /// counts as one.
+    /// Returns the steps of a task whose names follow `after`, or the first ones: as many as have
+    /// this many bytes, and at least one.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged. A missing one is an error if all steps are returned.
+    pub fn steps_after(
+        &mut self,
+        id: u64,
+        header: &Header,
+        after: Option<&str>,
+        bytes: usize,
+    ) -> Result<StepPage, R::Error> {
+        let mut page = StepPage { rows: Vec::new(), is_last: true };
+        if !header.has_steps() {
+            return Ok(page);
+        }
+        let mut from = keys::steps(self.space, id);
+        let end = keys::end_of(&from);
+        if let Some(name) = after {
+            from = keys::after(&keys::step(self.space, id, name));
+        }
+        let (mut size, mut numbers) = (0, StepNumbers::default());
+        // One at a time: each may be as large as a body.
+        while let Some((key, row)) = self.rows.scan(Table::Notes, &from, &end, 1)?.pop() {
+            size += row.len();
+            if size > bytes && !page.rows.is_empty() {
+                page.is_last = false;
+                return Ok(page);
+            }
+            let damaged = || RecordError::new(id, "the name of a step");
+            let name = name_of(&key).ok_or_else(damaged)?.to_owned();
+            numbers.add(Some(check_step(id, &name, Some(&row))?.number));
+            page.rows.push((name, row));
+            from = keys::after(&key);
+        }
+        if after.is_none() && !numbers.are_complete() {
+            return Err(RecordError::new(id, "its steps (one is missing)").into());
+        }
+        Ok(page)
+    }
+
+    /// Visits the names of the steps of a task. Returns the number of its next step: how many rows
+    /// there are, so that a row that is missing still shows. Reads keys only.
     ///
     /// # Errors
     /// A row could not be read.
@@ -120,14 +170,15 @@ impl<R: Rows> Ledger<'_, R> {
         if !header.has_steps() {
             return Ok(0);
         }
-        let mut numbers = StepNumbers::default();
-        each_step(self.rows, self.space, id, |(key, row)| {
-            numbers.add(number_of(id, &key, &row));
+        let mut count: u32 = 0;
+        each_step_key(self.rows, self.space, id, |key| {
+            count = count.saturating_add(1);
             if let Some(name) = name_of(&key) {
                 visit(name);
             }
         })?;
-        Ok(u32::try_from(numbers.expected()).unwrap_or(u32::MAX))
+        // The header says that there is at least one.
+        Ok(count.max(1))
     }
 
     /// Writes the row of a further step. The same call, or an earlier one, stores a header that says
@@ -147,7 +198,7 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<Vec<Vec<u8>>, R::Error> {
         let mut keys = Vec::new();
         if before.has_steps() && !after.is_some_and(Header::has_steps) {
-            each_step(self.rows, self.space, id, |(key, _)| keys.push(key))?;
+            each_step_key(self.rows, self.space, id, |key| keys.push(key))?;
         }
         Ok(keys)
     }
@@ -203,6 +254,28 @@ pub(crate) fn each_step<R: Reads>(
         let is_last = page.len() < limit;
         limit = next_limit(&page, limit);
         if let Some((last, _)) = page.last() {
+            from = keys::after(last);
+        }
+        page.into_iter().for_each(&mut visit);
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads the keys of the rows of the steps of a task.
+fn each_step_key<R: Reads>(
+    rows: &mut R,
+    space: u32,
+    id: u64,
+    mut visit: impl FnMut(Vec<u8>),
+) -> Result<(), R::Error> {
+    let mut from = keys::steps(space, id);
+    let end = keys::end_of(&from);
+    loop {
+        let page = rows.scan_keys(Table::Notes, &from, &end, PAGE)?;
+        let is_last = page.len() < PAGE;
+        if let Some(last) = page.last() {
             from = keys::after(last);
         }
         page.into_iter().for_each(&mut visit);

@@ -98,6 +98,22 @@ pub trait Reads {
         limit: usize,
     ) -> Result<Vec<Row>, Self::Error>;
 
+    /// Returns the keys of the rows that [`scan`](Reads::scan) returns. An implementation should copy
+    /// no value: values may be large.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    fn scan_keys(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>, Self::Error> {
+        let rows = self.scan(table, from, to, limit)?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
+    }
+
     /// Returns the last rows with `from <= key < to`, up to `limit`, the last one first.
     ///
     /// # Errors
@@ -115,7 +131,7 @@ pub trait Reads {
 /// large.
 pub(crate) const FIRST_PAGE: usize = 4;
 /// Maximum number of rows that are read at a time.
-const PAGE: usize = 1024;
+pub(crate) const PAGE: usize = 1024;
 const PAGE_BYTES: usize = 4 << 20;
 
 /// How many rows the page after this one has, which was read with `limit`.

@@ -27,7 +27,7 @@ impl Claim {
     ///
     /// let store = Store::in_memory()?;
     /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
-    /// let reports = store.events(Filter::new().kinds([EventKind::Progress]), 100);
+    /// let reports = store.events(Filter::new().kinds([EventKind::Progress]), 100)?;
     /// films.put("a film")?;
     /// let film = films.try_take()?.unwrap();
     /// film.progress_text("sound")?;

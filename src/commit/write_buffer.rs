@@ -336,6 +336,22 @@ impl Reads for WriteBuffer {
         })
     }
 
+    fn scan_keys(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>> {
+        let WriteBuffer { engine, snapshot, read_error, edits, .. } = self;
+        let overlays: Vec<&Overlay> = edits.all().collect();
+        let mut below = EngineRows { engine, snapshot, read_error };
+        let rows = scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
+            below.read(|snapshot| snapshot.scan_without_values(table, from, to, limit))
+        })?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
+    }
+
     fn scan_back(
         &mut self,
         table: Table,

@@ -126,6 +126,7 @@ fn verb_changes(verb: &Verb<'_>) -> bool {
         | Verb::Claim { .. }
         | Verb::OwnerOf(_)
         | Verb::Steps(_)
+        | Verb::StepsAfter { .. }
         | Verb::Peek(_)
         | Verb::List(_)
         | Verb::Outcome(_)
@@ -142,7 +143,9 @@ fn verb_changes(verb: &Verb<'_>) -> bool {
 fn holder_verb_changes(verb: &HolderVerb<'_>) -> bool {
     match verb {
         HolderVerb::EndSignal | HolderVerb::Describe => false,
-        HolderVerb::Step(verb) => !matches!(verb, StepVerb::Read { .. } | StepVerb::List),
+        HolderVerb::Step(verb) => {
+            !matches!(verb, StepVerb::Read { .. } | StepVerb::List | StepVerb::ListAfter { .. })
+        }
         _ => true,
     }
 }

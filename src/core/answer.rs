@@ -9,7 +9,7 @@ use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::days::FailedStep;
 use super::state::Decided;
-use super::verbs::{FindStep, MoveStep, SelectStep};
+use super::verbs::{FindStep, MoveStep, SelectStep, StepPage};
 use super::waits::{Admission, Watching};
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
@@ -53,7 +53,10 @@ pub(crate) enum Answer {
     History(Vec<HistoryEntry>),
     /// The value of a step.
     Step(Option<Vec<u8>>),
+    /// The steps of a task, or the last ones.
     Steps(Vec<Step>),
+    /// As `Steps`, and others follow.
+    SomeSteps(Vec<Step>),
     Bool(bool),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
@@ -117,6 +120,21 @@ pub(super) fn done<T: FromAnswer>((): ()) -> Result<Decided<T>> {
     now((), |()| Answer::Done)
 }
 
+/// The answer to a verb that lists steps.
+pub(super) fn steps(StepPage { steps, is_last }: StepPage) -> Answer {
+    if is_last { Answer::Steps(steps) } else { Answer::SomeSteps(steps) }
+}
+
+impl FromAnswer for StepPage {
+    fn from_answer(answer: Answer) -> Option<StepPage> {
+        match answer {
+            Answer::Steps(steps) => Some(StepPage { steps, is_last: true }),
+            Answer::SomeSteps(steps) => Some(StepPage { steps, is_last: false }),
+            _ => None,
+        }
+    }
+}
+
 macro_rules! from_answer {
     ($($answer:pat => $value:expr, $type:ty;)*) => {$(
         impl FromAnswer for $type {
@@ -155,7 +173,6 @@ from_answer! {
     Answer::TagCounts(counts) => counts, Vec<TagCount>;
     Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Step(value) => value, Option<Vec<u8>>;
-    Answer::Steps(steps) => steps, Vec<Step>;
     Answer::Bool(value) => value, bool;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;

@@ -13,7 +13,7 @@ mod waits;
 
 use std::sync::Arc;
 
-use super::answer::{Answer, FromAnswer, answer, done, finished, now};
+use super::answer::{Answer, FromAnswer, answer, done, finished, now, steps};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::Chosen;
 use super::state::{
@@ -185,7 +185,13 @@ pub(crate) enum Verb<'a> {
         limit: u64,
     },
     History(HistoryVerb<'a>),
+    /// The first steps of a task, by name.
     Steps(u64),
+    /// Those whose names follow this one.
+    StepsAfter {
+        id: u64,
+        after: &'a str,
+    },
     Peek(u64),
     List(ListVerb<'a>),
     ReleaseAll {
@@ -359,7 +365,8 @@ impl Core {
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::History(verb) => self.carry_out_on_history(number, verb),
-            Verb::Steps(id) => answer(self.steps(number, id)?, Answer::Steps),
+            Verb::Steps(id) => answer(self.steps(number, id, None)?, steps),
+            Verb::StepsAfter { id, after } => answer(self.steps(number, id, Some(after))?, steps),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)

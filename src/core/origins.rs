@@ -185,7 +185,7 @@ mod tests {
             let failure = &Failure::new("smtp", "refused");
             core.end_held(failed, End::Fail { delay: None, failure }).unwrap();
         });
-        let events = store.events(Filter::new().tag("t"), 10);
+        let events = store.events(Filter::new().tag("t"), 10).unwrap();
         store.flush().unwrap();
         let said = |kind, key: &str, cause: Option<&str>| {
             (kind, Some(key.to_owned()), Some("worker".to_owned()), cause.map(str::to_owned))

@@ -2,7 +2,8 @@
 //! asking the others.
 //!
 //! A filter asks about some of the fields tube, key, owner and tag: its shape. A subscriber is listed
-//! at each combination of the values that it asks for, and there by kind. An event makes one look-up
+//! at each combination of the values that it asks for, and there by kind: before it begins, and some
+//! combinations at a time, so that no change of a task waits for all of them. An event makes one look-up
 //! for each shape in use without a tag, at most 8, and one for each of its tags and each shape in use
 //! with one, at most 8 too. Invariant: an event is delivered at most once to a subscriber. It has one
 //! value of each field but its tags, so it meets at most one place of a subscriber that asks for no
@@ -14,7 +15,7 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 
 use super::event::KindSet;
-use super::filter::{FIELDS, Facts, Filter, Place, TAG};
+use super::filter::{FIELDS, Facts, Place, TAG};
 use crate::id_map::IdMap;
 
 /// The number of a subscriber.
@@ -26,7 +27,7 @@ const SHAPES: usize = 1 << (FIELDS + 1);
 /// The first of the shapes that ask for a tag, which are the last ones.
 const WITH_TAG: usize = 1 << TAG;
 
-/// The subscribers `S` of a store, with their filters.
+/// The subscribers `S` of a store, by their filters.
 #[derive(Debug)]
 pub(super) struct Index<S> {
     subscribers: IdMap<SubscriberId, Subscribed<S>>,
@@ -42,7 +43,7 @@ pub(super) struct Index<S> {
 
 #[derive(Debug)]
 struct Subscribed<S> {
-    filter: Filter,
+    kinds: KindSet,
     subscriber: S,
     /// The number of the last event that has met a place of it.
     met: u64,
@@ -104,15 +105,16 @@ impl<S> Index<S> {
         self.subscribers.len()
     }
 
-    pub(super) fn insert(&mut self, filter: Filter, subscriber: S) -> SubscriberId {
+    /// The number of a further subscriber, which is listed before it begins.
+    pub(super) fn next_id(&mut self) -> SubscriberId {
         let id = self.next;
         self.next += 1;
-        let kinds = filter.passing_kinds();
-        for number in kinds.numbers() {
-            self.wanted_by[number] += 1;
-            self.wanted = self.wanted.with(number);
-        }
-        for place in filter.places() {
+        id
+    }
+
+    /// Lists a subscriber that wants these kinds at some places.
+    pub(super) fn list(&mut self, id: SubscriberId, kinds: KindSet, places: &[Place]) {
+        for place in places {
             let listed = self.places.entry(place);
             if kinds == KindSet::ALL {
                 listed.any.insert(id);
@@ -122,21 +124,12 @@ impl<S> Index<S> {
                 listed.by_kind.entry(number).or_default().insert(id);
             }
         }
-        self.subscribers.insert(id, Subscribed { filter, subscriber, met: 0 });
-        id
     }
 
-    pub(super) fn remove(&mut self, id: SubscriberId) -> Option<S> {
-        let Subscribed { filter, subscriber, .. } = self.subscribers.remove(&id)?;
-        let kinds = filter.passing_kinds();
-        for number in kinds.numbers() {
-            self.wanted_by[number] -= 1;
-            if self.wanted_by[number] == 0 {
-                self.wanted = self.wanted.without(number);
-            }
-        }
-        for place in filter.places() {
-            let listed = self.places.entry(place.clone());
+    /// Takes a subscriber that has ended, or has not begun, from some of its places.
+    pub(super) fn unlist(&mut self, id: SubscriberId, kinds: KindSet, places: &[Place]) {
+        for place in places {
+            let listed = self.places.entry(place);
             listed.any.remove(&id);
             listed.by_kind.retain(|number, ids| {
                 if kinds.has(*number) {
@@ -144,7 +137,27 @@ impl<S> Index<S> {
                 }
                 !ids.is_empty()
             });
-            self.places.remove_if_empty(&place);
+            self.places.remove_if_empty(place);
+        }
+    }
+
+    /// Begins to deliver to a subscriber, which is listed at all of its places.
+    pub(super) fn begin(&mut self, id: SubscriberId, kinds: KindSet, subscriber: S) {
+        for number in kinds.numbers() {
+            self.wanted_by[number] += 1;
+            self.wanted = self.wanted.with(number);
+        }
+        self.subscribers.insert(id, Subscribed { kinds, subscriber, met: 0 });
+    }
+
+    /// Delivers nothing more to a subscriber. It stays listed until the caller has unlisted it.
+    pub(super) fn end(&mut self, id: SubscriberId) -> Option<S> {
+        let Subscribed { kinds, subscriber, .. } = self.subscribers.remove(&id)?;
+        for number in kinds.numbers() {
+            self.wanted_by[number] -= 1;
+            if self.wanted_by[number] == 0 {
+                self.wanted = self.wanted.without(number);
+            }
         }
         Some(subscriber)
     }
@@ -203,11 +216,11 @@ impl Places {
     }
 
     /// What is listed at a place, which is added if it is new.
-    fn entry(&mut self, place: Place) -> &mut Listed {
-        let places = self.by_hash.entry(self.hash(&place)).or_default();
-        let index = places.iter().position(|(other, _)| *other == place).unwrap_or_else(|| {
+    fn entry(&mut self, place: &Place) -> &mut Listed {
+        let places = self.by_hash.entry(self.hash(place)).or_default();
+        let index = places.iter().position(|(other, _)| other == place).unwrap_or_else(|| {
             self.shapes[place.shape()] += 1;
-            places.push((place, Listed::default()));
+            places.push((place.clone(), Listed::default()));
             places.len() - 1
         });
         &mut places[index].1
@@ -248,6 +261,7 @@ mod tests {
     use crate::State;
     use crate::events::event::Event;
     use crate::events::event::EventKind::{self, Ack, Bury, Put};
+    use crate::events::filter::Filter;
 
     fn event(tube: &str, kind: EventKind, key: Option<&str>, owner: Option<&str>) -> Event {
         Event {
@@ -261,6 +275,21 @@ mod tests {
             progress: None,
             missed: 0,
             seq: 0,
+        }
+    }
+
+    impl Index<usize> {
+        fn insert(&mut self, filter: &Filter, number: usize) -> SubscriberId {
+            let (id, kinds) = (self.next_id(), filter.passing_kinds());
+            self.list(id, kinds, &filter.places());
+            self.begin(id, kinds, number);
+            id
+        }
+
+        fn remove(&mut self, id: SubscriberId, filter: &Filter) -> Option<usize> {
+            let ended = self.end(id);
+            self.unlist(id, filter.passing_kinds(), &filter.places());
+            ended
         }
     }
 
@@ -314,7 +343,7 @@ mod tests {
         let mut index = Index::default();
         let inserted = filters.iter().enumerate();
         let ids: Vec<SubscriberId> =
-            inserted.map(|(number, it)| index.insert(it.filter(), number)).collect();
+            inserted.map(|(number, it)| index.insert(&it.filter(), number)).collect();
         let mut events = Vec::new();
         for tube in ["a", "b", "c"] {
             for kind in [Put, Ack, Bury] {
@@ -345,13 +374,13 @@ mod tests {
         }
         let half = filters.len() / 2;
         for (number, id) in ids[..half].iter().enumerate() {
-            assert_eq!(index.remove(*id), Some(number));
+            assert_eq!(index.remove(*id, &filters[number].filter()), Some(number));
         }
         for event in &events {
             assert_eq!(delivered(&mut index, event), expected(event, half), "{event:?}");
         }
-        for id in ids {
-            let _ = index.remove(id);
+        for (number, id) in ids.into_iter().enumerate() {
+            let _ = index.remove(id, &filters[number].filter());
         }
         assert!(index.places.by_hash.is_empty() && index.wanted().is_empty());
         assert_eq!(index.places.shapes, [0; SHAPES]);

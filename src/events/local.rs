@@ -8,19 +8,30 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use super::event::{Event, KindSet};
-use super::filter::{Facts, Filter};
+use super::filter::{Facts, Filter, Place};
 use super::index::{Index, SubscriberId};
 use super::subscription::{EventSource, Subscription};
 use crate::sync::Mutex;
 
 /// The events of a store of this process, as one subscription gets them.
 struct LocalEvents {
+    /// Dropped before the receiver: nothing is sent to one that was dropped.
+    _listing: Listing,
     events: Receiver<Event>,
     shared: Arc<SubscriptionState>,
-    /// `None` if the store was closed.
-    id: Option<SubscriberId>,
+}
+
+/// A filter in the index of subscriptions, until it is dropped: first without a subscription, so that
+/// it is added without the lock of the store.
+pub(crate) struct Listing {
+    id: SubscriberId,
+    filter: Filter,
     subscriptions: Arc<Mutex<Subscriptions>>,
 }
+
+/// How many places of a filter are added or removed without giving back the lock, on which the
+/// delivery of events waits.
+const PLACES_STEP: usize = 128;
 
 /// What a subscription shares with the store.
 #[derive(Default)]
@@ -103,24 +114,6 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Begins a subscription. That of a closed store has ended.
-    pub(super) fn begin(
-        this: &Arc<Mutex<Subscriptions>>,
-        filter: Filter,
-        most: usize,
-    ) -> Subscription {
-        // Not `bounded`, which allocates its whole capacity immediately.
-        let (sender, events) = unbounded();
-        let shared = Arc::new(SubscriptionState::default());
-        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
-        let mut locked = this.lock();
-        let id = (!locked.is_closed).then(|| locked.index.insert(filter, half));
-        locked.wanted.begun.fetch_add(1, Ordering::Relaxed);
-        locked.update_wanted();
-        drop(locked);
-        Subscription::new(LocalEvents { events, shared, id, subscriptions: this.clone() })
-    }
-
     pub(super) fn wanted(&self) -> &Arc<Wanted> {
         &self.wanted
     }
@@ -152,7 +145,7 @@ impl Subscriptions {
     }
 
     fn end(&mut self, id: SubscriberId) -> Option<Subscriber> {
-        let ended = self.index.remove(id);
+        let ended = self.index.end(id);
         self.update_wanted();
         ended
     }
@@ -166,6 +159,48 @@ impl Subscriptions {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.index.len()
+    }
+}
+
+impl Listing {
+    pub(super) fn new(subscriptions: &Arc<Mutex<Subscriptions>>, filter: Filter) -> Listing {
+        let id = subscriptions.lock().index.next_id();
+        let listing = Listing { id, filter, subscriptions: subscriptions.clone() };
+        listing.for_places(|index, kinds, places| index.list(id, kinds, places));
+        listing
+    }
+
+    /// Begins a subscription. That of a closed store has ended.
+    pub(crate) fn begin(self, most: usize) -> Subscription {
+        // Not `bounded`, which allocates its whole capacity immediately.
+        let (sender, events) = unbounded();
+        let shared = Arc::new(SubscriptionState::default());
+        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
+        let mut locked = self.subscriptions.lock();
+        if !locked.is_closed {
+            locked.index.begin(self.id, self.filter.passing_kinds(), half);
+        }
+        locked.wanted.begun.fetch_add(1, Ordering::Relaxed);
+        locked.update_wanted();
+        drop(locked);
+        Subscription::new(LocalEvents { _listing: self, events, shared })
+    }
+
+    fn for_places(&self, step: impl Fn(&mut Index<Subscriber>, KindSet, &[Place])) {
+        let kinds = self.filter.passing_kinds();
+        for places in self.filter.places().chunks(PLACES_STEP) {
+            step(&mut self.subscriptions.lock().index, kinds, places);
+        }
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        // Dropped without the lock, which is taken under that of the store: wakers are user code.
+        let half = self.subscriptions.lock().end(self.id);
+        drop(half);
+        self.for_places(|index, kinds, places| index.unlist(self.id, kinds, places));
+        self.subscriptions.lock().update_wanted();
     }
 }
 
@@ -212,9 +247,7 @@ impl LocalEvents {
 
 impl Drop for LocalEvents {
     fn drop(&mut self) {
-        // Dropped without the lock, which is taken under that of the store: wakers are user code.
-        let half = self.id.and_then(|id| self.subscriptions.lock().end(id));
-        drop(half);
+        // Dropped without the lock: wakers are user code.
         let waker = self.shared.waker.lock().take();
         drop(waker);
     }

@@ -65,7 +65,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Heartbeat => peer.answer_beat(),
         Request::Events { filter, capacity } => {
-            let events = store.events(filter, capacity.min(EVENTS_MAX));
+            let events = store.events(filter, capacity.min(EVENTS_MAX))?;
             Answering::Many(Box::pin(EventBytes(events.into_stream())))
         }
         Request::Call(..) => return Err(Error::invalid("the request is a call")),

@@ -86,6 +86,17 @@ impl Reads for Snapshot {
         })
     }
 
+    fn scan_keys(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let rows = self.scan_without_values(table, from, to, limit)?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
+    }
+
     fn scan_back(
         &mut self,
         table: Table,
@@ -141,6 +152,39 @@ impl Snapshot {
         self.read(table, |rows| {
             let range = rows.range::<&[u8]>(from..to)?.take(limit);
             in_order(table, range, from, Some(to), usize::MAX)
+        })
+    }
+
+    /// The rows of a range, up to `limit`. Those of the database have empty values, so that none is
+    /// copied.
+    pub(crate) fn scan_without_values(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
+        // As in `scan`.
+        if from >= to || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let overlay = self.overlay.clone();
+        let overlays: Vec<&Overlay> = overlay.iter().map(|overlay| &**overlay).collect();
+        scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
+            self.read(table, |rows| {
+                let mut found: Vec<Row> = Vec::new();
+                for row in rows.range::<&[u8]>(from..to)?.take(limit) {
+                    let row = row?;
+                    let key = row.0.value();
+                    // Damaged pages can form a cycle.
+                    let follows = found.last().map_or(from <= key, |(last, _)| last[..] < *key);
+                    if !follows || key >= to {
+                        return Err(out_of_order(table));
+                    }
+                    found.push((key.to_vec(), Value::default()));
+                }
+                Ok(found)
+            })
         })
     }
 

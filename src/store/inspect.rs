@@ -57,7 +57,7 @@ impl Store {
     /// ```
     #[must_use]
     pub fn subscribe(&self, capacity: usize) -> Subscription {
-        self.events(Filter::new(), capacity)
+        self.events_of(Filter::new(), capacity)
     }
 
     /// Subscribes to the events that pass a filter, from now on; otherwise as
@@ -67,16 +67,25 @@ impl Store {
     /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
     /// subscription costs nothing any more. The call does not block.
     ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
+    /// and tags.
+    ///
     /// # Example
     /// See [`Filter`].
-    #[must_use]
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
-    pub fn events(&self, filter: Filter, capacity: usize) -> Subscription {
+    pub fn events(&self, filter: Filter, capacity: usize) -> Result<Subscription> {
+        filter.check()?;
+        Ok(self.events_of(filter, capacity))
+    }
+
+    fn events_of(&self, filter: Filter, capacity: usize) -> Subscription {
         match &self.handle {
             StoreHandle::Here(store) => {
+                let listing = store.inner().subscribers.list(filter);
                 // Under the lock of the store: between two changes.
-                store.inner().run(|_| store.inner().subscribers.subscribe(filter, capacity))
+                store.inner().run(|_| listing.begin(capacity))
             }
             StoreHandle::Remote(owner) => owner.events(filter, capacity),
         }

@@ -1,7 +1,7 @@
 //! The steps of a task, for any caller.
 
 use super::Tube;
-use crate::core::Verb;
+use crate::core::{StepPage, Verb};
 use crate::wait::{CallFuture, call_now};
 use crate::{Result, Step};
 
@@ -30,7 +30,13 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self, id: u64) -> Result<Vec<Step>> {
-        self.call_once_visible(Verb::Steps(id))
+        let mut steps = Vec::new();
+        loop {
+            let page: StepPage = self.call_once_visible(next_steps(id, &steps))?;
+            if page.add_to(&mut steps) {
+                return Ok(steps);
+            }
+        }
     }
 
     /// As [`steps`](Tube::steps), as a future that blocks no thread. Its first poll reads the steps
@@ -40,6 +46,23 @@ impl Tube {
     /// The future resolves to those of [`steps`](Tube::steps).
     pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
         let tube = self.clone();
-        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Steps(id))).await })
+        CallFuture::new(async move {
+            let mut steps = Vec::new();
+            loop {
+                let verb = tube.verb(next_steps(id, &steps));
+                let page: StepPage = call_now(&tube.handle, verb).await?;
+                if page.add_to(&mut steps) {
+                    return Ok(steps);
+                }
+            }
+        })
+    }
+}
+
+/// The verb that lists the steps behind those that are known.
+fn next_steps(id: u64, known: &[Step]) -> Verb<'_> {
+    match known.last() {
+        None => Verb::Steps(id),
+        Some(last) => Verb::StepsAfter { id, after: &last.name },
     }
 }

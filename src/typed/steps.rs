@@ -26,7 +26,10 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
 }
 
 impl<T> TypedClaim<T> {
-    /// Runs a step of the work, unless it is stored. As [`Claim::step`](crate::Claim::step).
+    /// Runs a step of the work, unless it is stored. As [`Claim::step`](crate::Claim::step): the value
+    /// is encoded with bincode, also if the bodies of the tube have another codec. For that one, or
+    /// any other, call [`step_with`](TypedClaim::step_with). The steps of a
+    /// [`Job`](crate::worker::Job) have the codec of the tube.
     ///
     /// # Errors
     /// Those of [`Claim::step`](crate::Claim::step).
@@ -51,7 +54,7 @@ impl<T> TypedClaim<T> {
         self.claim().step_with::<C, V, E>(name, run)
     }
 
-    /// As [`step`](TypedClaim::step), for a step that is a future. As
+    /// As [`step`](TypedClaim::step), with bincode, for a step that is a future. As
     /// [`Claim::step_async`](crate::Claim::step_async).
     ///
     /// # Errors

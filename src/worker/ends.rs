@@ -13,6 +13,9 @@ use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::{Error, Failure, Finish, Receipt, Result, State};
 
+/// For how long a task is snoozed whose job the store could not serve.
+const AFTER_REFUSAL: Duration = Duration::from_secs(5);
+
 /// The call that ends a claim.
 enum End {
     Ack,
@@ -36,7 +39,13 @@ pub(super) async fn end_job(
     handled: Handled,
 ) -> bool {
     job.begin_end();
-    let (mut ended, end) = decide(&job.claim().handle, job.interrupted(), handled);
+    let refusal = refusal(job, &handled);
+    let (mut ended, end) = if refusal.is_some() {
+        let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
+        (Ended::Snoozed, Ok(End::Snooze(delay)))
+    } else {
+        decide(&job.claim().handle, job.interrupted(), handled)
+    };
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
     let mut stored = store_or_repeat(pool, job, &end).await;
     if let Err(error) = &stored
@@ -51,7 +60,18 @@ pub(super) async fn end_job(
             if lane.end(|tally| tally.count(ended)) {
                 pool.report(|| ended_report(job, ended, state, end));
             }
-            true
+            match refusal {
+                None => true,
+                Some(error) if job.is_timed() => {
+                    pool.report(|| Report::Error(error));
+                    true
+                }
+                // The task is ready again, so the worker pauses instead.
+                Some(error) => {
+                    pool.begin_pause(error, &pool.stop);
+                    false
+                }
+            }
         }
         Err(Error::NotTaken { .. } | Error::SessionEnded) => {
             job.keep();
@@ -72,15 +92,28 @@ pub(super) async fn end_job(
     }
 }
 
+/// The error of the store that a handler has failed with, if that is none of the job: the attempt
+/// does not count.
+fn refusal(job: &JobCore, handled: &Handled) -> Option<Error> {
+    match handled {
+        _ if job.interrupted() != Interrupt::None => None,
+        Handled::DiskFull(error) => Some((**error).clone()),
+        Handled::Failed(_) => job.refusal(),
+        _ => None,
+    }
+}
+
 /// The call that ends the claim of a job whose handler has ended like this.
 fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ended, Result<End>) {
     let outcome = match (interrupt, handled) {
         (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
         (Interrupt::Blocked, _) => return (Ended::Suspended, Ok(End::Blocked)),
-        (Interrupt::Asleep(left), Handled::Failed(_)) => {
+        (Interrupt::Asleep(left), Handled::Failed(_) | Handled::DiskFull(_)) => {
             return (Ended::Suspended, Ok(End::Snooze(left)));
         }
-        (Interrupt::Stopping, Handled::Failed(_)) => Outcome::Snooze(Duration::ZERO),
+        (Interrupt::Stopping, Handled::Failed(_)) | (_, Handled::DiskFull(_)) => {
+            Outcome::Snooze(Duration::ZERO)
+        }
         (_, Handled::Done) => Outcome::Done,
         (_, Handled::Outcome(outcome)) => *outcome,
         (_, Handled::Failed(failure)) => Outcome::Fail(failure),
@@ -147,7 +180,7 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
     let mut unknown = None;
     loop {
         let error = match store(pool, job, end).await {
-            Err(error) if can_repeat(job, &error) => error,
+            Err(error) if can_repeat(job.claim().is_remote(), &error) => error,
             // An attempt before this one may have ended the claim.
             Err(Error::NotTaken { id }) => return Err(unknown.unwrap_or(Error::NotTaken { id })),
             stored => return stored,
@@ -167,8 +200,9 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
     }
 }
 
-/// Whether the same call may succeed later, and does no harm if it was carried out already.
-fn can_repeat(job: &JobCore, error: &Error) -> bool {
+/// Whether the same call may succeed later, and does no harm if it was carried out already. The claim
+/// may be one through a connection.
+fn can_repeat(is_remote: bool, error: &Error) -> bool {
     match error {
         Error::DiskFull { .. }
         | Error::NotConnected { .. }
@@ -176,7 +210,7 @@ fn can_repeat(job: &JobCore, error: &Error) -> bool {
         | Error::Overloaded => true,
         // The connection broke, and the session of the claim may be resumed. In one process, the
         // store has decided the call and applies it later.
-        Error::OutcomeUnknown { .. } => job.claim().is_remote(),
+        Error::OutcomeUnknown { .. } => is_remote,
         _ => false,
     }
 }
@@ -212,4 +246,26 @@ fn ended_report(job: &JobCore, end: Ended, state: State, how: End) -> Report {
 fn lost_report(job: &JobCore) -> Report {
     let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
     Report::Lost { tube, id, attempt, ran: job.ran() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No end is refused with `Overloaded` today: calls of claims wait for space.
+    #[test]
+    fn ends_are_repeated_after_errors_of_the_store_only() {
+        let unknown = Error::OutcomeUnknown { why: "x".into() };
+        for (error, here, remote) in [
+            (Error::DiskFull { path: "x".into() }, true, true),
+            (Error::Overloaded, true, true),
+            (unknown, false, true),
+            (Error::NotTaken { id: 1 }, false, false),
+            (Error::Closed, false, false),
+            (Error::invalid("x"), false, false),
+        ] {
+            assert_eq!((can_repeat(false, &error), can_repeat(true, &error)), (here, remote));
+            assert!(!(is_refusal(&error) && here), "{error}: the attempt would fail");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! A job: a task that a worker has taken, as its handler sees it.
 
 mod calls;
+mod refusal;
 mod steps;
 mod waits;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub(super) use refusal::disk_full;
 pub use waits::Cancelled;
 
 use crate::micros::duration;
@@ -144,7 +146,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`Claim::log`].
     pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.core.claim.log(text)
+        self.core.note(self.core.claim.log(text))
     }
 
     /// Stores a new body of the task, for the next attempt if this one is lost. As
@@ -155,7 +157,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`Claim::checkpoint`].
     pub fn checkpoint(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
-        self.core.claim.checkpoint_shared(body.into())
+        self.core.note(self.core.claim.checkpoint_shared(body.into()))
     }
 
     /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
@@ -221,7 +223,7 @@ impl<T, C> Job<T, C> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn park(&self, hold: Duration) -> Result<ClaimToken> {
-        let token = self.core.claim.park_shared(hold)?;
+        let token = self.core.note(self.core.claim.park_shared(hold))?;
         self.core.parked();
         Ok(token)
     }
@@ -247,6 +249,8 @@ pub(super) struct JobCore {
     /// When it has begun, on running time.
     began: u64,
     interrupt: Mutex<Interrupt>,
+    /// Why the store could not carry out the last call of the handler.
+    refusal: Mutex<Option<Error>>,
     /// The claim has ended, or is left to the session: dropping it must not release the task.
     is_kept: AtomicBool,
     /// Its handler has returned.
@@ -284,6 +288,7 @@ impl JobCore {
             untimed,
             began,
             interrupt: Mutex::new(Interrupt::None),
+            refusal: Mutex::new(None),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             claim_end: Mutex::new(None),
@@ -309,6 +314,11 @@ impl JobCore {
     pub(super) fn ran(&self) -> Duration {
         let now = self.claim.handle.running();
         duration(now.saturating_sub(self.began))
+    }
+
+    /// Whether its tube has delays.
+    pub(super) fn is_timed(&self) -> bool {
+        self.untimed.is_none()
     }
 
     pub(super) fn interrupted(&self) -> Interrupt {

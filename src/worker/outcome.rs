@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use super::job::disk_full;
 use crate::{Error, Failure, Finish, Put, Tube};
 
 /// The end of a task, as its handler wants it.
@@ -102,6 +103,12 @@ impl Outcome {
 /// is the name of its type, and the message is its text with those of its sources, cut at 10,000
 /// bytes. A [`Failure`] stays as it is.
 ///
+/// An `Err` does not fail the attempt if the store could not carry out the last call of the
+/// [`Job`](super::Job), for instance a step, because its disk is full, its storage has failed or its
+/// owner cannot be reached; nor if the error or one of its sources is
+/// [`DiskFull`](crate::Error::DiskFull). The task is snoozed for 5 seconds, so that the attempt does
+/// not count. In a tube without delays it is ready again immediately, and the worker pauses.
+///
 /// The trait is sealed.
 pub trait IntoOutcome: sealed::IntoOutcome {}
 
@@ -115,6 +122,8 @@ pub enum Handled {
     Done,
     Outcome(Box<Outcome>),
     Failed(Failure),
+    /// As `Failed`, because the disk is full.
+    DiskFull(Box<Error>),
     Panicked(String),
     /// The handler was not called.
     Undecodable(Error),
@@ -151,7 +160,10 @@ impl<R: IntoOutcome, E: Into<Box<dyn StdError + Send + Sync>>> sealed::IntoOutco
             Ok(outcome) => outcome.into_handled(),
             Err(error) => match error.into().downcast::<Failure>() {
                 Ok(failure) => Handled::Failed(*failure),
-                Err(error) => Handled::Failed(Failure::of_type(type_name::<E>(), &*error)),
+                Err(error) => match disk_full(&*error) {
+                    Some(full) => Handled::DiskFull(Box::new(full)),
+                    None => Handled::Failed(Failure::of_type(type_name::<E>(), &*error)),
+                },
             },
         }
     }

@@ -343,8 +343,8 @@ pub struct Events {
 impl Events {
     /// Subscribes to the events that pass the filter.
     pub fn of(store: &Store, filter: Filter, capacity: usize) -> Events {
-        let of_owner = stores::owner(store).events(filter.clone(), capacity);
-        Events { store: store.clone(), stream: store.events(filter, capacity), of_owner }
+        let of_owner = stores::owner(store).events(filter.clone(), capacity).unwrap();
+        Events { store: store.clone(), stream: store.events(filter, capacity).unwrap(), of_owner }
     }
 
     /// The events since the last call.

@@ -57,8 +57,9 @@ fn filters_that_no_event_passes_allocate_nothing() {
         };
         cycle();
         let alone = allocations(500, cycle);
-        let subscriptions: Vec<_> =
-            (0..1000).flat_map(|n| unmet.map(|filter| store.events(filter(n), 10))).collect();
+        let subscriptions: Vec<_> = (0..1000)
+            .flat_map(|n| unmet.map(|filter| store.events(filter(n), 10).unwrap()))
+            .collect();
         cycle();
         assert_eq!(allocations(500, cycle), alone);
         assert!(subscriptions.iter().all(|events| events.try_recv().is_none()));

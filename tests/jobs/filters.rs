@@ -135,7 +135,7 @@ fn subscription_that_ends_stops_no_other_one() {
     for_each_driver(ALL, |case| {
         let filter = || Filter::new().tube("case").kinds([EventKind::Put]);
         let [first, last] = [(); 2].map(|()| Events::of(&case.store, filter(), 10));
-        let stream = case.store.events(filter(), 10).into_stream();
+        let stream = case.store.events(filter(), 10).unwrap().into_stream();
         let ids = |events: &Events| -> Vec<u64> {
             received(events).into_iter().map(|event| event.id).collect()
         };
@@ -153,7 +153,7 @@ fn subscription_that_ends_stops_no_other_one() {
 #[test]
 fn slow_reader_is_told_how_many_events_it_missed() {
     for_each_driver(ALL, |case| {
-        let puts = case.store.events(Filter::new().kinds([EventKind::Put]), 2);
+        let puts = case.store.events(Filter::new().kinds([EventKind::Put]), 2).unwrap();
         let missed = |events: &Subscription| -> Vec<(u64, u64)> {
             let received = std::iter::from_fn(|| events.try_recv());
             received.map(|event| (event.id, event.missed)).collect()

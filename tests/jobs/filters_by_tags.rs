@@ -46,7 +46,7 @@ fn subscription_receives_the_events_of_tasks_with_a_tag_once() {
 #[test]
 fn event_of_a_task_with_several_tags_is_missed_once() {
     for_each_driver(ALL, |case| {
-        let events = case.store.events(Filter::new().tag("red").tag("blue"), 1);
+        let events = case.store.events(Filter::new().tag("red").tag("blue"), 1).unwrap();
         for _ in 0..3 {
             case.add(case.draft("x").tag("red").tag("blue"));
         }

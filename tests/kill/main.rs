@@ -35,6 +35,7 @@ mod sigstop;
 mod steps;
 mod tokens;
 mod values;
+mod worked;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -74,6 +75,7 @@ fn child_process_entry() {
         Some(job) if job.mode.starts_with(parents::MODE) => parents::run(&job),
         Some(job) if job.mode.starts_with(steps::MODE) => steps::run(&job),
         Some(job) if job.mode.starts_with(tokens::MODE) => tokens::run(&job),
+        Some(job) if job.mode.starts_with(worked::MODE) => worked::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -292,6 +294,14 @@ fn finished_steps_do_not_run_again_after_sigkill() {
     let ledger = ledger_of(test, KILLS, steps::run_round);
     println!("{} steps, {} of them were repeated", ledger.finished(), ledger.repeated());
     assert!(ledger.finished() > 50, "the workers did nothing");
+}
+
+#[test]
+fn jobs_that_sleep_and_join_go_on_at_the_step_that_had_not_ended_after_sigkill() {
+    let test = "jobs_that_sleep_and_join_go_on_at_the_step_that_had_not_ended_after_sigkill";
+    let ledger = ledger_of(test, KILLS, worked::run_round);
+    println!("ends of sleeps, of joins and of jobs: {:?}", ledger.ends());
+    assert!(ledger.ends().iter().all(|ends| *ends > 10), "the workers did nothing");
 }
 
 #[test]

@@ -13,8 +13,8 @@ use super::restored_tasks::restore;
 use super::schedules::schedules;
 use super::steps::{
     Action, AfterTemplate, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition,
-    Group, KEYS, KEYS_OF_RUNS, Moment, Pick, Setup, Step, TAGS, TOKENS, TUBE_NAMES, TaskTemplate,
-    WallMove, Workload,
+    Group, KEYS, KEYS_OF_RUNS, Moment, Pick, SPAWNS, Setup, Step, TAGS, TOKENS, TUBE_NAMES,
+    TaskTemplate, WallMove, Workload,
 };
 
 /// Generates the steps.
@@ -466,6 +466,7 @@ fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
         ),
         3 => (0..3_u8).prop_map(|name| ByClaim::RunStep { name }),
+        2 => (SPAWNS..SPAWNS + 2, into_tube(tubes)).prop_map(|(name, to)| ByClaim::Spawn { name, to }),
         parks => (long_span(), any::<bool>()).prop_map(
             |(hold, deferred)| ByClaim::Park { hold, deferred }
         ),

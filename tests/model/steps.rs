@@ -33,6 +33,9 @@ pub enum Workload {
     LargeBatches,
 }
 
+/// The number of the first name of a step that puts a task.
+pub const SPAWNS: u8 = 100;
+
 /// One step, and whether the woken take futures are polled after it.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -377,6 +380,11 @@ pub enum ByClaim {
     /// A durable step of the work.
     RunStep {
         name: u8,
+    },
+    /// One that puts a task into a tube.
+    Spawn {
+        name: u8,
+        to: (usize, TaskTemplate),
     },
     Park {
         hold: Micros,

@@ -215,7 +215,7 @@ fn event_that_the_client_does_not_know_ends_only_its_subscription() {
     let event = b"\x04jobs\x07\x63\0\0\0\0\0\0\x01";
     with_owner(welcome(1), &[(ITEM, event), (ANSWER, FOUND)], |connected| {
         let store = connected.unwrap();
-        let events = store.events(Filter::new(), 10);
+        let events = store.events(Filter::new(), 10).unwrap();
         assert_eq!(events.recv(), None);
         assert_eq!(store.tube("jobs").unwrap().name(), "jobs");
         drop(events);

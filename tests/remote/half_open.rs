@@ -1,12 +1,7 @@
 //! Peers that vanish without a word: a tunnel between them and the owner carries nothing any more, and neither
 //! side sees an end of the connection.
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,62 +9,9 @@ use tempfile::TempDir;
 use tubewell::{ConnectOptions, FIFO, ServeOptions, State, Store, Tube, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
+use super::tunnel::Tunnel;
 
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// Carries bytes between clients and an owner.
-#[derive(Default)]
-struct Tunnel {
-    /// What is read is thrown away.
-    is_stuck: AtomicBool,
-    /// The sides of the clients.
-    clients: Mutex<Vec<UnixStream>>,
-    /// The sides of the owner, which stay open.
-    owners: Mutex<Vec<UnixStream>>,
-}
-
-impl Tunnel {
-    fn start(from: &Path, to: &Path) -> Arc<Tunnel> {
-        let (tunnel, to) = (Arc::new(Tunnel::default()), to.to_owned());
-        let (listener, accepts) = (UnixListener::bind(from).unwrap(), tunnel.clone());
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, owner) = (client.unwrap(), UnixStream::connect(&to).unwrap());
-                accepts.carry(&client, &owner);
-                accepts.carry(&owner, &client);
-                accepts.clients.lock().unwrap().push(client);
-                accepts.owners.lock().unwrap().push(owner);
-            }
-        });
-        tunnel
-    }
-
-    fn carry(self: &Arc<Self>, from: &UnixStream, to: &UnixStream) {
-        let (tunnel, mut from) = (self.clone(), from.try_clone().unwrap());
-        let mut to = to.try_clone().unwrap();
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut bytes) {
-                if !tunnel.is_stuck.load(Ordering::SeqCst) && to.write_all(&bytes[..read]).is_err()
-                {
-                    return;
-                }
-            }
-        });
-    }
-
-    /// Carries nothing any more.
-    fn vanish(&self) {
-        self.is_stuck.store(true, Ordering::SeqCst);
-    }
-
-    /// The clients see the end of their connections, and the owner sees nothing.
-    fn cut_clients(&self) {
-        for client in self.clients.lock().unwrap().drain(..) {
-            client.shutdown(Shutdown::Both).unwrap();
-        }
-    }
-}
 
 /// An owner, and the connection of a client that goes through a tunnel.
 struct Pair {

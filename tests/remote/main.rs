@@ -3,7 +3,7 @@
 //! [`stores`] is what differs. What a suite expects of a store that is open in its process, it does
 //! not expect here: [`owner_only`] has the tests and files that are left out, with the reasons.
 //!
-//! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`half_open`],
+//! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`half_open`], [`cut`],
 //! [`killed`] and [`busy_owner`] are about connections alone: those that break or whose peer has vanished,
 //! processes that are killed, and owners that are busy. [`workers`] is about workers whose connection breaks.
 //!
@@ -19,6 +19,7 @@ mod blocking_disk;
 mod busy_owner;
 mod child;
 mod connection;
+mod cut;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
@@ -33,6 +34,7 @@ mod reconnected;
 #[path = "../common/rng.rs"]
 mod rng;
 mod stores;
+mod tunnel;
 mod workers;
 
 #[path = "../catalogue"]
@@ -106,10 +108,12 @@ mod jobs {
     mod ended_waits;
     mod endings;
     mod events;
+    mod evicted_slots;
     mod fail;
     mod failures;
     mod files;
     mod filters;
+    mod filters_bounded;
     mod filters_by_tags;
     mod finish;
     mod groups;
@@ -157,6 +161,7 @@ mod jobs {
     #[cfg(feature = "cron")]
     mod schedules_cron;
     mod schedules_edits;
+    mod schedules_overlap;
     mod schedules_tags;
     mod selected;
     mod shared_limits;
@@ -164,6 +169,7 @@ mod jobs {
     mod spent;
     mod steps;
     mod steps_ends;
+    mod steps_listed;
     mod steps_spawn;
     mod sub_queue_limits;
     mod sub_queue_pauses;
@@ -220,6 +226,9 @@ mod worker {
     use crate::blocking_disk;
     use crate::executor;
     use crate::rng;
+    #[path = "../full_disk/disk.rs"]
+    #[allow(dead_code, reason = "other test targets use the rest")]
+    mod small_disk;
 
     mod catalogue_ends;
     mod catalogue_lost;
@@ -227,6 +236,7 @@ mod worker {
     mod catalogue_parked;
     mod catalogue_stops;
     mod errors;
+    mod full_disk;
     mod futures;
     mod gate;
     mod idle;

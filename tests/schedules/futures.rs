@@ -179,13 +179,13 @@ fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
     explore("subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let kept = store.events(Filter::new().tube(FIFO), 10);
-        let dropped = store.events(Filter::new().kinds([EventKind::Put]), 10);
+        let kept = store.events(Filter::new().tube(FIFO), 10).unwrap();
+        let dropped = store.events(Filter::new().kinds([EventKind::Put]), 10).unwrap();
         let putter = spawn_with(&tube, |tube| tube.put("x").map(drop));
         let dropper = thread::spawn(move || drop(dropped));
         let late = {
             let store = store.clone();
-            thread::spawn(move || store.events(Filter::new(), 10).into_stream())
+            thread::spawn(move || store.events(Filter::new(), 10).unwrap().into_stream())
         };
         let closer = {
             let store = store.clone();

@@ -46,7 +46,7 @@ fn task_that_its_handler_has_moved_or_put_again_is_not_done() {
 fn job_that_ends_well_is_a_take_and_an_ack() {
     in_every_form(|form| {
         let case = Case::new();
-        let events = case.store.events(Filter::new().tube("case"), 100);
+        let events = case.store.events(Filter::new().tube("case"), 100).unwrap();
         let id = case.put("x");
         form.work(&case, &case.tube, 1, |_: &Job| ());
         let kinds = [EventKind::Put, EventKind::Take, EventKind::Ack];

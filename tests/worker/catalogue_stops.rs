@@ -90,7 +90,7 @@ fn limit_counts_the_jobs_of_all_tubes() {
 fn job_that_a_stop_interrupts_is_done_by_another_worker() {
     in_every_form(|form| {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
-        let events = case.store.events(Filter::new().tube("case"), 100);
+        let events = case.store.events(Filter::new().tube("case"), 100).unwrap();
         let id = case.put("long");
         let worker = Worker::new(&case.store);
         let (gate, stopper) = (Gate::default(), worker.stopper());
@@ -113,7 +113,7 @@ fn job_that_a_stop_interrupts_is_done_by_another_worker() {
 fn task_of_a_job_that_still_runs_after_a_stop_is_done_by_another_worker() {
     with_timeout(|| {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
-        let events = case.store.events(Filter::new().tube("case"), 100);
+        let events = case.store.events(Filter::new().tube("case"), 100).unwrap();
         let id = case.put("long");
         let (gate, (tell, ended)) = (Gate::default(), channel());
         let (wait, tell) = (gate.clone(), Mutex::new(tell));

@@ -215,7 +215,7 @@ fn last_parent_wakes_as_many_jobs_as_it_makes_tasks_ready() {
 fn subscriber_that_reads_nothing_delays_no_worker() {
     in_every_form(|form| {
         let case = Case::new();
-        let slow = case.store.events(Filter::new(), 1);
+        let slow = case.store.events(Filter::new(), 1).unwrap();
         case.tube.put_many((0..300).map(|n| n.to_string())).unwrap();
         let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| ());
         let tally = form.start(worker.concurrency(3).limit(300)).wait().unwrap();

@@ -19,6 +19,9 @@ mod executor;
 mod process;
 #[path = "../common/rng.rs"]
 mod rng;
+#[path = "../full_disk/disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod small_disk;
 #[path = "../common/stores.rs"]
 mod stores;
 mod support;
@@ -29,6 +32,7 @@ mod catalogue_orders;
 mod catalogue_parked;
 mod catalogue_stops;
 mod errors;
+mod full_disk;
 mod futures;
 mod gate;
 mod idle;

@@ -60,7 +60,7 @@ pub fn run(store: &Store, args: &Events, output: &mut Output) -> CommandResult {
     for tube in &args.tubes {
         store::tube(store, tube)?;
     }
-    let mut follower = Follower::new(store, args.filter(), EVENTS);
+    let mut follower = Follower::new(store, args.filter(), EVENTS)?;
     let closing = store.clone();
     // The close ends the wait for an event.
     let signal = signals::forward(move |_| {

@@ -57,7 +57,7 @@ pub fn run(store: &Store, source: &str, args: &Top) -> CommandResult {
     let (inbox, messages) = channel();
     let stop = inbox.clone();
     signals::forward(move |signal| stop.send(Message::Stop(signal)).is_ok())?;
-    let permits = follow(Follower::new(store, Filter::new(), EVENTS), inbox.clone())?;
+    let permits = follow(Follower::new(store, Filter::new(), EVENTS)?, inbox.clone())?;
     let clock = Arc::new(Progress::hidden());
     let requests = answer(store.clone(), clock.clone(), inbox.clone())?;
     let mut screen = Screen::open()?;

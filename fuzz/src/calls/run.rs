@@ -47,6 +47,7 @@ const READS: [&str; 36] = [
     "Verb::Check",
     "Verb::OwnerOf",
     "Verb::Steps",
+    "Verb::StepsAfter",
     "Verb::Peek",
     "Verb::List",
     "Verb::Outcome",

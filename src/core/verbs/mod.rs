@@ -36,7 +36,7 @@ pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};
 pub(crate) use movement::MoveStep;
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
 pub(crate) use peek::{describe, describe_unreachable};
-pub(crate) use steps::decode_step;
+pub(crate) use steps::{StepPage, decode_step};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]

@@ -18,6 +18,17 @@ use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait};
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
+/// How many bytes of steps an answer has, unless a single one has more.
+const LIST_BYTES: usize = 4 << 20;
+
+/// Some steps of a task, by name.
+#[derive(Debug)]
+pub(crate) struct StepPage {
+    pub(crate) steps: Vec<Step>,
+    /// No step follows them.
+    pub(crate) is_last: bool,
+}
+
 impl Core {
     /// The value of a step; `None` if it is not stored.
     pub(in crate::core) fn read_step(
@@ -111,22 +122,34 @@ impl Core {
         Ok(added.map(|_| time))
     }
 
-    /// The steps of a task, by name, for its holder.
-    pub(in crate::core) fn steps_held(&mut self, key: ClaimKey) -> Result<Decided<Vec<Step>>> {
+    /// Some steps of a task, as [`steps`](Core::steps), for its holder.
+    pub(in crate::core) fn steps_held(
+        &mut self,
+        key: ClaimKey,
+        after: Option<&str>,
+    ) -> Result<Decided<StepPage>> {
         self.check_claim(key)?;
-        self.steps(key.tube, key.id)
+        self.steps(key.tube, key.id, after)
     }
 
-    /// The steps of a task, by name. If its last change is not yet visible, the answer waits for
-    /// the flush.
-    pub(in crate::core) fn steps(&mut self, number: u32, id: u64) -> Result<Decided<Vec<Step>>> {
+    /// The steps of a task whose names follow `after`, or the first ones, by name: as many as fit
+    /// into an answer, so that the lock is not held for long. If the last change of the task is not
+    /// yet visible, the answer waits for the flush.
+    pub(in crate::core) fn steps(
+        &mut self,
+        number: u32,
+        id: u64,
+        after: Option<&str>,
+    ) -> Result<Decided<StepPage>> {
         let found = self.find(number, id)?;
-        let rows = self.edit(number, |ledger| ledger.stored_steps(id, &found.record.header))?;
+        let header = &found.record.header;
+        let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;
         let now = self.now.timeline;
         let wall = self.wall.at(now);
-        let steps = rows.into_iter().map(|(name, row)| decode_step(id, name, &row, now, wall));
-        let steps = steps.collect::<Result<Vec<Step>>>()?;
-        Ok(Decided { answer: steps, wait: self.wait_of_last_change(number, id) })
+        let rows = page.rows.into_iter();
+        let steps = rows.map(|(name, row)| decode_step(id, name, &row, now, wall));
+        let page = StepPage { steps: steps.collect::<Result<_>>()?, is_last: page.is_last };
+        Ok(Decided { answer: page, wait: self.wait_of_last_change(number, id) })
     }
 
     /// The value of a stored step; `None` if it is not stored. Refuses one of another kind.
@@ -248,6 +271,15 @@ impl Core {
         }
         let taken = State::Taken;
         Ok(self.change(number, id, EventKind::Step, Some(taken), taken, None))
+    }
+}
+
+impl StepPage {
+    /// Adds the steps to those before them. Returns whether these are all.
+    pub(crate) fn add_to(self, steps: &mut Vec<Step>) -> bool {
+        let is_last = self.is_last || self.steps.is_empty();
+        steps.extend(self.steps);
+        is_last
     }
 }
 

@@ -108,5 +108,6 @@ wire_answer! {
     32 => PausedSubQueues(paused),
     33 => Days(days),
     34 => FailedOn(step),
+    35 => SomeSteps(steps),
     no value: Admission, Watching, PutAndWatching, Chosen, WaitReady, EndSignal
 }

@@ -104,6 +104,7 @@ borrowing_enum! { Verb {
     48 => Info,
     49 => Statistics,
     50 => IsTimed,
+    51 => StepsAfter { id, after },
 }}
 
 borrowing_enum! { HolderVerb {
@@ -136,6 +137,7 @@ borrowing_enum! { StepVerb {
     3 => Sleep { name, time },
     4 => Join { name, of, ids },
     5 => List,
+    6 => ListAfter { after },
 }}
 
 borrowing_enum! { EdgeVerb {

@@ -78,6 +78,7 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::DeleteMany(_)
         | Verb::History(_)
         | Verb::Steps(_)
+        | Verb::StepsAfter { .. }
         | Verb::Peek(_)
         | Verb::List(_)
         | Verb::ReleaseAll { .. }
@@ -117,7 +118,11 @@ fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
         | HolderVerb::Snooze { .. }
         | HolderVerb::Log(_)
         | HolderVerb::Step(
-            StepVerb::Read { .. } | StepVerb::Sleep { .. } | StepVerb::Join { .. } | StepVerb::List,
+            StepVerb::Read { .. }
+            | StepVerb::Sleep { .. }
+            | StepVerb::Join { .. }
+            | StepVerb::List
+            | StepVerb::ListAfter { .. },
         )
         | HolderVerb::EndSignal
         | HolderVerb::Describe => Ok(()),

@@ -124,6 +124,8 @@ fn scan_is_half_open_ordered_and_limited() {
     let mut snapshot = engine.snapshot().unwrap();
     let mut keys = |from: &[u8], to: &[u8], limit| {
         let rows = snapshot.scan(Table::Dues, from, to, limit).unwrap();
+        let without_values = snapshot.scan_keys(Table::Dues, from, to, limit).unwrap();
+        assert!(rows.iter().map(|(key, _)| key).eq(&without_values));
         rows.into_iter().flat_map(|(key, _)| key).collect::<Vec<u8>>()
     };
     assert_eq!(keys(b"b", b"d", 9), b"bc");

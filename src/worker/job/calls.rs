@@ -13,7 +13,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`log`](Job::log).
     pub async fn log_async(&self, text: &str) -> Result<Receipt> {
-        self.core.claim.call_async(HolderVerb::Log(text)).await
+        self.core.note(self.core.claim.call_async(HolderVerb::Log(text)).await)
     }
 
     /// As [`checkpoint`](Job::checkpoint), as a future that blocks no thread.
@@ -22,7 +22,7 @@ impl<T, C> Job<T, C> {
     /// Those of [`checkpoint`](Job::checkpoint).
     pub async fn checkpoint_async(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
         let body = self.core.claim.new_body(body.into())?;
-        self.core.claim.call_async(HolderVerb::Checkpoint(&body)).await
+        self.core.note(self.core.claim.call_async(HolderVerb::Checkpoint(&body)).await)
     }
 
     /// As [`park`](Job::park), as a future that blocks no thread.
@@ -30,8 +30,8 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`park`](Job::park).
     pub async fn park_async(&self, hold: Duration) -> Result<ClaimToken> {
-        let epoch =
-            self.core.claim.call_async(HolderVerb::Park { hold: micros_ceil(hold) }).await?;
+        let park = HolderVerb::Park { hold: micros_ceil(hold) };
+        let epoch = self.core.note(self.core.claim.call_async(park).await)?;
         self.core.parked();
         Ok(self.core.claim.token(epoch))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::refusal::StepError;
 use super::{Interrupt, Job, JobCore};
 use crate::{Codec, Error, Put, Result, Step, Tube};
 
@@ -40,7 +41,8 @@ impl<T, C: Codec> Job<T, C> {
         V: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        self.core.claim.step_with::<C, V, E>(name, run)
+        let run = || run().map_err(StepError::Own);
+        self.core.note_step(self.core.claim.step_with::<C, V, StepError<E>>(name, run))
     }
 
     /// As [`step`](Job::step), for a step that is a future. As
@@ -54,7 +56,9 @@ impl<T, C: Codec> Job<T, C> {
         V: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        self.core.claim.step_with_async::<C, V, E, F>(name, run).await
+        let run = async || run().await.map_err(StepError::Own);
+        let step = self.core.claim.step_with_async::<C, V, StepError<E>, _>(name, run);
+        self.core.note_step(step.await)
     }
 }
 
@@ -65,7 +69,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`Claim::spawn`](crate::Claim::spawn).
     pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
-        self.core.claim.spawn(name, tube, task)
+        self.core.note(self.core.claim.spawn(name, tube, task))
     }
 
     /// As [`spawn`](Job::spawn), as a future that blocks no thread.
@@ -73,7 +77,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`spawn`](Job::spawn).
     pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
-        self.core.claim.spawn_async(name, tube, task).await
+        self.core.note(self.core.claim.spawn_async(name, tube, task).await)
     }
 
     /// Returns the steps of the task that are stored, by name. As
@@ -127,7 +131,7 @@ impl<T, C> Job<T, C> {
     /// ```
     pub fn sleep(&self, name: &str, time: Duration) -> Result<()> {
         self.core.check_timed()?;
-        self.core.asleep(self.core.claim.sleep_step(name, time)?)
+        self.core.asleep(self.core.note(self.core.claim.sleep_step(name, time))?)
     }
 
     /// As [`sleep`](Job::sleep), as a future that blocks no thread. It does not wait for the time.
@@ -136,7 +140,7 @@ impl<T, C> Job<T, C> {
     /// Those of [`sleep`](Job::sleep).
     pub async fn sleep_async(&self, name: &str, time: Duration) -> Result<()> {
         self.core.check_timed()?;
-        self.core.asleep(self.core.claim.sleep_step_async(name, time).await?)
+        self.core.asleep(self.core.note(self.core.claim.sleep_step_async(name, time).await)?)
     }
 
     /// Waits until these tasks of `tube` are over, without a worker: the task is blocked meanwhile,
@@ -179,7 +183,7 @@ impl<T, C> Job<T, C> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn join(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<()> {
-        self.core.joined(self.core.claim.join_step(name, tube, ids)?)
+        self.core.joined(self.core.note(self.core.claim.join_step(name, tube, ids))?)
     }
 
     /// As [`join`](Job::join), as a future that blocks no thread. It does not wait for the tasks.
@@ -187,7 +191,8 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`join`](Job::join).
     pub async fn join_async(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<()> {
-        self.core.joined(self.core.claim.join_step_async(name, tube, ids).await?)
+        let joined = self.core.claim.join_step_async(name, tube, ids).await;
+        self.core.joined(self.core.note(joined)?)
     }
 }
 

@@ -31,6 +31,7 @@ mod put;
 mod restore;
 mod schedules;
 mod sessions;
+mod spawn;
 mod take;
 mod time;
 mod tokens;

@@ -39,7 +39,7 @@ impl Script<'_> {
 
         self.about("a subscription");
         let filter = Filter::new().tube("plain").tube("small");
-        let events = self.store.events(filter, 100);
+        let events = self.store.events(filter, 100).unwrap();
         self.note("ack", small.try_take().unwrap().unwrap().ack());
         self.note("wait_drained", small.wait_drained(None));
         for _ in 0..2 {

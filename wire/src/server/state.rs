@@ -83,8 +83,8 @@ pub(crate) struct State {
     seen: u64,
     /// Calls that are not polled until the client has read.
     starved: Vec<Arc<dyn Call>>,
-    /// The reading thread does not read until there is room.
-    paused: bool,
+    /// Why the reading thread does not read.
+    paused: Option<Pause>,
     pub(crate) beats: Beats,
 }
 
@@ -92,6 +92,15 @@ struct InFlight {
     task: Arc<dyn Call>,
     /// The bytes that it keeps.
     bytes: usize,
+}
+
+/// What the reading thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// The end of a call.
+    Call,
+    /// The client has read output.
+    Output,
 }
 
 /// Whether the client must not be silent.
@@ -202,7 +211,12 @@ impl State {
         if begin {
             self.beats = Beats::Expected;
         }
-        (self.broken || finished || begin || std::mem::take(&mut self.paused), freed)
+        (self.broken || finished || begin || self.end_pause(Pause::Call), freed)
+    }
+
+    /// Ends a pause of this kind. Returns whether there was one.
+    fn end_pause(&mut self, kind: Pause) -> bool {
+        self.paused.take_if(|paused| *paused == kind).is_some()
     }
 
     /// The client has received this many tracked answers. Returns what need not be called any more.
@@ -239,8 +253,12 @@ impl State {
 
     /// Whether the reading thread may take the next frame. If not, it must look again when it may.
     pub(crate) fn may_read(&mut self, is_call: bool, calls: usize, unsent: usize) -> bool {
-        self.paused = (is_call && self.is_full(calls)) || !self.has_room(unsent);
-        !self.paused
+        self.paused = if is_call && self.is_full(calls) {
+            Some(Pause::Call)
+        } else {
+            (!self.has_room(unsent)).then_some(Pause::Output)
+        };
+        self.paused.is_none()
     }
 
     /// As `may_read`, whether there are bytes for the next call.
@@ -250,20 +268,20 @@ impl State {
         most: usize,
         take: impl FnOnce(usize) -> bool,
     ) -> bool {
-        self.paused = !self.held.may_read(call, most, take);
-        !self.paused
+        self.paused = (!self.held.may_read(call, most, take)).then_some(Pause::Call);
+        self.paused.is_none()
     }
 
     /// Whether a long call arrives, and the reading thread reads it.
     pub(crate) fn is_long_arriving(&self) -> bool {
-        self.held.is_long_arriving() && !self.paused
+        self.held.is_long_arriving() && self.paused.is_none()
     }
 
     /// Something was written. Returns the tasks to wake, and whether the reading thread may read again.
     #[must_use]
     pub(crate) fn relieved(&mut self, limit: usize) -> (Vec<Arc<dyn Call>>, bool) {
         if self.has_room(limit) {
-            (self.take_starved(), std::mem::take(&mut self.paused))
+            (self.take_starved(), self.end_pause(Pause::Output))
         } else {
             (Vec::new(), false)
         }
@@ -336,6 +354,18 @@ mod tests {
         assert!(state.relieved(20).1);
         assert!(!state.relieved(20).1, "the thread was told");
         assert!(state.may_read(false, 1, 20));
+    }
+
+    /// Otherwise the reading thread, which writes at the end of its turn, would give itself turn after turn.
+    #[test]
+    fn write_does_not_end_a_pause_until_the_end_of_a_call() {
+        let mut state = State::default();
+        assert!(!state.may_read(true, 0, 20), "calls are in flight");
+        assert!(!state.relieved(20).1);
+        assert!(state.remove(1).0);
+        assert!(!state.may_hold(1 << 20, 1 << 20, |_| false), "bytes of other connections");
+        assert!(!state.relieved(20).1);
+        assert!(state.remove(1).0 && !state.remove(1).0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use tubewell_wire::Limits;
 use tubewell_wire::explored::set_pipe_size;
 
 use crate::explore::explore;
-use crate::support::{ALWAYS, Ears, ONCE, ask, asking, connect, end, serve};
+use crate::support::{ALWAYS, Ears, ONCE, ask, asking, connect, connect_with, end, serve};
 
 /// A client whose thread reads nothing until the gate is open.
 fn close_gate(client: &tubewell_wire::Client, ears: &Ears, desk: &crate::support::Desk) {
@@ -53,14 +53,15 @@ fn server_goes_on_when_the_client_has_read() {
     });
 }
 
-/// Calls of two connections, of which the server holds one or two at a time.
+/// Calls of two connections, of which the server holds one at a time. The clients keep to the limit of a connection, so
+/// that no cancellation is behind a call that is not read.
 #[test]
 fn calls_above_the_limits_of_bytes_wait_for_the_end_of_others() {
     explore("calls_above_the_limits_of_bytes_wait_for_the_end_of_others", || {
-        let (server, desk) =
-            serve(Limits { call_bytes: 60, all_call_bytes: 40, ..Limits::default() });
-        let (one, _) = connect();
-        let (other, _) = connect();
+        let limits = Limits { call_bytes: 60, all_call_bytes: 40, ..Limits::default() };
+        let (server, desk) = serve(limits.clone());
+        let (one, _) = connect_with(limits.clone());
+        let (other, _) = connect_with(limits);
         // Each call has 40 bytes, of which 24 count for both connections.
         let names = ["a-has-twenty-bytes!!", "b-has-twenty-bytes!!", "c-has-twenty-bytes!!"];
         let [a, b, c] = names;

@@ -103,6 +103,10 @@ impl Service for Words {
             Answering::Later(Box::pin(Signalled { desk, name, needed, is_tracked }))
         };
         match word {
+            "beats" => {
+                let expect_beats = Some(rest == "on");
+                Answering::Now(Reply { expect_beats, ..Reply::new(rest.as_bytes().to_vec()) })
+            }
             "later" => future(1, false),
             "tracked" => future(1, true),
             "twice" => future(2, false),
@@ -145,6 +149,7 @@ impl Future for Signalled {
         drop(promises);
         self.desk.log.add(format!("ready {}", self.name));
         let mut reply = Reply::new(self.name.clone().into_bytes());
+        reply.expect_beats = (self.name == "expects beats").then_some(true);
         if self.is_tracked {
             let (desk, line) = (self.desk.clone(), format!("lost {}", self.name));
             reply.on_lost = Some(Box::new(move || desk.log.add(line)));
@@ -193,6 +198,8 @@ impl Drop for Numbers {
 #[derive(Default)]
 pub struct Ears {
     pub log: Log,
+    /// Makes a call at each heartbeat. Of std: it is set before the first one.
+    pub client: std::sync::OnceLock<std::sync::Weak<Client>>,
 }
 
 impl Handler for Ears {
@@ -208,6 +215,13 @@ impl Handler for Ears {
         self.log.add(format!("orphan {}", text(body)));
         if body == b"gate" {
             self.log.wait_for("gate is open");
+        }
+    }
+
+    fn beat(&self) {
+        self.log.add("beat");
+        if let Some(client) = self.client.get().and_then(std::sync::Weak::upgrade) {
+            drop(client.call(b"now:beat".to_vec(), ALWAYS));
         }
     }
 
@@ -231,9 +245,19 @@ pub fn serve_at(desk: &Arc<Desk>, limits: Limits) -> Server {
 
 /// Connects to the server.
 pub fn try_connect() -> Result<(Arc<Client>, Arc<Ears>), WireError> {
+    try_connect_with(Limits::default())
+}
+
+/// Connects to the server, which runs, with these limits of the client.
+pub fn connect_with(limits: Limits) -> (Arc<Client>, Arc<Ears>) {
+    try_connect_with(limits).unwrap()
+}
+
+fn try_connect_with(limits: Limits) -> Result<(Arc<Client>, Arc<Ears>), WireError> {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(4);
     let options = ClientOptions {
         secret: Some(SECRET.to_vec()),
+        limits,
         connect_timeout: LONG,
         backoff,
         ..Default::default()

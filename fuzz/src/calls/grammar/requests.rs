@@ -138,6 +138,7 @@ static VERB: Choice = Choice {
         (48, "Info", &[]),
         (49, "Statistics", &[]),
         (50, "IsTimed", &[]),
+        (51, "StepsAfter", &[Id, StepName]),
     ],
 };
 
@@ -179,6 +180,7 @@ static STEP_VERB: Choice = Choice {
         (3, "Sleep", &[StepName, Time]),
         (4, "Join", &[StepName, Tube, List(&Id)]),
         (5, "List", &[]),
+        (6, "ListAfter", &[StepName]),
     ],
 };
 

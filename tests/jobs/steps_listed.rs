@@ -1,0 +1,36 @@
+//! Lists of steps that have more bytes than one answer.
+
+use tubewell::{FIFO, Restore, Step, StepKind, TubeOptions};
+
+use super::executor::block_on;
+use super::steps::claim;
+use super::support::*;
+use crate::stores;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn list_of_large_steps_has_all_of_them() {
+    let store = store_in_memory();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    // More than a frame of a connection. A step may have more bytes than one part of the list.
+    let sizes = [30 * MIB, 1, 30 * MIB, MIB, MIB, MIB, MIB, 5 * MIB, 0, 10 * MIB, 3];
+    let step = |(n, size)| Step::new(format!("part {n:02}"), StepKind::Value, vec![n; size]);
+    let steps: Vec<Step> = (0..).zip(sizes).map(step).collect();
+    let task = Restore::new("x").steps(steps.clone());
+    stores::owner(&store).tube("case").unwrap().restore_many([task]).unwrap();
+    let same = |listed: Vec<Step>| {
+        let names = |steps: &[Step]| -> Vec<(String, usize)> {
+            steps.iter().map(|step| (step.name.clone(), step.value.len())).collect()
+        };
+        assert_eq!(names(&listed), names(&steps));
+        assert!(listed == steps, "a value is another one");
+    };
+    same(tube.steps(0).unwrap());
+    same(block_on(tube.steps_async(0)).unwrap());
+    let job = claim(&tube);
+    same(job.steps().unwrap());
+    same(block_on(job.steps_async()).unwrap());
+    job.ack().unwrap();
+    assert_not_found(tube.steps(0), 0);
+}

@@ -1,0 +1,109 @@
+//! Connections that end within a frame, and between an answer and its confirmation, as those of a process that is
+//! killed there.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::{ConnectOptions, Error, FIFO, ServeOptions, Store, Tube, TubeOptions};
+
+use super::executor::{wait_until, with_timeout};
+use super::tunnel::Tunnel;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// An owner, and a connection to it that can be cut.
+struct Pair {
+    owner: Store,
+    tube: Tube,
+    remote_tube: Tube,
+    tunnel: Arc<Tunnel>,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Pair {
+    fn new(grace: Duration) -> Pair {
+        let folder = TempDir::new().unwrap();
+        let (tunnel, socket) = (folder.path().join("tunnel"), folder.path().join("socket"));
+        let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
+        let tube = owner.create_tube("case", FIFO, TubeOptions::new().max_attempts(9)).unwrap();
+        owner.serve(ServeOptions::unix(&socket).heartbeat(None)).unwrap();
+        let url = format!("unix:{}", tunnel.display());
+        let tunnel = Tunnel::start(&tunnel, &socket);
+        let remote = ConnectOptions::new().timeout(LONG).connect(&url).unwrap();
+        let remote_tube = remote.tube("case").unwrap();
+        Pair { owner, tube, remote_tube, tunnel, url, _folder: folder }
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.owner.verify().unwrap(), [""; 0]);
+    }
+}
+
+/// A call of which a part has arrived is not made, and nothing is left of it.
+#[test]
+fn call_is_made_only_if_all_of_its_frame_has_arrived() {
+    with_timeout(|| {
+        let pair = Pair::new(Duration::ZERO);
+        let before = pair.tunnel.sent();
+        pair.remote_tube.put("x").unwrap();
+        let frame = pair.tunnel.sent() - before;
+        assert!(frame > 14, "{frame}");
+        let mut tasks = 1;
+        for length in 1..=frame {
+            // A connection that was made again waits longer and longer for the next one.
+            let tube = tubewell::connect(&pair.url).unwrap().tube("case").unwrap();
+            pair.tunnel.cut_after(length);
+            let put = tube.put("x");
+            // The answer to a whole one may be faster than the cut.
+            let is_whole = length == frame;
+            let is_unknown = matches!(put, Err(Error::OutcomeUnknown { .. }));
+            assert!(is_unknown || (is_whole && put.is_ok()), "{length}: {put:?}");
+            // The owner has read what was sent before it accepts the next connection.
+            let next = tubewell::connect(&pair.url).unwrap().tube("case").unwrap();
+            tasks += u64::from(is_whole);
+            let total = next.statistics().unwrap().tasks.total;
+            assert_eq!(total, tasks, "{length} of {frame} bytes");
+        }
+        pair.assert_sound();
+    });
+}
+
+/// The process gets the task, and the owner does not hear of that.
+#[test]
+fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven() {
+    with_timeout(|| {
+        let pair = Pair::new(LONG);
+        let waiting = pair.remote_tube.clone();
+        let taker = thread::spawn(move || waiting.take(None).unwrap().unwrap());
+        wait_until(|| pair.tube.info().unwrap().waiting == 1);
+        pair.tunnel.hold_clients();
+        let id = pair.tube.put("x").unwrap().id;
+        let lost = taker.join().unwrap();
+        assert_eq!(lost.id(), id);
+        pair.tunnel.cut();
+        let again = pair.tube.take(LONG).unwrap().unwrap();
+        assert_eq!((again.id(), again.attempts_left()), (id, Some(8)));
+        assert_eq!(lost.ack(), Err(Error::NotTaken { id }));
+        again.ack().unwrap();
+        pair.assert_sound();
+    });
+}
+
+/// By the next call, the owner knows that the answer has arrived.
+#[test]
+fn task_whose_answer_was_confirmed_stays_with_its_session() {
+    with_timeout(|| {
+        let pair = Pair::new(LONG);
+        pair.tube.put("x").unwrap();
+        let claim = pair.remote_tube.try_take().unwrap().unwrap();
+        assert!(claim.is_current());
+        pair.tunnel.cut();
+        assert!(claim.is_current());
+        assert!(pair.tube.try_take().unwrap().is_none());
+        claim.ack().unwrap();
+        pair.assert_sound();
+    });
+}
