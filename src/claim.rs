@@ -322,6 +322,10 @@ impl Claim {
     /// job in another system, an answer that a person gives tomorrow. A claim that was resumed is
     /// parked again if the process dies before it has ended.
     ///
+    /// The token names the claim: a claim that is resumed and parked again has the same token. So a
+    /// process that kept the token of an earlier park can resume the claim too. The token is of no use
+    /// once the claim has ended.
+    ///
     /// Once this returns, the claim survives what a put survives. The call blocks for a flush, and
     /// in a written tube for a write. `hold` is measured on the timeline, which goes on while the
     /// store is closed or the machine sleeps. In a tube with

@@ -155,7 +155,14 @@ impl StoreHandle {
     /// Ends a session, whatever handles it has.
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
         match self {
-            StoreHandle::Here(_) => self.ask(Call::EndSession(id)),
+            StoreHandle::Here(store) => {
+                let mut ended = self.ask(Call::EndSession(id));
+                // In steps, so that other calls get the lock in between.
+                while store.inner().run(|core| core.has_ended(id)) {
+                    ended = ended.and(self.ask(Call::EndSession(id)));
+                }
+                ended
+            }
             StoreHandle::Remote(owner) => owner.end_session(id),
         }
     }

@@ -290,7 +290,7 @@ impl TubeOptions {
     }
 
     /// How long a task is delayed after an attempt that has failed or was lost. Default: no delay.
-    /// Timed drivers only.
+    /// Timed drivers only. The delay is added to the ttl, which stands still meanwhile.
     #[doc(alias = "retry")]
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> TubeOptions {

@@ -188,7 +188,8 @@ impl Session {
 
     /// Ends the session now, without a grace, even if it has other handles.
     ///
-    /// Its tasks are ready again. Its waits end with [`SessionEnded`](crate::Error::SessionEnded),
+    /// Its tasks are ready again; 512 of them at a time, so that other calls proceed in between. Its
+    /// waits end with [`SessionEnded`](crate::Error::SessionEnded),
     /// which later takes, acks, releases and touches of its handles return too. Puts and the calls
     /// that any session may make still work. Only memory changes, and the call does not block.
     ///

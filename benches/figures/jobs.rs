@@ -23,6 +23,9 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 /// The verb with which a caller ends its claims.
 type End = fn(tubewell::Claim) -> tubewell::Result<tubewell::Receipt>;
 
+/// How much so many threads do in a second, each claim ended with this verb.
+type Rate = fn(&Tube, End, usize) -> Outcome<f64>;
+
 /// Cycles with counted takes, beside those without, in turn.
 fn attempts(setting: &Setting, report: &mut Report) -> Outcome {
     for (name, durability, threads, wanted) in [
@@ -37,23 +40,28 @@ fn attempts(setting: &Setting, report: &mut Report) -> Outcome {
         let counted = plain.clone().max_attempts(3).count_takes(Counting::Written);
         let what = format!("cycle with a counted take, {name}, {threads} threads");
         let rates = [(plain, ack as End), (counted, ack as End)];
-        compare(setting, report, (&what, wanted), &rates, threads)?;
+        compare(setting, report, (&what, wanted), &rates, (cycles, threads))?;
     }
     Ok(())
 }
 
-/// Acks with a result that is kept, beside plain ones. All are kept, or the newest 10,000: each ack
-/// then forgets one.
+/// Acks with a result that is kept, beside plain ones: in cycles, and alone. All are kept, or the
+/// newest 10,000: each ack then forgets one.
 fn results(setting: &Setting, report: &mut Report) -> Outcome {
     for (name, keep) in [("kept", Keep::new()), ("kept, up to 10,000", Keep::new().count(10_000))] {
         for threads in [1, 64] {
             let what = format!("cycle with a result that is {name}, durable, {threads} threads");
             let keeping = TubeOptions::new().keep_done(keep);
             let ways = [(TubeOptions::new(), ack as End), (keeping, ack_with_result as End)];
-            compare(setting, report, (&what, 0.6), &ways, threads)?;
+            compare(setting, report, (&what, 0.6), &ways, (cycles, threads))?;
         }
     }
-    Ok(())
+    let ways = [
+        (TubeOptions::new(), ack as End),
+        (TubeOptions::new().keep_done(Keep::new()), ack_with_result as End),
+    ];
+    let what = "ack alone of a kept result, durable, 64 threads";
+    compare(setting, report, (what, 0.6), &ways, (acks, 64))
 }
 
 fn ack(claim: tubewell::Claim) -> tubewell::Result<tubewell::Receipt> {
@@ -70,14 +78,14 @@ fn compare(
     report: &mut Report,
     (what, wanted): (&str, f64),
     ways: &[(TubeOptions, End); 2],
-    threads: usize,
+    (rate, threads): (Rate, usize),
 ) -> Outcome {
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..RUNS {
         for ((options, end), rates) in ways.iter().zip(&mut rates) {
             let store = Store::open(setting.fresh("jobs"))?;
             let tube = store.create_tube("work", FIFO, options.clone())?;
-            rates.push(cycles(&tube, *end, threads)?);
+            rates.push(rate(&tube, *end, threads)?);
             store.close()?;
         }
     }
@@ -97,6 +105,31 @@ fn cycles(tube: &Tube, end: End, threads: usize) -> Outcome<f64> {
         end(claim)?;
         Ok(1)
     })
+}
+
+/// Acks per second of tasks that were put and taken before.
+fn acks(tube: &Tube, end: End, threads: usize) -> Outcome<f64> {
+    const EACH: usize = 250;
+    let mut claims = Vec::new();
+    for _ in 0..threads {
+        tube.put_many((0..EACH as u64).map(|n| body(n, BODY)))?;
+        claims.push(tube.take_many(EACH, Duration::ZERO)?);
+    }
+    let taken: usize = claims.iter().map(Vec::len).sum();
+    assert_eq!(taken, threads * EACH, "a take has returned fewer tasks");
+    let (ended, time) = timed(|| {
+        std::thread::scope(|scope| -> Outcome {
+            let ack_all = |claims: Vec<tubewell::Claim>| -> Outcome {
+                claims.into_iter().try_for_each(|claim| end(claim).map(drop))?;
+                Ok(())
+            };
+            let threads: Vec<_> =
+                claims.into_iter().map(|claims| scope.spawn(move || ack_all(claims))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })
+    });
+    ended?;
+    Ok(taken as f64 / time.as_secs_f64())
 }
 
 /// Stores with many kept tasks: their opens, and the end of one more task, which forgets the oldest

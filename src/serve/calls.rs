@@ -25,7 +25,7 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         }
         Call::EndSession(id) => {
             peer.forget_session(id);
-            decide(peer, mode, asked, body)
+            now(&peer.handle().end_session(id).map(|()| Answer::Done))
         }
         Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
         Call::ResumeSession(id) => now(&peer.resume_session(id)),

@@ -136,8 +136,8 @@ impl Tube {
     /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
     ///
     /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
-    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush.
-    /// [`release_all`](Tube::release_all) ends all claims of a tube.
+    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written
+    /// tube for a write. [`revoke_all`](Tube::revoke_all) ends all claims of a tube, and does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.

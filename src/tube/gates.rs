@@ -140,8 +140,9 @@ impl Tube {
     /// * `max_taken` and `max_attempts` for later takes, of tasks that were put before too. No claim
     ///   ends. Takes before the change count as attempts, unless they were forgiven.
     /// * `max_runtime` and `reclaim_delay` for later takes, `backoff` for later ends of claims.
-    /// * `keep_done` and `keep_buried` for later ends. A tube that has more tasks than it keeps
-    ///   approaches the new count: each further end removes two.
+    /// * `keep_done` and `keep_buried` for later ends. If the tube has more tasks than a new count
+    ///   allows, the surplus is removed in the background, the oldest tasks first; after a crash, the
+    ///   next open continues. A new age does not apply to the tasks that are kept already.
     /// * the durability for later changes.
     ///
     /// Once this returns, the change survives a killed process and a power cut. The call blocks for a

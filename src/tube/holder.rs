@@ -149,8 +149,14 @@ impl Tube {
     /// [`NotTaken`](crate::Error::NotTaken). The attempts count, as after
     /// [`release`](Tube::release).
     ///
-    /// Only memory changes, and the call waits for no flush. It releases up to 512 tasks under one
-    /// hold of the lock. Tasks that are taken meanwhile stay taken.
+    /// The call does not block. Most claims are in memory only, and end with the process anyway. The
+    /// end of a claim that was [parked](crate::Claim::park), and the burial of a task whose last
+    /// [attempt](crate::TubeOptions::max_attempts) this was, are flushed within 50 ms, in a written or
+    /// relaxed tube within its delay. After a crash before that, the claim is parked again, and the
+    /// attempt is lost. [`revoke`](Tube::revoke) blocks until the end of a parked claim is stored.
+    ///
+    /// The call releases up to 512 tasks under one hold of the lock. Tasks that are taken meanwhile
+    /// stay taken.
     ///
     /// # Errors
     /// Those of every call; some tasks may have been released.

@@ -209,11 +209,11 @@ fn retention_holds_for_later_ends() {
         };
         assert_eq!(bury(0..8), 8);
         case.tube.alter(keep(3)).unwrap();
-        assert_eq!((bury(8..9), bury(9..14)), (7, 3));
+        assert_eq!((bury(8..9), bury(9..14)), (3, 3));
         case.tube.alter(TubeOptions::new()).unwrap();
         assert_eq!(bury(14..18), 7);
         case.tube.alter(keep(2)).unwrap();
-        assert_eq!((bury(18..19), bury(19..24)), (6, 2));
+        assert_eq!((bury(18..19), bury(19..24)), (2, 2));
         let done = |ids: std::ops::Range<u64>| {
             ids.for_each(|id| {
                 case.advance(1);
@@ -228,6 +228,62 @@ fn retention_holds_for_later_ends() {
         case.tube.alter(keep(1)).unwrap();
         assert_eq!(done(35..40), 1);
     });
+}
+
+/// Buries the tasks of even ids and ends the others, each at a time of its own.
+fn end_all(tube: &Tube, clock: &crate::stores::ManualClock, tasks: u64) {
+    for id in 0..tasks {
+        clock.advance(ms(1));
+        let ended = if id % 2 == 0 { tube.bury(id) } else { tube.resolve(id, None) };
+        ended.unwrap();
+    }
+}
+
+fn kept_and_buried(tube: &Tube) -> (u64, u64) {
+    let tasks = tube.statistics().unwrap().tasks;
+    (tasks.kept, tasks.buried)
+}
+
+fn keep_both(done: u64, buried: u64) -> TubeOptions {
+    TubeOptions::new().keep_done(Keep::new().count(done)).keep_buried(Keep::new().count(buried))
+}
+
+#[test]
+fn lowered_retention_removes_the_surplus_of_an_idle_tube() {
+    for temporary in [false, true] {
+        for_each_driver_with(ALL, keep_both(999, 999).temporary(temporary), |case| {
+            put_numbered(case, 560);
+            end_all(&case.tube, &case.clock, 560);
+            assert_eq!(kept_and_buried(&case.tube), (280, 280));
+            case.tube.alter(keep_both(2, 3).temporary(temporary)).unwrap();
+            case.advance(0);
+            assert_eq!(kept_and_buried(&case.tube), (2, 3));
+            let listed = |state| {
+                let page = case.tube.list(state, None, 9).unwrap();
+                page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+            };
+            assert_eq!(listed(State::Done), [557, 559]);
+            assert_eq!(listed(State::Buried), [554, 556, 558]);
+            assert_eq!(case.tube.statistics().unwrap().calls.forget, 555);
+        });
+    }
+}
+
+#[test]
+fn surplus_of_a_tube_is_removed_after_a_kill() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, keep_both(999, 999));
+        tube.put_many((0..40).map(|n| draft(driver, &n.to_string()))).unwrap();
+        end_all(&tube, &file.clock, 40);
+        tube.alter(keep_both(1, 0)).unwrap();
+        let (_killed, after) = after_a_kill(&file);
+        file.clock.advance(ZERO);
+        for store in [&store, &after] {
+            assert_eq!(kept_and_buried(&store.tube("case").unwrap()), (1, 0));
+            assert_sound(store);
+        }
+    }
 }
 
 #[test]

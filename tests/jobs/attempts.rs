@@ -158,3 +158,37 @@ fn backoff_gives_no_time_to_parked_task_whose_ttl_elapsed_while_the_store_was_cl
     assert!(store.resume_claim(&token).is_err());
     assert_sound(&store);
 }
+
+/// The ttl stands still while the task is delayed, also if the backoff is longer than what is left.
+#[test]
+fn backoff_is_added_to_the_ttl() {
+    let options = TubeOptions::new().backoff(Backoff::constant(secs(60)));
+    for_each_driver_with(TIMED, options, |case| {
+        let id = case.add(case.draft("x").ttl(secs(10)).ttr(secs(4)));
+        let left = || (case.state(id), case.info(id).ttl_left);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(1_000);
+        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, State::Delayed);
+        assert_eq!(left(), (Some(State::Delayed), Some(secs(69))));
+        case.advance(59_999);
+        assert_eq!(case.state(id), Some(State::Delayed));
+        case.advance(1);
+        assert_eq!(left(), (Some(State::Ready), Some(secs(9))));
+        // The same after a ttr that elapses.
+        assert_eq!(case.take(), Some(id));
+        case.advance(4_000);
+        assert_eq!(left(), (Some(State::Delayed), Some(secs(65))));
+        case.advance(60_000);
+        assert_eq!(left(), (Some(State::Ready), Some(secs(5))));
+        // And after the end of a session.
+        let session = case.store.session();
+        keep(session.tube("case").unwrap().try_take().unwrap().unwrap());
+        case.advance(3_999);
+        session.end().unwrap();
+        assert_eq!(left(), (Some(State::Delayed), Some(ms(61_001))));
+        case.advance(61_000);
+        assert_eq!(left(), (Some(State::Ready), Some(ms(1))));
+        case.advance(1);
+        assert_eq!(case.state(id), None);
+    });
+}

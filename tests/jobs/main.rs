@@ -130,6 +130,7 @@ mod schedules_killed;
 mod schedules_overlap;
 mod schedules_tags;
 mod selected;
+mod session_ends;
 mod shared_limits;
 mod soonest_first;
 mod spent;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{Claim, ClaimToken, Durability, Error, State, Storage, Store, Tube, TubeOptions};
 
-use super::files::{create, draft};
+use super::files::{create, create_with, draft};
 use super::support::*;
 use crate::stores::{self, ManualClock};
 
@@ -218,6 +218,45 @@ fn every_end_of_a_parked_task_removes_the_claim() {
         assert_eq!(store.tube("case").unwrap().statistics().unwrap().tasks.taken, 0);
         assert_sound(&store);
     }
+}
+
+/// The calls that end all claims do not block, so a kill that comes first forgets what they did.
+#[test]
+fn ends_of_all_parked_claims_are_flushed_within_50_ms() {
+    for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
+        for revokes in [false, true] {
+            let file = StoreFile::new();
+            let options = TubeOptions::new().durability(durability);
+            let (store, tube) = create_with(&file, FIFO, options);
+            tube.put("x").unwrap();
+            let token = park(&tube, secs(100));
+            store.flush().unwrap();
+            let ended = if revokes { tube.revoke_all() } else { tube.release_all() };
+            assert_eq!(ended, Ok(1));
+            assert_not_taken(store.resume_claim(&token), 0);
+            let (_killed, after) = after_a_kill(&file);
+            resume(&after, &token).ack().unwrap();
+            file.clock.advance(ms(50));
+            let (_killed, after) = after_a_kill(&file);
+            assert_not_taken(after.resume_claim(&token), 0);
+            assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn claim_that_is_parked_again_has_the_same_token() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        let token = park(&case.tube, secs(10));
+        let again = resume(&case.store, &token).park(secs(20)).unwrap();
+        assert_eq!(again, token);
+        let left = || case.tube.owner_of(id).unwrap().unwrap().expires_in;
+        assert_eq!(left(), Some(secs(20)));
+        resume(&case.store, &token).ack().unwrap();
+        assert_not_taken(case.store.resume_claim(&again), id);
+    });
 }
 
 #[test]

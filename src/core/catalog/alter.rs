@@ -61,6 +61,7 @@ impl Core {
         }
         let freed = if limits_differ { self.sub_queue_limits_changed(number) } else { Vec::new() };
         let changed = self.definition_changed(number);
+        self.note_surplus(number);
         self.shared_limits_freed(&freed);
         if let Err(error) = self.admit_waiting_puts(number) {
             self.fail_with(&error);

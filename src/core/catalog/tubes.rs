@@ -216,21 +216,24 @@ impl Core {
         Ok(())
     }
 
-    /// Whether there are chores to do: parents whose children are to be told of their end, or spaces
-    /// to purge. None is done while it is not known whether a transaction is in the file.
+    /// Whether there are chores to do: parents whose children are to be told of their end, tasks that
+    /// exceed what their tube keeps, or spaces to purge. None is done while it is not known whether a
+    /// transaction is in the file.
     pub(crate) fn has_chores(&self) -> bool {
         // What a chore has done could not be taken back with the transaction.
         #[cfg(feature = "redb")]
         if self.in_doubt.is_some() {
             return false;
         }
-        !(self.chores.is_empty() && self.purges.is_empty())
+        !(self.chores.is_empty() && self.surplus.is_empty() && self.purges.is_empty())
     }
 
-    /// Does a step of the next chore of a write buffer, or purges a slice of the rows of its next
-    /// space. Returns false if it has no chores.
+    /// Does a step of the next chore of a write buffer, trims a tube that has more tasks than it keeps,
+    /// or purges a slice of the rows of its next space. Returns false if it has no chores.
     pub(crate) fn do_next_chore(&mut self, buffer: usize) -> Result<bool> {
-        Ok(self.next_chore_step(buffer)? || self.purge_next_slice(buffer)?)
+        Ok(self.next_chore_step(buffer)?
+            || self.trim_next_surplus(buffer)?
+            || self.purge_next_slice(buffer)?)
     }
 
     fn purge_next_slice(&mut self, buffer: usize) -> Result<bool> {

@@ -71,12 +71,8 @@ impl Core {
             return Err(Error::NotFound { id });
         }
         // The sweeper may not have ended these yet.
-        let is_over = |claim: &ClaimState| {
-            claim.ends_at() <= self.now.running
-                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
-        };
-        if self.claims.get(&id).is_some_and(is_over) {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+        if let Some(end) = self.claims.get(&id).and_then(|claim| self.overdue_end(claim)) {
+            self.end_claim(id, end, self.sweep_visibility(number))?;
             // It is buried or delayed, if the policies of its tube say so.
             found = self.find(number, id)?;
         }
@@ -85,6 +81,19 @@ impl Core {
             found = self.find(number, id)?;
         }
         Ok(found)
+    }
+
+    /// How a claim has ended that is still in memory; `None` if it has not ended.
+    fn overdue_end(&self, claim: &ClaimState) -> Option<End<'static>> {
+        let parked_until = claim.parked_until();
+        let is_over = claim.ends_at() <= self.now.running
+            || parked_until.is_some_and(|until| until <= self.now.timeline);
+        let has_holder = parked_until.is_some() || !self.has_ended(claim.session);
+        match (is_over, has_holder) {
+            (true, _) => Some(End::Expired),
+            (false, false) => Some(End::SessionEnded),
+            (false, true) => None,
+        }
     }
 
     /// Ends the claim on a task, whichever session has it: the task is ready in its old place.

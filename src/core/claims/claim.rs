@@ -57,7 +57,8 @@ impl Core {
 
     /// Whether the claim of this epoch has not ended.
     pub(crate) fn is_current(&self, id: u64, epoch: u64) -> bool {
-        self.claims.get(&id).is_some_and(|claim| claim.epoch == epoch)
+        let claim = self.claims.get(&id).filter(|claim| claim.epoch == epoch);
+        claim.is_some_and(|claim| !self.has_ended(claim.session))
     }
 
     pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {
@@ -161,6 +162,11 @@ impl Core {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, owner) = (claim.tube, self.label_of(claim));
         let counted = claim.header.clone();
+        // A backoff must not give time to a task whose ttl has elapsed.
+        let is_dead = end.is_loss() && counted.expires_at <= self.now.timeline;
+        if is_dead && self.expire(number, id).is_ok() && !self.is_claimed(id) {
+            return Ok(State::Done);
+        }
         let mut fate = self.rules(number)?.fate(id, counted.clone(), end);
         let moves = !fate.is_plain();
         let moved = if moves {

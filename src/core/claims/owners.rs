@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::state::{About, ClaimState, Core};
+use crate::core::state::{About, ClaimState, Core, SessionState};
 use crate::micros::duration;
 use crate::owner::OwnerInfo;
 use crate::{Error, Result, SessionId};
@@ -42,7 +42,8 @@ impl Core {
     /// label, then by session.
     pub(in crate::core) fn owners(&self) -> Vec<OwnerInfo> {
         let mut owners: BTreeMap<(Option<&str>, SessionId), OwnerInfo> = BTreeMap::new();
-        for (id, session) in self.sessions.iter().filter(|(_, session)| session.about.is_some()) {
+        let is_listed = |session: &SessionState| session.about.is_some() && !session.has_ended;
+        for (id, session) in self.sessions.iter().filter(|(_, session)| is_listed(session)) {
             owners.insert((session.label.as_deref(), *id), self.owner_info(*id));
         }
         for claim in self.claims.values().filter(|claim| self.is_live(claim)) {
@@ -82,7 +83,9 @@ impl Core {
 
     /// Whether a claim has not ended.
     pub(super) fn is_live(&self, claim: &ClaimState) -> bool {
-        claim.ends_at() > self.now.running
+        let has_holder = claim.parked_until().is_some() || !self.has_ended(claim.session);
+        has_holder
+            && claim.ends_at() > self.now.running
             && claim.parked_until().is_none_or(|until| until > self.now.timeline)
             && claim.header.expires_at > self.now.timeline
     }

@@ -6,8 +6,16 @@ use super::fate::End;
 use crate::core::state::{Core, SessionState, Timer};
 use crate::{Error, Result, SessionId};
 
+/// The maximum number of claims of an ended session that are ended at a time.
+const ENDS_PER_STEP: usize = 512;
+
 impl Core {
     pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) {
+        // A connection that is made anew begins a session that has just ended: its claims end first.
+        // The claim on a damaged task stays, and `verify` reports it.
+        while self.has_ended(id) {
+            let _ = self.end_session(id);
+        }
         let now = self.now.running;
         let times = SessionState { since: now, last_seen: now, ..SessionState::default() };
         self.sessions.insert(id, SessionState { handles: 1, label, ..times });
@@ -16,7 +24,8 @@ impl Core {
     /// Adds a handle to a session that exists, or is in its grace period.
     pub(crate) fn resume_session(&mut self, id: SessionId) -> Result<()> {
         self.check_open()?;
-        let session = self.sessions.get_mut(&id).ok_or(Error::SessionUnknown { id })?;
+        let session = self.sessions.get_mut(&id).filter(|session| !session.has_ended);
+        let session = session.ok_or(Error::SessionUnknown { id })?;
         session.handles += 1;
         if let Some(until) = session.grace_until.take() {
             self.timers.remove(&(until, Timer::Grace(id)));
@@ -26,7 +35,8 @@ impl Core {
 
     /// Checks that a session has not ended. It is seen now.
     pub(crate) fn check_session(&mut self, id: SessionId) -> Result<()> {
-        let session = self.sessions.get_mut(&id).ok_or(Error::SessionEnded)?;
+        let session = self.sessions.get_mut(&id).filter(|session| !session.has_ended);
+        let session = session.ok_or(Error::SessionEnded)?;
         session.last_seen = self.now.running;
         Ok(())
     }
@@ -36,7 +46,7 @@ impl Core {
     pub(crate) fn drop_session_handle(&mut self, id: SessionId) -> Result<()> {
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
         session.handles = session.handles.saturating_sub(1);
-        if session.handles > 0 {
+        if session.handles > 0 || session.has_ended {
             return Ok(());
         }
         if self.config.grace == 0 || self.closed {
@@ -61,22 +71,40 @@ impl Core {
         self.ended_sessions.contains(id)
     }
 
-    /// Ends a session: its claimed tasks become ready, and its waits end.
+    /// Whether a session has ended, and some of its claims have not.
+    pub(crate) fn has_ended(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| session.has_ended)
+    }
+
+    /// Ends a session: its claimed tasks become ready, and its waits end. If it has many claims, the
+    /// sweeper ends the others, and no caller is their holder meanwhile.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
+        if self.closed {
+            self.sessions.remove(&id);
+            return Ok(());
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
-        let mut claims: Vec<u64> = std::mem::take(&mut session.claims).into_iter().collect();
-        if let Some(until) = session.grace_until {
+        let ends_now = !std::mem::replace(&mut session.has_ended, true);
+        let mut claims: Vec<u64> = session.claims.iter().copied().take(ENDS_PER_STEP).collect();
+        claims.sort_unstable();
+        // The claim on a damaged task does not end: the next step must not find it again.
+        for claim in &claims {
+            session.claims.remove(claim);
+        }
+        let next = (!session.claims.is_empty()).then_some(self.now.running);
+        if let Some(until) = std::mem::replace(&mut session.grace_until, next) {
             self.timers.remove(&(until, Timer::Grace(id)));
         }
-        self.end_session_waits(id);
-        let ended = if self.closed {
-            Ok(())
+        if ends_now {
+            self.end_session_waits(id);
+        }
+        // The session exists meanwhile: a failure has its label.
+        let ended = self.end_claims(claims, End::SessionEnded).1;
+        if let Some(next) = next {
+            self.timers.insert((next, Timer::Grace(id)));
         } else {
-            claims.sort_unstable();
-            // The session exists meanwhile: a failure has its label.
-            self.end_claims(claims, End::SessionEnded).1
-        };
-        self.sessions.remove(&id);
+            self.sessions.remove(&id);
+        }
         ended
     }
 }

@@ -56,6 +56,7 @@ impl Core {
             purges: VecDeque::new(),
             purges_with_edges: BTreeMap::new(),
             chores: BTreeMap::new(),
+            surplus: BTreeSet::new(),
             edge_changes: None,
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
@@ -168,6 +169,8 @@ impl Core {
         let number = definition.space;
         let tube = self.tube_state(definition, counts, driver);
         self.add_tube(number, tube);
+        // The last run may have ended before its chores.
+        self.note_surplus(number);
         Ok(())
     }
 

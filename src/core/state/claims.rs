@@ -94,7 +94,8 @@ impl ClaimState {
     }
 }
 
-/// A session. It exists while a handle of it exists, and for the grace period after that.
+/// A session. It exists while a handle of it exists, and for the grace period after that; then until
+/// its claims have ended.
 #[derive(Debug, Default)]
 pub(in crate::core) struct SessionState {
     pub(in crate::core) handles: usize,
@@ -107,8 +108,10 @@ pub(in crate::core) struct SessionState {
     pub(in crate::core) since: u64,
     pub(in crate::core) last_seen: u64,
     pub(in crate::core) claims: IdSet<u64>,
-    /// When its grace period ends, on running time.
+    /// When its grace period ends, on running time; of an ended session, when its next claims do.
     pub(in crate::core) grace_until: Option<u64>,
+    /// It has ended, for all callers. Its claims are ended in steps.
+    pub(in crate::core) has_ended: bool,
 }
 
 /// What a session says of itself.

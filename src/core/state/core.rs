@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub(in crate::core) purges_with_edges: BTreeMap<u32, Vec<u8>>,
     /// Parents whose children are still to be told of their end, by write buffer and id.
     pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
+    /// Tubes that may have more done or buried tasks than they keep.
+    pub(in crate::core) surplus: BTreeSet<u32>,
     /// `Some` while the edits of a call may be taken back: the edges that it has added and removed, by
     /// the spaces of their parents.
     pub(in crate::core) edge_changes: Option<Vec<(u32, i64)>>,

@@ -48,7 +48,7 @@ impl Core {
     }
 
     /// How many rows have edits that are in no commit.
-    fn active_rows(&self) -> usize {
+    pub(in crate::core) fn active_rows(&self) -> usize {
         [FILE, MEMORY].into_iter().map(|buffer| self.buffers[buffer].edits.active.len()).sum()
     }
 
@@ -254,7 +254,8 @@ mod tests {
 
     use super::{FILE, NEVER};
     use crate::{
-        Claim, Durability, Ending, FIFO, FIFOTTL, Keep, ManualClock, Put, Store, TubeOptions,
+        Backoff, Claim, Durability, Ending, Error, FIFO, FIFOTTL, Keep, ManualClock, Put, Store,
+        TubeOptions,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -330,6 +331,33 @@ mod tests {
             store.flush().unwrap();
         }
         assert_eq!(expired, [5, 10, 15, 20]);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+
+    /// The ttl has elapsed, and the sweeper has not seen it yet when the claim ends.
+    #[test]
+    fn backoff_gives_no_time_to_a_task_whose_ttl_has_elapsed() {
+        let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+        let options = TubeOptions::new().backoff(Backoff::constant(SECOND * 60));
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        for ends_by_ttr in [false, true] {
+            let id = tube.put(Put::new("x").ttl(SECOND * 2).ttr(SECOND)).unwrap().id;
+            let session = store.session();
+            let claim = session.tube("work").unwrap().try_take().unwrap().unwrap().detach();
+            assert_eq!(claim.info.id, id);
+            store.inner().run(|core| {
+                core.now.timeline += 3_000_000;
+                if ends_by_ttr {
+                    core.now.running += 9_000_000;
+                    core.sweep(1).unwrap();
+                } else {
+                    core.end_session(session.id()).unwrap();
+                }
+            });
+            assert_eq!(tube.peek(id), Err(Error::NotFound { id }), "by ttr: {ends_by_ttr}");
+        }
+        let calls = tube.statistics().unwrap().calls;
+        assert_eq!((calls.ttr, calls.ttl, calls.release), (2, 2, 0));
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 

@@ -19,6 +19,7 @@ mod put;
 mod put_keyed;
 mod replace;
 mod restore;
+mod retention;
 mod select;
 mod soonest;
 mod steps;

@@ -1,22 +1,17 @@
 //! Outcomes: acks with a result, tasks that are kept after their end, and failure groups.
 //!
 //! A tube that keeps its done tasks has them on a shelf of their own, the oldest first. They take
-//! no place of its capacity.
+//! no place of its capacity. `retention` limits their number.
 
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
-use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, CursorOf, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
-
-/// How many of the oldest kept tasks one call removes, if its tube keeps a limited number. More than
-/// it adds, so that a tube with too many of them approaches its limit.
-const TRIM_STEP: u64 = 2;
 
 impl Core {
     /// Ends a task for its holder, with or without a result.
@@ -124,55 +119,6 @@ impl Core {
             page.tasks.push(self.describe_for_page(number, id, Shelf::Buried, header)?);
         }
         Ok(page)
-    }
-
-    /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
-    /// If the storage fails they stay until the next call.
-    pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
-        // Each one is found anew: what becomes visible may lead to a take or to a put, and these to
-        // the end of other tasks.
-        for _ in 0..TRIM_STEP {
-            let Some(after) = self.excess_after(number, shelf) else { return };
-            let oldest = self.edit(number, |ledger| ledger.undamaged(shelf, after, 1));
-            let Some((id, found)) = oldest.unwrap_or_default().pop() else { return };
-            // A transaction could not take back what becomes of its edges.
-            if self.watches.ends_are_flushed && self.has_edges(number, id, &found) {
-                return;
-            }
-            if self.forget_one(number, id, &found, visibility).is_ok() {
-                self.note_trimmed(number, shelf, (found.record.header.order_on(shelf), id));
-            }
-        }
-    }
-
-    /// As [`trim`](Core::trim), for one buried task: it only edits rows, since the store is closing.
-    pub(in crate::core) fn trim_buried_at_close(&mut self, number: u32) -> Result<()> {
-        let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
-        let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
-        oldest.iter().try_for_each(|(id, found)| self.remove_as_gone(number, *id, found))
-    }
-
-    /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
-    fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
-        let tube = self.tubes.get(&number)?;
-        let policies = &tube.definition.policies;
-        let (keep, count, after) = match shelf {
-            Shelf::Done => (policies.keep_done, tube.counts.done, tube.empty_up_to.done),
-            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.empty_up_to.buried),
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => return None,
-        };
-        (count > keep?.count?).then_some(after)
-    }
-
-    /// Notes that the first task of a shelf, of this rank, was removed. Tasks that end now may have
-    /// a lower id than one that has ended at the same time.
-    fn note_trimmed(&mut self, number: u32, shelf: Shelf, rank: Rank) {
-        if rank.0 >= self.now.timeline {
-            return;
-        }
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.empty_up_to.set(shelf, rank);
-        }
     }
 
     /// Removes a task that is kept after its end: done, or buried.

@@ -1,0 +1,64 @@
+//! The ends of sessions with many claims.
+
+use tubewell::{Error, Session, State, Tube, TubeOptions};
+
+use super::support::*;
+
+/// More than two steps of claims.
+const TASKS: u64 = 1100;
+const STEP: u64 = 512;
+
+/// Lets a session take many tasks. Returns its tube.
+fn take_many(case: &Case, session: &Session) -> Tube {
+    let drafts: Vec<_> = (0..TASKS).map(|n| case.draft(&n.to_string())).collect();
+    case.tube.put_many(drafts).unwrap();
+    let theirs = session.tube("case").unwrap();
+    let claims = theirs.take_many(usize::try_from(TASKS).unwrap(), ZERO).unwrap();
+    let ids: Vec<u64> = claims.into_iter().map(keep).collect();
+    assert_eq!(ids.len() as u64, TASKS);
+    theirs
+}
+
+fn taken(case: &Case) -> u64 {
+    case.tube.statistics().unwrap().tasks.taken
+}
+
+#[test]
+fn end_of_a_session_ends_all_of_many_claims() {
+    for_each_driver(ALL, |case| {
+        let session = case.store.session();
+        let theirs = take_many(case, &session);
+        assert_eq!(taken(case), TASKS);
+        session.end().unwrap();
+        assert_eq!(taken(case), 0);
+        assert_eq!(theirs.ack(0), Err(Error::SessionEnded));
+        assert_eq!(case.take(), Some(0));
+    });
+}
+
+/// The last handle of the session is dropped, and the clock stands still.
+#[test]
+fn session_that_has_ended_holds_none_of_its_many_claims() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
+        let store = crate::stores::owner(&case.store);
+        let tube = store.tube("case").unwrap();
+        let session = store.session_named("worker").unwrap();
+        session.describe("kind", "").unwrap();
+        let id = session.id();
+        let theirs = take_many(case, &session);
+        assert_eq!((store.owners().len(), store.owners()[0].running), (1, TASKS));
+        drop((session, theirs));
+        assert_eq!(taken(case), TASKS - STEP);
+        assert_eq!(store.owners(), []);
+        assert!(matches!(store.resume_session(id), Err(Error::SessionUnknown { .. })));
+        let held = tube.list(State::Taken, None, 1).unwrap().tasks[0].id;
+        assert_eq!(tube.owner_of(held), Ok(None));
+        let claim = tube.claim(held).unwrap();
+        assert_eq!((claim.id(), claim.attempt()), (held, 2));
+        assert_eq!(taken(case), TASKS - STEP);
+        assert_sound(&store);
+        case.advance(0);
+        assert_eq!((taken(case), tube.owner_of(held).unwrap().is_some()), (1, true));
+        claim.ack().unwrap();
+    });
+}
