@@ -7,6 +7,8 @@ mod edges;
 mod held;
 mod history;
 mod list;
+#[cfg(feature = "_peer")]
+mod met;
 mod schedules;
 mod steps;
 mod waits;
@@ -29,6 +31,8 @@ pub(crate) use edges::EdgeVerb;
 pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use list::ListVerb;
+#[cfg(feature = "_peer")]
+pub use met::met;
 pub(crate) use schedules::ScheduleVerb;
 pub(crate) use steps::StepVerb;
 pub(crate) use waits::WaitVerb;
@@ -237,6 +241,16 @@ pub(crate) enum Verb<'a> {
 impl Core {
     /// Carries out a call. Every verb of a handle comes through here.
     pub(crate) fn carry_out<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
+        let decided = self.decide(call);
+        #[cfg(feature = "_peer")]
+        if decided.is_ok() {
+            met::note(&call);
+        }
+        decided
+    }
+
+    #[inline]
+    fn decide<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
         match call {
             Call::Check => done(self.check_open()?),
             Call::Tube(tube, verb) => {

@@ -26,6 +26,8 @@ mod waits;
 mod wire;
 
 pub(crate) use answer::{Answer, FromAnswer};
+#[cfg(feature = "_peer")]
+pub use call::met;
 pub(crate) use call::{
     Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
     WaitVerb,

@@ -11,6 +11,12 @@ use super::input::{Input, Malformed, TOO_LARGE};
 use crate::moment::{Moment, micros_of, system_time};
 use crate::{Error, Result};
 
+/// A value whose variant has a name.
+#[cfg(feature = "_peer")]
+pub(crate) trait Named {
+    fn name(&self) -> &'static str;
+}
+
 /// A value that can be sent to another process. It has at least one byte.
 pub(crate) trait Wire: Sized {
     fn put(&self, out: &mut Vec<u8>);

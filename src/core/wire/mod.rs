@@ -20,6 +20,8 @@ mod tests;
 mod tubes;
 mod values;
 
+#[cfg(feature = "_peer")]
+pub(crate) use basic::Named;
 pub(crate) use basic::{Wire, from_bytes, to_bytes};
 pub(crate) use calls::{decode_call, encode_call};
 pub(crate) use check::check_call;
