@@ -4,6 +4,7 @@
 //! change nothing are sent again; the others are answered with `OutcomeUnknown`, also if the
 //! connection is closed or is not made again.
 
+mod beats;
 mod claim_end;
 mod effects;
 mod events;
@@ -21,10 +22,12 @@ use crate::events::{Filter, Subscription};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
+use beats::Beats;
 use events::RemoteEvents;
 pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{
-    Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants, encode_value,
+    ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
+    encode_grants, encode_value,
 };
 use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
 use sessions::Sessions;
@@ -42,6 +45,7 @@ struct Shared {
     sessions: Mutex<Sessions>,
     max_body: OnceLock<usize>,
     connection: OnceLock<Weak<Connection>>,
+    beats: Mutex<Beats>,
 }
 
 impl Connection {
@@ -58,6 +62,7 @@ impl Connection {
             sessions: Mutex::new(sessions),
             max_body: OnceLock::new(),
             connection: OnceLock::new(),
+            beats: Mutex::default(),
         });
         let client = Client::connect(address, options, shared.clone())
             .map_err(|error| Error::NotConnected { why: error.to_string() })?;
@@ -165,7 +170,11 @@ impl Connection {
         if resumed.is_err() {
             // Sessions that were begun meanwhile have taken its room.
             self.tell(Call::DropSessionHandle(id));
+            return resumed;
         }
+        // It may have claims.
+        self.shared.begin_beats();
+        self.shared.beat();
         resumed
     }
 
@@ -191,15 +200,29 @@ impl Connection {
     }
 }
 
+impl Shared {
+    fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.get().and_then(Weak::upgrade)
+    }
+
+    /// The connection has claims, or may have.
+    fn begin_beats(&self) {
+        let Some(connection) = self.connection() else { return };
+        let mut beats = self.beats.lock();
+        if let Some(every) = beats.begin() {
+            connection.client.set_beat(Some(every));
+        }
+    }
+}
+
 impl Handler for Shared {
     fn hello(&self) -> Vec<u8> {
-        crate::core::to_bytes(&self.sessions.lock().hello())
+        self.sessions.lock().hello().to_bytes()
     }
 
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
-        let welcome: Welcome = crate::core::from_bytes(welcome)
-            .map_err(|malformed| Error::from(malformed).to_string())?;
-        welcome.check()?;
+        let welcome = Welcome::read(welcome)?;
+        self.beats.lock().set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);
         Ok(())
@@ -207,7 +230,7 @@ impl Handler for Shared {
 
     /// Tasks that were handed out to a caller which has gone are given back.
     fn orphan(&self, body: &[u8]) {
-        let Some(connection) = self.connection.get().and_then(Weak::upgrade) else { return };
+        let Some(connection) = self.connection() else { return };
         for grant in grants_in(body) {
             connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
         }
@@ -218,6 +241,22 @@ impl Handler for Shared {
         refusal_in(answer)
             .filter(|refusal| !matches!(refusal, Error::OutcomeUnknown { .. }))
             .map(|refusal| refusal.to_string())
+    }
+
+    fn arrived(&self, answer: &[u8]) {
+        if Beats::are_needed_for(answer) {
+            self.begin_beats();
+        }
+    }
+
+    fn beat(&self) {
+        let Some(connection) = self.connection() else { return };
+        let mut beats = self.beats.lock();
+        if beats.go_on() {
+            beats.made(connection.post(&Request::Heartbeat, false));
+        } else {
+            connection.client.set_beat(None);
+        }
     }
 
     fn broken(&self) {}

@@ -289,9 +289,10 @@ pub enum Error {
         /// What it is.
         what: String,
     },
-    /// The disk is full, and puts are refused. Takes, acks, releases, buries, kicks and deletes
-    /// continue in reserved disk space. Puts continue once disk space is free.
-    #[error("the disk is full: no task can be put into {path}; free disk space")]
+    /// The disk is full, and calls that store more data are refused: puts, new bodies, results and
+    /// steps. Nothing changed. Takes, acks, releases, buries, kicks and deletes continue in
+    /// reserved disk space. Refused calls succeed again once disk space is free.
+    #[error("the disk is full: no more data can be stored in {path}; free disk space")]
     DiskFull {
         /// The path of the file.
         path: String,

@@ -152,6 +152,13 @@ impl Claim {
     /// [`Invalid`](Error::Invalid): a body or the result is too large, the task would advance with a
     /// result or to two tubes, or the tubes have no common commit: they belong to two stores, or one
     /// of them is temporary. [`DiskFull`](Error::DiskFull).
+    /// [`KeyInUse`](Error::KeyInUse): a put has a key in use, and rejects that.
+    /// [`NotFound`](Error::NotFound), [`KeyNotFound`](Error::KeyNotFound),
+    /// [`TubeNotFound`](Error::TubeNotFound): no task has the id or the key of a parent that a put
+    /// names, or there is no tube of that name. [`Cycle`](Error::Cycle): a task would wait for itself.
+    /// [`NotReady`](Error::NotReady): a put replaces a task that is done, and the tasks that waited
+    /// for that are still being freed. [`HasDependents`](Error::HasDependents): more than 10,000 tasks
+    /// wait for the task, which advances to another tube, or for one that a put replaces and moves.
     ///
     /// # Example: the words of a page, and the pages that it names
     /// ```

@@ -43,5 +43,9 @@ pub enum OnKey {
     /// and its ttl begin anew. Its attempts are forgiven. Its last failure stays, unless the task
     /// was done. A claim on it ends, which an event [`Lost`](crate::EventKind::Lost) reports, and
     /// callers that wait for its end go on waiting.
+    ///
+    /// The put returns [`NotReady`](crate::Error::NotReady) if the task is done and tasks that waited
+    /// for it are still being freed, and [`HasDependents`](crate::Error::HasDependents) if it is in
+    /// another tube and more than 10,000 tasks wait for it.
     Replace,
 }

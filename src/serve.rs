@@ -12,12 +12,20 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
 use crate::connection::{FRAME_MAX, check_secret};
 use crate::{Error, Result, Store};
 use service::StoreService;
+
+/// How often to hear from a connection that has claims.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// A shorter interval would keep a processor busy.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
+/// A connection ends once it has missed this many heartbeats.
+const MISSED: u32 = 3;
 
 /// Where and how a store is served to other processes; for [`Store::serve`].
 ///
@@ -37,6 +45,7 @@ pub struct ServeOptions {
     secret: Option<Vec<u8>>,
     any_interface: bool,
     max_connections: Option<usize>,
+    heartbeat: Option<Duration>,
 }
 
 impl fmt::Debug for ServeOptions {
@@ -61,7 +70,14 @@ impl ServeOptions {
     }
 
     fn at(address: Address) -> ServeOptions {
-        ServeOptions { address, secret: None, any_interface: false, max_connections: None }
+        let heartbeat = Some(HEARTBEAT);
+        ServeOptions {
+            address,
+            secret: None,
+            any_interface: false,
+            max_connections: None,
+            heartbeat,
+        }
     }
 
     /// The secret that both sides know: at least 16 bytes, at best random ones. It is never sent;
@@ -80,6 +96,18 @@ impl ServeOptions {
     /// How many connections there may be at a time. Default: 1024. The next one is refused.
     pub fn max_connections(mut self, most: usize) -> ServeOptions {
         self.max_connections = Some(most);
+        self
+    }
+
+    /// How often a process must say that it is there while a session of its connection has claims; `None`
+    /// for never. Default: 10 seconds. Its connection does so by itself.
+    ///
+    /// The owner ends a connection that has said nothing for three such intervals, and its sessions end
+    /// or begin their [grace](crate::StoreOptions::session_grace). So the tasks of a process whose tunnel
+    /// or machine has vanished without a word do not wait for their ttr. A process that is stopped for so
+    /// long, such as by a debugger, loses its claims too. Connections without claims are silent.
+    pub fn heartbeat(mut self, every: impl Into<Option<Duration>>) -> ServeOptions {
+        self.heartbeat = every.into();
         self
     }
 }
@@ -155,10 +183,15 @@ impl Store {
             limits.connections = most;
         }
         limits.frame = FRAME_MAX;
-        let ServeOptions { address, secret, any_interface, .. } = options;
+        let ServeOptions { address, secret, any_interface, heartbeat, .. } = options;
+        let heartbeat = heartbeat.map(|every| every.max(HEARTBEAT_MIN));
+        if let Some(every) = heartbeat {
+            limits.silence = every.saturating_mul(MISSED);
+        }
         let server_options = ServerOptions { secret, limits, any_interface };
-        let server = Server::start(&address, server_options, StoreService::new(store.visitor()))
-            .map_err(|error| cannot_serve(&address, &error))?;
+        let server =
+            Server::start(&address, server_options, StoreService::new(store.visitor(), heartbeat))
+                .map_err(|error| cannot_serve(&address, &error))?;
         let server = Arc::new(server);
         let served = Served { url: server.address().to_string(), server: server.clone() };
         store.add_server(server);

@@ -286,7 +286,7 @@ impl Store {
     /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
     /// block.
     ///
-    /// A [connection](crate::connect) has room for 3853 sessions without labels beside its own one.
+    /// A [connection](crate::connect) has room for 3852 sessions without labels beside its own one.
     /// Calls of a further session return [`Invalid`](Error::Invalid).
     #[must_use]
     pub fn session(&self) -> Session {

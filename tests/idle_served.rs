@@ -1,4 +1,4 @@
-//! A connection without calls costs nothing, on either side. A process of its own: all threads of servers
+//! A connection without calls and claims costs nothing, on either side. A process of its own: all threads of servers
 //! and connections in it are those of this test.
 
 #![cfg(target_os = "linux")]
@@ -34,9 +34,16 @@ fn idle_connections_wake_no_thread() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
     store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    let served = store.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let socket = ServeOptions::unix(folder.path().join("sock"));
+    let served = store.serve(socket.heartbeat(Duration::from_millis(20))).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
     let events = connections[0].subscribe(10);
+    // Without a claim, its heartbeats end.
+    let jobs = connections[0].tube("jobs").unwrap();
+    jobs.put("done").unwrap();
+    let claim = jobs.try_take().unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    claim.ack().unwrap();
     let waiting = connections[1].tube("jobs").unwrap();
     let taker = std::thread::spawn(move || waiting.take(None).unwrap().unwrap().ack().unwrap());
     while store.tubes()[0].waiting == 0 {

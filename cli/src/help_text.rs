@@ -500,8 +500,10 @@ pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <
 
 pub const DELETE: &str = "\
 Without --if, tasks in any state are deleted. A worker that has such a task may
-go on, but it cannot finish the task any more. A task is not deleted while other
-tasks wait for it: `resolve` it, or let them no longer wait (`remove-parents`).
+go on, but it cannot finish the task any more. Several tasks are deleted with one
+commit. A task is not deleted while other tasks wait for it that are not deleted
+with it, and then none is: `resolve` it, or let them no longer wait
+(`remove-parents`).
 `cancel` deletes only tasks that have not begun, and `truncate` deletes all
 tasks of a tube.
 

@@ -49,6 +49,8 @@ pub(crate) struct WriteBuffer {
     pub(crate) left_to_writer: bool,
     /// A call waits for the flush of the next commit.
     pub(crate) has_waiters: bool,
+    /// The next commit has a step of a chore besides the edits of its callers.
+    pub(crate) chore_is_next: bool,
     /// The latest time at which the edits so far are flushed, on running time.
     pub(crate) flush_by: Option<u64>,
     /// As `flush_by`, of the edits whose flush is in progress.
@@ -103,6 +105,7 @@ impl WriteBuffer {
             has_leader: false,
             left_to_writer: false,
             has_waiters: false,
+            chore_is_next: false,
             flush_by: None,
             in_flight_flush_by: None,
             dirty_counts: BTreeSet::new(),

@@ -32,6 +32,7 @@ impl Request<'_> {
             | Request::Verify
             | Request::Counters
             | Request::Clock
+            | Request::Heartbeat
             | Request::Events { .. } => false,
         }
     }

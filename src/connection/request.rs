@@ -74,6 +74,9 @@ pub(crate) enum Request<'a> {
     Backup(String),
     Counters,
     Clock,
+    /// The process is there. Answered with whether sessions of the connection have claims. Since version
+    /// 2.
+    Heartbeat,
     /// A stream of events.
     Events {
         filter: Filter,
@@ -102,6 +105,7 @@ mod tag {
     pub(super) const COUNTERS: u8 = 12;
     pub(super) const CLOCK: u8 = 13;
     pub(super) const EVENTS: u8 = 14;
+    pub(super) const HEARTBEAT: u8 = 15;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -167,6 +171,7 @@ impl<'a> Request<'a> {
             }
             Request::Counters => out.push(tag::COUNTERS),
             Request::Clock => out.push(tag::CLOCK),
+            Request::Heartbeat => out.push(tag::HEARTBEAT),
             Request::Events { filter, capacity } => {
                 out.push(tag::EVENTS);
                 filter.put(out);
@@ -205,6 +210,7 @@ impl<'a> Request<'a> {
             tag::BACKUP => Request::Backup(Wire::get(&mut input)?),
             tag::COUNTERS => Request::Counters,
             tag::CLOCK => Request::Clock,
+            tag::HEARTBEAT => Request::Heartbeat,
             tag::EVENTS => {
                 Request::Events { filter: Wire::get(&mut input)?, capacity: Wire::get(&mut input)? }
             }
@@ -226,8 +232,12 @@ impl Wire for TubeName {
     }
 }
 
-/// The versions of requests and answers that this release speaks.
-const VERSIONS: Versions = Versions { lowest: 1, highest: 1 };
+/// The versions of requests and answers that this release speaks. Version 2 has the client of a hello, and
+/// heartbeats.
+const VERSIONS: Versions = Versions { lowest: 1, highest: 2 };
+
+/// The first version with heartbeats, and with the client of a hello.
+pub(crate) const HEARTBEATS: u32 = 2;
 
 /// The versions that a side speaks. Their encoding is the same in all releases.
 #[derive(Clone, Copy, Debug)]
@@ -272,6 +282,32 @@ impl Wire for Versions {
 pub(crate) struct Hello {
     /// The sessions that it has.
     pub(crate) sessions: Vec<HelloSession>,
+    /// Which client it is of: the same for each connection of a client. Since version 2.
+    pub(crate) client: Option<ClientId>,
+}
+
+/// A client, by a number that it has chosen at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientId([u8; 16]);
+
+impl ClientId {
+    pub(crate) fn random() -> ClientId {
+        ClientId(SessionId::random().to_bytes())
+    }
+
+    pub(crate) fn number(self) -> u128 {
+        u128::from_le_bytes(self.0)
+    }
+}
+
+impl Wire for ClientId {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<ClientId, Malformed> {
+        SessionId::get(input).map(|id| ClientId(id.to_bytes()))
+    }
 }
 
 pub(crate) struct HelloSession {
@@ -279,27 +315,25 @@ pub(crate) struct HelloSession {
     pub(crate) label: Option<Arc<str>>,
 }
 
-impl Wire for Hello {
-    fn put(&self, out: &mut Vec<u8>) {
-        VERSIONS.put(out);
-        self.sessions.put(out);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<Hello, Malformed> {
-        Versions::get(input)?;
-        Ok(Hello { sessions: Wire::get(input)? })
-    }
-}
-
 impl Hello {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        VERSIONS.put(&mut out);
+        self.sessions.put(&mut out);
+        self.client.put(&mut out);
+        out
+    }
+
     /// Reads a hello. What a newer release says behind it is skipped.
     pub(crate) fn read(bytes: &[u8]) -> Result<Hello, Malformed> {
         let mut input = Input::new(bytes);
-        let hello = Hello::get(&mut input)?;
-        if Versions::of_hello(bytes)?.highest <= VERSIONS.highest {
+        let Versions { highest, .. } = Versions::get(&mut input)?;
+        let sessions = Wire::get(&mut input)?;
+        let client = if highest >= HEARTBEATS { Wire::get(&mut input)? } else { None };
+        if highest <= VERSIONS.highest {
             input.end()?;
         }
-        Ok(hello)
+        Ok(Hello { sessions, client })
     }
 }
 
@@ -316,34 +350,44 @@ impl Wire for HelloSession {
 
 /// What the owner answers to it.
 pub(crate) struct Welcome {
-    /// The version that both sides speak from now on. There is one so far.
+    /// The version that both sides speak from now on.
     pub(crate) version: u32,
     pub(crate) max_body: usize,
-}
-
-impl Wire for Welcome {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.version.put(out);
-        self.max_body.put(out);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<Welcome, Malformed> {
-        Ok(Welcome { version: Wire::get(input)?, max_body: Wire::get(input)? })
-    }
+    /// How often the owner wants to hear from a connection that has claims, in microseconds; 0 for never.
+    /// Since version 2.
+    pub(crate) heartbeat: u64,
 }
 
 impl Welcome {
-    /// Refuses a version that this release does not speak.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let Versions { lowest, highest } = VERSIONS;
-        if (lowest..=highest).contains(&self.version) {
-            return Ok(());
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.version.put(&mut out);
+        self.max_body.put(&mut out);
+        if self.version >= HEARTBEATS {
+            self.heartbeat.put(&mut out);
         }
-        Err(format!(
-            "the owner of the store has chosen version {} of the calls, and this program speaks \
-             {lowest} to {highest}",
-            self.version
-        ))
+        out
+    }
+
+    /// Reads a welcome, and refuses a version that this release does not speak.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Welcome, String> {
+        let text = |malformed| Error::from(malformed).to_string();
+        let mut input = Input::new(bytes);
+        let version = Wire::get(&mut input).map_err(text)?;
+        let Versions { lowest, highest } = VERSIONS;
+        if !(lowest..=highest).contains(&version) {
+            return Err(format!(
+                "the owner of the store has chosen version {version} of the calls, and this program \
+                 speaks {lowest} to {highest}"
+            ));
+        }
+        let rest = |input: &mut Input<'_>| {
+            let max_body = Wire::get(input)?;
+            let heartbeat = if version >= HEARTBEATS { Wire::get(input)? } else { 0 };
+            input.end()?;
+            Ok(Welcome { version, max_body, heartbeat })
+        };
+        rest(&mut input).map_err(text)
     }
 }
 
@@ -382,6 +426,11 @@ pub(crate) fn read_value<T: Wire>(bytes: &[u8]) -> Result<T> {
 
 pub(crate) fn read_grants(bytes: &[u8]) -> Result<Vec<Grant>> {
     read_tagged(GRANTS, bytes)
+}
+
+/// Whether an answer hands out tasks: it is not an error, and there is one at least.
+pub(super) fn has_grants(bytes: &[u8]) -> bool {
+    matches!(bytes, [GRANTS, 1, count, ..] if *count > 0)
 }
 
 /// The tasks that an answer hands out.

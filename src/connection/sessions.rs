@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tubewell_wire::HELLO_BODY;
 
-use super::request::{Hello, HelloSession};
+use super::request::{ClientId, Hello, HelloSession};
 use crate::core::to_bytes;
 use crate::{Error, Result, SessionId};
 
@@ -15,6 +15,7 @@ use crate::{Error, Result, SessionId};
 const COUNT_GROWS: usize = 2;
 
 pub(super) struct Sessions {
+    client: ClientId,
     live: BTreeMap<SessionId, Live>,
     /// The bytes of a hello with these sessions, or a few more.
     size: usize,
@@ -35,8 +36,9 @@ impl Live {
 
 impl Sessions {
     pub(super) fn new() -> Sessions {
-        let empty = to_bytes(&Hello { sessions: Vec::new() }).len();
-        Sessions { live: BTreeMap::new(), size: empty + COUNT_GROWS }
+        let client = ClientId::random();
+        let empty = Hello { sessions: Vec::new(), client: Some(client) }.to_bytes().len();
+        Sessions { client, live: BTreeMap::new(), size: empty + COUNT_GROWS }
     }
 
     /// Adds a handle to a session, which is a new one or that of another handle.
@@ -99,6 +101,7 @@ impl Sessions {
     /// What a new connection says.
     pub(super) fn hello(&self) -> Hello {
         let live = self.live.iter().filter(|(_, live)| !live.is_ended);
-        Hello { sessions: live.map(|(id, live)| live.in_hello(*id)).collect() }
+        let sessions = live.map(|(id, live)| live.in_hello(*id)).collect();
+        Hello { sessions, client: Some(self.client) }
     }
 }

@@ -86,6 +86,7 @@ impl StoreInner {
     /// taken, which has ended all waits.
     fn begin_commit(&self, buffer: usize) -> Option<BegunCommit> {
         let mut core = self.lock();
+        self.do_chore_beside_calls(&mut core, buffer);
         loop {
             if core.outage.is_some() {
                 core.buffers[buffer].has_leader = false;
@@ -107,6 +108,23 @@ impl StoreInner {
             drop(engine);
             core.journal_waits += u64::from(may_begin);
             core = self.wait_for_checkpoint(core);
+        }
+    }
+
+    /// Does a step of a chore in every second commit for which callers wait: the writer thread leads
+    /// none while they do not pause. With a manual clock, chores run only when the clock advances.
+    fn do_chore_beside_calls(&self, core: &mut Core, buffer: usize) {
+        let may_do = core.buffers[buffer].has_waiters
+            && core.has_chores()
+            && core.check_open().is_ok()
+            && !core.transaction_is_next
+            && !self.clock().is_manual();
+        let is_next = &mut core.buffers[buffer].chore_is_next;
+        if !std::mem::replace(is_next, may_do && !*is_next) || !may_do {
+            return;
+        }
+        if let Err(error) = core.do_next_chore(buffer) {
+            core.fail_with(&error);
         }
     }
 

@@ -106,18 +106,23 @@ pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
         core.buffers[FILE].has_leader = true;
         return Some(WriterTask::Shrink);
     }
-    if chores
-        && core.has_chores()
-        && !core.closed
-        && core.buffers.iter().all(|buffer| !buffer.has_leader)
-    {
-        match core.do_next_chore() {
-            Ok(Some(index)) => {
+    if !chores || core.closed || !core.has_chores() {
+        return None;
+    }
+    for index in [FILE, MEMORY] {
+        if core.buffers[index].has_leader {
+            continue;
+        }
+        match core.do_next_chore(index) {
+            Ok(true) => {
                 core.buffers[index].has_leader = true;
                 return Some(WriterTask::Commit(index));
             }
-            Ok(None) => {}
-            Err(error) => core.fail_with(&error),
+            Ok(false) => {}
+            Err(error) => {
+                core.fail_with(&error);
+                return None;
+            }
         }
     }
     None

@@ -9,7 +9,7 @@ use crate::{Claim, Error, Result};
 
 /// The answer that is there.
 pub(super) fn now<T: Wire>(answer: &Result<T>) -> Answering {
-    Answering::Now(Reply { body: encode_value(answer), on_lost: None })
+    Answering::Now(Reply { body: encode_value(answer), ..Reply::default() })
 }
 
 pub(super) fn refused(error: Error) -> Answering {
@@ -20,24 +20,33 @@ pub(super) fn refused(error: Error) -> Answering {
 pub(super) fn value<T: Wire>(
     answer: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Answering {
-    later(async move { Reply { body: encode_value(&answer.await), on_lost: None } })
+    later(async move { Reply { body: encode_value(&answer.await), ..Reply::default() } })
 }
 
-/// The answer of a future that hands out tasks. If it is lost, they go back to `store`; to none if
-/// their session ends with the connection.
+/// The connection to which tasks are handed out.
+pub(super) struct Recipient {
+    /// Where tasks go back whose answer is lost; `None` if their session ends with the connection.
+    pub(super) store: Option<StoreHandle>,
+    /// The process says that it is there while it has claims.
+    pub(super) beats: bool,
+}
+
+/// The answer of a future that hands out tasks.
 pub(super) fn grants(
-    store: Option<StoreHandle>,
+    Recipient { store, beats }: Recipient,
     claims: impl Future<Output = Result<Vec<Claim>>> + Send + 'static,
 ) -> Answering {
     later(async move {
         let grants = claims.await.map(|claims| claims.into_iter().map(Claim::into_grant).collect());
         let body = encode_grants(&grants);
-        let lost = |store: StoreHandle| give_back(store, grants.unwrap_or_default());
-        Reply { body, on_lost: store.and_then(lost) }
+        let grants: Vec<Grant> = grants.unwrap_or_default();
+        let expect_beats = (beats && !grants.is_empty()).then_some(true);
+        let on_lost = store.and_then(|store| give_back(store, &grants));
+        Reply { body, on_lost, expect_beats }
     })
 }
 
-fn give_back(store: StoreHandle, grants: Vec<Grant>) -> Option<Box<dyn FnOnce() + Send>> {
+fn give_back(store: StoreHandle, grants: &[Grant]) -> Option<Box<dyn FnOnce() + Send>> {
     if grants.is_empty() {
         return None;
     }

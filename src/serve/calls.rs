@@ -31,7 +31,7 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
         Call::ResumeClaim(session, token) => {
             let claim = wait::resume_claim(&peer.handle(), session, None, token);
-            grants(peer.for_lost(), std::future::ready(claim.map(|claim| vec![claim])))
+            grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
         }
         Call::Claim(_, HolderVerb::EndSignal) => refused(not_for_peers()),
         Call::Tube(target, verb) => {
@@ -55,7 +55,7 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
         }
         Verb::Claim { session, id } => {
             let tube = tube(session);
-            grants(peer.for_lost(), async move { Ok(vec![tube?.claim_async(id).await?]) })
+            grants(peer.recipient(), async move { Ok(vec![tube?.claim_async(id).await?]) })
         }
         Verb::Wait(wait @ (WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. })) => {
             let tube = tube(session);
@@ -164,5 +164,5 @@ fn release(peer: &Peer, asked: &Call<'_>) {
 }
 
 fn reply(answer: &Result<Answer>) -> Reply {
-    Reply { body: encode_value(answer), on_lost: None }
+    Reply { body: encode_value(answer), ..Reply::default() }
 }

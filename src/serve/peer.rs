@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{later, refused};
+use super::answers::{Recipient, later, refused};
 use crate::connection::encode_value;
 use crate::core::{Call, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
@@ -26,25 +26,36 @@ pub(super) struct Peer {
     pub(super) store: LocalHandle,
     /// Sessions outlive their connection for a time.
     has_grace: bool,
+    /// The process says that it is there while it has claims.
+    beats: bool,
     sessions: Mutex<BTreeSet<SessionId>>,
     /// The threads that do what takes long, of all connections.
     threads: Arc<AtomicUsize>,
 }
 
 impl Peer {
-    pub(super) fn new(store: &LocalHandle, threads: &Arc<AtomicUsize>) -> Peer {
+    pub(super) fn new(store: &LocalHandle, threads: &Arc<AtomicUsize>, beats: bool) -> Peer {
         Peer {
             store: store.clone(),
             has_grace: store.inner().run(|core| core.config.grace > 0),
+            beats,
             sessions: Mutex::default(),
             threads: threads.clone(),
         }
     }
 
-    /// The store to which tasks go back whose answer is lost, if their session outlives the
-    /// connection.
-    pub(super) fn for_lost(&self) -> Option<StoreHandle> {
-        self.has_grace.then(|| self.handle())
+    /// Who gets tasks.
+    pub(super) fn recipient(&self) -> Recipient {
+        Recipient { store: self.has_grace.then(|| self.handle()), beats: self.beats }
+    }
+
+    /// The process is there. Whether it must say so further on: whether its sessions have claims.
+    pub(super) fn answer_beat(&self) -> Answering {
+        let sessions = self.sessions.lock().clone();
+        let has_claims = self.store.inner().run(|core| core.have_claims(&sessions));
+        let body = encode_value(&Ok(has_claims));
+        let expect_beats = self.beats.then_some(has_claims);
+        Answering::Now(Reply { body, expect_beats, ..Reply::default() })
     }
 
     /// The handle of a tube, for a session of the connection.
@@ -139,7 +150,7 @@ impl Peer {
         }
         later(async move {
             let body = poll_fn(|context| slot.poll(context.waker())).await;
-            Reply { body, on_lost: None }
+            Reply { body, ..Reply::default() }
         })
     }
 

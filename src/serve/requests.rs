@@ -63,6 +63,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Backup(path) => peer.on_thread(move || store.backup(path)),
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
+        Request::Heartbeat => peer.answer_beat(),
         Request::Events { filter, capacity } => {
             let events = store.events(filter, capacity.min(EVENTS_MAX));
             Answering::Many(Box::pin(EventBytes(events.into_stream())))
@@ -92,12 +93,12 @@ fn take(
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let tube = peer.tube(first.number, &first.name, session)?;
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
-        return Ok(grants(peer.for_lost(), claims));
+        return Ok(grants(peer.recipient(), claims));
     }
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
-    Ok(grants(peer.for_lost(), async move { Ok(take.await?.into_iter().collect()) }))
+    Ok(grants(peer.recipient(), async move { Ok(take.await?.into_iter().collect()) }))
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use tubewell_wire::{Answering, Service};
 
 use super::peer::Peer;
 use super::requests::answer;
 use crate::Error;
-use crate::connection::{Hello, HelloSession, Versions, Welcome};
-use crate::core::to_bytes;
+use crate::connection::{ClientId, HEARTBEATS, Hello, HelloSession, Versions, Welcome};
+use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::owner::check_label;
 
@@ -17,11 +18,13 @@ pub(super) struct StoreService {
     /// It does not keep the store open.
     store: LocalHandle,
     threads: Arc<AtomicUsize>,
+    /// How often to hear from a connection that has claims.
+    heartbeat: Option<Duration>,
 }
 
 impl StoreService {
-    pub(super) fn new(store: LocalHandle) -> StoreService {
-        StoreService { store, threads: Arc::default() }
+    pub(super) fn new(store: LocalHandle, heartbeat: Option<Duration>) -> StoreService {
+        StoreService { store, threads: Arc::default(), heartbeat }
     }
 }
 
@@ -32,7 +35,8 @@ impl Service for StoreService {
         let versions = Versions::of_hello(hello);
         let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
         let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
-        let peer = Peer::new(&self.store, &self.threads);
+        let beats = version >= HEARTBEATS && self.heartbeat.is_some();
+        let peer = Peer::new(&self.store, &self.threads, beats);
         let mut sessions = hello.sessions.iter();
         let begun = sessions.try_for_each(|HelloSession { id, label }| {
             label.as_deref().map_or(Ok(()), check_label)?;
@@ -43,7 +47,12 @@ impl Service for StoreService {
             return Err(error.to_string());
         }
         let max_body = self.store.open_store().max_body;
-        Ok((peer, to_bytes(&Welcome { version, max_body })))
+        let heartbeat = self.heartbeat.map_or(0, micros_ceil);
+        Ok((peer, Welcome { version, max_body, heartbeat }.to_bytes()))
+    }
+
+    fn client(&self, hello: &[u8]) -> Option<u128> {
+        Hello::read(hello).ok()?.client.map(ClientId::number)
     }
 
     fn call(&self, peer: &Arc<Peer>, body: &[u8]) -> Answering {

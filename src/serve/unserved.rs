@@ -34,10 +34,11 @@ impl Peer {
     /// # Errors
     /// The connection is refused.
     pub fn connect(store: &Store, sessions: &[SessionId]) -> Result<Peer> {
-        let service = StoreService::new(store.here("a connection without a socket")?.visitor());
+        let service =
+            StoreService::new(store.here("a connection without a socket")?.visitor(), None);
         let session = |id: &SessionId| HelloSession { id: *id, label: None };
-        let hello = Hello { sessions: sessions.iter().map(session).collect() };
-        let (peer, _) = service.connect(&to_bytes(&hello)).map_err(Error::invalid)?;
+        let hello = Hello { sessions: sessions.iter().map(session).collect(), client: None };
+        let (peer, _) = service.connect(&hello.to_bytes()).map_err(Error::invalid)?;
         Ok(Peer { service, peer: Arc::new(peer) })
     }
 
@@ -156,6 +157,7 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         Request::Counters => value::<Counters>(answer),
         Request::Clock => value::<ClockReport>(answer),
         Request::Events { .. } => item(answer),
+        Request::Heartbeat => value::<bool>(answer),
         Request::Flush => value::<u64>(answer),
         Request::ClaimEnd(_) | Request::CatchUp | Request::Backup(_) => value::<()>(answer),
     };

@@ -54,8 +54,8 @@ pub(crate) struct Engine {
     io: Arc<IoCounters>,
     /// `None` in memory, and in files of releases before the journal.
     journal: Option<Arc<Journal>>,
-    /// What the journal had at open and the database has not. Snapshots have it on top, until the
-    /// write buffer takes it.
+    /// What the journal had at open and the database has not, also if that is nothing but a new salt.
+    /// Snapshots have it on top, until the write buffer takes it.
     replayed: Option<Arc<Overlay>>,
     /// Locked while the database is written. Whether this engine has flushed a commit of it: until
     /// then the file's newest commit may be one that a repair has rolled back.

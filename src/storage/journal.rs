@@ -25,8 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tubewell_drivers::Value;
 
-use self::replay::{Checkpointed, END_MARK, HALVES, Replayed, read_all, walk};
+use self::replay::{Checkpointed, HALVES, Replayed, read_all, walk};
 use super::commit_error::CommitError;
+use super::end_mark::EndMark;
 use super::failure::attempt;
 use super::file_header::JOURNAL_START;
 use super::journal_record::encode_record;
@@ -173,7 +174,6 @@ impl Journal {
     }
 
     /// Whether the next commit must go to the database: the last run has ended with a crash.
-    #[cfg(feature = "redb")]
     pub(crate) fn must_restart(&self) -> bool {
         self.tail.lock().must_restart
     }
@@ -286,9 +286,7 @@ impl Journal {
         if !is_checkpointed {
             return Ok(());
         }
-        let mut mark = Vec::new();
-        encode_record(&mut mark, &Overlay::default(), (self.last() + 1, END_MARK, 0));
-        self.medium.write_header(JOURNAL_START, &mark)
+        self.medium.write_header(JOURNAL_START, &EndMark::valid(self.last() + 1))
     }
 
     /// Reads all written records again. Returns a description of the damage, or `None` if there is

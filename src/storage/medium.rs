@@ -15,7 +15,9 @@ use redb::backends::{FileBackend, InMemoryBackend};
 use super::backend::{IoCounters, Storage};
 use super::custom::CustomStorage;
 use super::disk_space::Ballast;
-use super::file_header::{FILE_HEADER_LEN, OffsetBytes, title};
+use super::end_mark::EndMark;
+use super::file_header::{FILE_HEADER_LEN, JOURNAL_START, OffsetBytes, title};
+use super::journal_record::RECORD_HEADER_LEN;
 use super::magic::is_unclean;
 use super::platform;
 use crate::sync::{InnerMutex, Mutex};
@@ -195,10 +197,23 @@ impl Medium {
             let found = self.bytes.find_start(self.ballast.is_some());
             self.io.record_failure("read or write the header of", found)?;
             if is_unclean(&self.bytes)? {
+                if self.has_journal() {
+                    self.invalidate_end_mark()?;
+                }
                 self.flush_and_drop_cache()?;
             }
         }
         self.io.record_failure("get the length of", self.bytes.len())
+    }
+
+    /// A file that was not closed may have records behind its end mark.
+    fn invalidate_end_mark(&self) -> io::Result<()> {
+        let mut start = [0; RECORD_HEADER_LEN];
+        self.read_header(JOURNAL_START, &mut start)?;
+        match EndMark::read(&start).and_then(EndMark::invalidated) {
+            Some(mark) => self.write_header(JOURNAL_START, &mark),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {

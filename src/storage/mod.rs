@@ -9,6 +9,7 @@ mod commit_error;
 mod copy;
 mod custom;
 mod disk_space;
+mod end_mark;
 mod engine;
 mod failure;
 mod file_header;

@@ -166,7 +166,8 @@ impl StoreOptions {
     /// How many bytes of disk space are reserved behind the end of the file (ballast). Default 2
     /// MiB.
     ///
-    /// When less than this is free besides the ballast, [`put`](crate::Tube::put) returns
+    /// When less than this is free besides the ballast, [`put`](crate::Tube::put) and the other
+    /// calls that store more data (new bodies, results, steps) return
     /// [`DiskFull`](crate::Error::DiskFull), unless there is free space inside the file. Takes,
     /// acks and the other calls go on, and use the ballast at last. With 0 there is no ballast, and
     /// the first call that needs a byte of a full disk fails.

@@ -191,9 +191,11 @@ impl Tube {
     /// call blocks for a flush.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is deleted
-    /// when the storage works again, or perhaps not if the process ends before that.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back.
+    /// [`HasDependents`](crate::Error::HasDependents): other tasks [wait](crate::Put::after) for it,
+    /// and it is not done. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush
+    /// failed; the task is deleted when the storage works again, or perhaps not if the process ends
+    /// before that.
     ///
     /// # Example
     /// ```

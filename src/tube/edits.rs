@@ -71,7 +71,7 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
-    /// taken the task, or it is done, or it is buried and the update has a delay;
+    /// taken the task, or it is done, or it is buried and the update has a delay or a moment;
     /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities and delays;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`Invalid`](crate::Error::Invalid): the body
     /// is too large, or a tag is not one; [`DiskFull`](crate::Error::DiskFull). Nothing changed.
@@ -104,7 +104,8 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
-    /// taken the task, or it is done and kept. Nothing changed, and no crash makes this untrue.
+    /// taken the task, or it is done and kept; [`HasDependents`](crate::Error::HasDependents): other
+    /// tasks wait for it. Nothing changed, and no crash makes this untrue.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
     ///
     /// # Example
@@ -129,9 +130,9 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`WrongState`](crate::Error::WrongState), which names
-    /// the state of the task; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed,
-    /// and no crash makes this untrue. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in
-    /// [`delete`](Tube::delete).
+    /// the state of the task; [`HasDependents`](crate::Error::HasDependents): other tasks wait for
+    /// it; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed, and no crash makes
+    /// this untrue. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
     ///
     /// # Example: delete what is finished, and nothing else
     /// ```
@@ -159,8 +160,9 @@ impl Tube {
     /// killed process or a power cut. The call blocks for one flush.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids; [`Corrupt`](crate::Error::Corrupt):
-    /// a task cannot be read. Nothing was deleted.
+    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids;
+    /// [`HasDependents`](crate::Error::HasDependents): a task that is not named waits for one of
+    /// them; [`Corrupt`](crate::Error::Corrupt): a task cannot be read. Nothing was deleted.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; all tasks are deleted when
     /// the storage works again, or perhaps none if the process ends before that.
     ///

@@ -25,6 +25,7 @@ impl Tube {
     /// # Errors
     /// Nothing changed. [`NotFound`](Error::NotFound): the task is not in this tube, and no crash
     /// brings it back. [`NotReady`](Error::NotReady): it is done and kept.
+    /// [`HasDependents`](Error::HasDependents): more than 10,000 tasks wait for it.
     /// [`Full`](Error::Full): `to` has no space for it, or puts wait for space there.
     /// [`Unsupported`](Error::Unsupported): it has a priority, a ttl, a ttr, a delay or a sub-queue,
     /// and the driver of `to` does not support that. [`DriverUnknown`](Error::DriverUnknown) of `to`.

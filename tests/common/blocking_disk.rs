@@ -125,6 +125,11 @@ impl Disk {
         self.writes.step();
     }
 
+    /// Lets one flush pass, and returns when another one is blocked.
+    pub fn step_flush(&self) {
+        self.flushes.step();
+    }
+
     pub fn open(self: &Arc<Disk>, options: StoreOptions) -> Store {
         options.open_on(Box::new(DiskStorage(Arc::clone(self)))).unwrap()
     }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod disk;
+mod steps;
 
 use std::time::Duration;
 

@@ -94,6 +94,7 @@ mod outages;
 mod outcomes;
 mod owners;
 mod parents;
+mod parents_anew;
 mod parents_at_random;
 mod parents_catch_up;
 mod parents_edits;

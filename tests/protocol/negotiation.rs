@@ -20,9 +20,10 @@ const CLOCK: &[u8] = &[13];
 /// The answer that the tube `jobs` was found.
 const FOUND: &[u8] = b"\0\x01\x1c\x04\x04jobs\x04fifo\0";
 
-/// What a client says of its calls: the versions, and a session.
+/// What a client says of its calls: the versions, a session, and since version 2 no id of the client.
 fn application(lowest: u8, highest: u8) -> Vec<u8> {
-    [&[lowest, highest][..], &SESSION].concat()
+    let client: &[u8] = if highest < 2 { &[] } else { &[0] };
+    [&[lowest, highest][..], &SESSION, client].concat()
 }
 
 fn say(socket: &mut UnixStream, frame: &Frame) -> Frame {
@@ -41,7 +42,7 @@ fn owner_refuses_clients_without_a_common_version_and_says_which_side_is_older()
     for (hello, says) in [
         (hello(2, 9, &application(1, 1)), "versions 2 to 9 of the protocol, the server 1 to 1"),
         (hello(0, 0, &application(1, 1)), "versions 0 to 0 of the protocol, the server 1 to 1"),
-        (hello(1, 1, &application(2, 9)), newer),
+        (hello(1, 1, &application(3, 9)), newer),
         (hello(1, 1, &application(0, 0)), older),
     ] {
         let mut socket = connect(&owner.socket());
@@ -61,7 +62,7 @@ fn newer_client_gets_the_newest_common_version() {
     let welcome = say(&mut socket, &hello(1, 9, &application));
     assert_eq!(welcome.kind(), WELCOME);
     // The version of the frames, and behind the limits that of the calls.
-    assert_eq!((welcome.body()[0], welcome.body()[9]), (1, 1));
+    assert_eq!((welcome.body()[0], welcome.body()[9]), (1, 2));
     let clock = say(&mut socket, &Frame::new(CALL, 1, CLOCK));
     assert_eq!((clock.kind(), &clock.body()[..2]), (ANSWER, &[0, 1][..]));
 }
@@ -69,10 +70,27 @@ fn newer_client_gets_the_newest_common_version() {
 #[test]
 fn hello_of_this_version_with_more_in_it_is_refused() {
     let owner = Owner::start();
-    let mut socket = connect(&owner.socket());
-    let refusal = say(&mut socket, &hello(1, 1, &[&application(1, 1)[..], b"more"].concat()));
-    assert_eq!(refusal.kind(), REFUSED);
-    assert!(text(refusal.body()).contains("bytes after the end"), "{}", text(refusal.body()));
+    for application in [application(1, 1), application(1, 2)] {
+        let mut socket = connect(&owner.socket());
+        let refusal = say(&mut socket, &hello(1, 1, &[&application[..], b"more"].concat()));
+        assert_eq!(refusal.kind(), REFUSED);
+        assert!(text(refusal.body()).contains("bytes after the end"), "{}", text(refusal.body()));
+    }
+}
+
+/// The welcome of version 1 has the longest body, that of version 2 also the interval of heartbeats.
+#[test]
+fn owner_answers_the_hello_of_each_version_as_that_version_does() {
+    let owner = Owner::start();
+    for (version, rest) in [(1, 4), (2, 9)] {
+        let mut socket = connect(&owner.socket());
+        let welcome = say(&mut socket, &hello(1, 1, &application(version, version)));
+        assert_eq!((welcome.kind(), welcome.body()[9]), (WELCOME, version));
+        assert_eq!(welcome.body().len(), 10 + rest, "{:?}", welcome.body());
+        // Whether the connection has claims.
+        let heartbeat = say(&mut socket, &Frame::new(CALL, 1, &[15]));
+        assert_eq!((heartbeat.kind(), heartbeat.body()), (ANSWER, &[0, 1, 0][..]));
+    }
 }
 
 #[test]
@@ -151,7 +169,7 @@ fn client_is_told_which_side_is_older() {
         (refusal(4, 7, 9, "what the owner says"), "what the owner says"),
         // A later reason.
         (refusal(99, 7, 9, "what a later owner says"), "what a later owner says"),
-        (welcome(2), "the owner of the store has chosen version 2 of the calls"),
+        (welcome(3), "the owner of the store has chosen version 3 of the calls"),
     ] {
         with_owner(first, &[], |connected| match connected {
             Err(Error::NotConnected { why }) => assert!(why.contains(says), "{why}"),

@@ -17,6 +17,9 @@ use crate::varying::{Epochs, numbers_in};
 /// How long a session outlives its connection: so answers with tasks are confirmed.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// No conversation lasts so long: it would have heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(3600);
+
 /// The body of a request for the counters of the storage.
 const COUNTERS: &[u8] = &[12];
 
@@ -32,7 +35,7 @@ impl Owner {
         let (clock, folder) = (ManualClock::new(), TempDir::new().unwrap());
         let options = Store::options().clock(&clock).session_grace(GRACE);
         let owner = Owner { store: options.open_in_memory().unwrap(), clock, folder };
-        owner.store.serve(ServeOptions::unix(owner.socket())).unwrap();
+        owner.store.serve(ServeOptions::unix(owner.socket()).heartbeat(HEARTBEAT)).unwrap();
         owner
     }
 

@@ -1,5 +1,5 @@
-//! The calls of a client in a conversation of version 1, in one thread and one order. The conversation is
-//! recorded once: what is changed here no longer fits the recorded file.
+//! The calls of a client in a conversation, in one thread and one order. The conversation of each version is
+//! recorded once: what is changed here no longer fits the recorded files.
 
 mod admin;
 mod holder;

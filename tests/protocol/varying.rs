@@ -1,11 +1,16 @@
-//! What differs from run to run, and is translated: the ids of the sessions of a client, which it
-//! chooses at random, and the epochs of the claims of an owner, which begin at a random number.
+//! What differs from run to run, and is translated: the ids of a client and of its sessions, which it
+//! chooses at random, and the epochs of the claims of an owner, which begin at a random number. A hello
+//! also has the newest version that the client speaks.
 
 use crate::frames::{CALL, Frame, HELLO, TRACKED};
 
 /// In the body of a hello: the nonce, and the id of the only session.
 const NONCE: std::ops::Range<usize> = 6..38;
 const OWN_SESSION: std::ops::Range<usize> = 41..57;
+/// The newest version of the calls.
+const HIGHEST: usize = 39;
+/// Since version 2: at the end, whether there is an id of the client, and the id.
+const CLIENT: usize = 17;
 
 /// How a call that begins a session begins; its id follows.
 const BEGIN_SESSION: [u8; 2] = [0, 19];
@@ -21,7 +26,14 @@ impl Sessions {
     /// The frame that the client of this run has sent, as it would be recorded.
     pub fn recorded(&mut self, live: &Frame, expected: &Frame) -> Frame {
         let mut body = live.body().to_vec();
-        if live.kind() == HELLO && body.len() == expected.body().len() {
+        if live.kind() == HELLO {
+            let recorded = expected.body();
+            body.truncate(body.len() - CLIENT);
+            body[HIGHEST] = recorded[HIGHEST];
+            if recorded[HIGHEST] > 1 {
+                body.extend_from_slice(&recorded[recorded.len() - CLIENT..]);
+            }
+            assert_eq!(body.len(), recorded.len(), "the length of a hello");
             body[NONCE].copy_from_slice(&expected.body()[NONCE]);
             self.learn(&expected.body()[OWN_SESSION], &live.body()[OWN_SESSION]);
         }

@@ -3,9 +3,9 @@
 //! [`stores`] is what differs. What a suite expects of a store that is open in its process, it does
 //! not expect here: [`owner_only`] has the tests and files that are left out, with the reasons.
 //!
-//! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`killed`] and
-//! [`busy_owner`] are about connections alone: those that break, processes that are killed, and owners that
-//! are busy.
+//! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`half_open`],
+//! [`killed`] and [`busy_owner`] are about connections alone: those that break or whose peer has vanished,
+//! processes that are killed, and owners that are busy.
 //!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
@@ -22,6 +22,7 @@ mod connection;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+mod half_open;
 mod killed;
 mod owner_only;
 #[path = "../kill/process.rs"]

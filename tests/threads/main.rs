@@ -23,6 +23,7 @@ mod close;
 mod deferred;
 mod delivery;
 mod gates;
+mod parents;
 mod slow_writes;
 mod support;
 mod waiting;

@@ -1,5 +1,6 @@
 //! The client: calls to a server over one connection, which is made again when it breaks.
 
+mod beat;
 mod buffer;
 mod calls;
 mod connector;
@@ -18,6 +19,7 @@ mod thread;
 mod turn;
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::sync::Arc;
 use crate::{Address, CallError, WireError};
@@ -96,6 +98,13 @@ impl Client {
     pub fn subscribe(&self, body: Vec<u8>) -> Items {
         let (buffer, number) = self.connector.subscribe(body);
         Items::new(buffer, self.connector.clone(), number)
+    }
+
+    /// Begins to call [`Handler::beat`] at these intervals, on the thread of the client, while there is a
+    /// connection; the first call comes after one of them, and at once on each further connection. `None` ends
+    /// that. Does not block.
+    pub fn set_beat(&self, every: Option<Duration>) {
+        self.connector.set_beat(every);
     }
 
     /// The address of the server.

@@ -36,6 +36,9 @@ pub struct Limits {
     pub hello: Duration,
     /// How long a peer may leave its output unread before it is disconnected: 30 seconds by default.
     pub stalled: Duration,
+    /// How long a peer may be silent while a server [expects](crate::Reply::expect_beats) to hear from it: 30
+    /// seconds by default.
+    pub silence: Duration,
     /// How long [`Server::stop`](crate::Server::stop) waits for peers to read what was written for them: 1 second by default.
     pub stop: Duration,
 }
@@ -49,6 +52,7 @@ impl Default for Limits {
             unsent: 4 * 1024 * 1024,
             hello: Duration::from_secs(5),
             stalled: Duration::from_secs(30),
+            silence: Duration::from_secs(30),
             stop: Duration::from_secs(1),
         }
     }

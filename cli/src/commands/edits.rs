@@ -1,9 +1,11 @@
 //! Changes of tasks, and deletes on a condition.
 
-use serde_json::json;
-use tubewell::{Select, State, Store, Tube};
+use std::collections::BTreeSet;
 
-use super::tasks::{each, selected};
+use serde_json::json;
+use tubewell::{Error, Select, State, Store, Tube};
+
+use super::tasks::{each, each_in_state, selected};
 use crate::args::{Delete, Tasks, Update};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
@@ -59,11 +61,38 @@ pub fn check_delete(args: &Delete) -> CommandResult {
     )))
 }
 
+/// The most tasks that one `delete_many` deletes.
+const DELETED_TOGETHER: usize = 10_000;
+
+/// Deletes several tasks with one commit, or none of them. More than [`DELETED_TOGETHER`] are deleted with
+/// several commits.
+fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) -> CommandResult {
+    let tube = store::tube(store, name)?;
+    let mut found = BTreeSet::new();
+    for id in ids {
+        match tube.peek(*id) {
+            Err(Error::NotFound { .. }) => {}
+            // The delete reports what else is wrong with a task.
+            _ => drop(found.insert(*id)),
+        }
+    }
+    let ids_found: Vec<u64> = found.iter().copied().collect();
+    for together in ids_found.chunks(DELETED_TOGETHER) {
+        tube.delete_many(together)?;
+    }
+    let deleted = |_: &Tube, id| {
+        if found.contains(&id) { Ok(State::Done) } else { Err(Error::NotFound { id }) }
+    };
+    each_in_state(store, (name, name), ids, ("deleted", deleted), output)
+}
+
 pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResult {
     let name = &args.tube;
     if !args.ids.is_empty() {
-        if args.only_if.is_empty() {
-            return each(store, name, &args.ids, ("deleted", Tube::delete), output);
+        match (&args.only_if[..], &args.ids[..]) {
+            ([], [_]) => return each(store, name, &args.ids, ("deleted", Tube::delete), output),
+            ([], ids) => return delete_together(store, name, ids, output),
+            _ => {}
         }
         let states: Vec<State> = args.only_if.iter().copied().map(State::from).collect();
         let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);

@@ -1,7 +1,7 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Receipt, Result, Select, Store, Tube};
+use tubewell::{ClaimToken, Error, Receipt, Result, Select, State, Store, Tube};
 
 use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
@@ -107,6 +107,18 @@ pub fn each_into(
     (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
 ) -> CommandResult {
+    let verb = |tube: &Tube, id| verb(tube, id).map(|receipt| receipt.state);
+    each_in_state(store, (name, now_in), ids, (done, verb), output)
+}
+
+/// As `each_into`, for a verb that returns the state of the task.
+pub(super) fn each_in_state(
+    store: &Store,
+    (name, now_in): (&str, &str),
+    ids: &[u64],
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<State>),
+    output: &mut Output,
+) -> CommandResult {
     let tube = store::tube(store, name)?;
     let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
     let (mut not_taken, mut not_done) = (Vec::new(), Vec::new());
@@ -116,8 +128,8 @@ pub fn each_into(
     for id in ids {
         match verb(&tube, *id) {
             Ok(_) if printed.is_err() => {}
-            Ok(receipt) if output.json => {
-                let state = receipt.state.as_str();
+            Ok(state) if output.json => {
+                let state = state.as_str();
                 printed = output.object(&json!({ "id": id, "tube": now_in, "state": state }));
             }
             Ok(_) => printed = output.line(format!("{done} task {id}")),

@@ -307,6 +307,21 @@ fn bury_and_delete_report_each_task() {
     assert_eq!(sandbox.run("bury mail 9").expect(3).err, "tubewell: mail has no task 9\n");
 }
 
+/// The parent is named before its child, so a delete of one task after the other would be refused.
+#[test]
+fn delete_of_several_tasks_deletes_all_of_them_or_none() {
+    let sandbox = Sandbox::with(&["parent"]);
+    sandbox.ok("put mail child --after 0");
+    sandbox.ok("put mail grandchild --after 1");
+    let refused = sandbox.fails("delete mail 0 1", 6);
+    assert!(refused.contains("1 tasks wait for task 1"), "{refused}");
+    assert_eq!(sandbox.ids("list mail"), [0, 1, 2]);
+    let deleted = sandbox.json("delete mail 0 1 2 1");
+    let expected = [0, 1, 2, 1].map(|id| json!({"id": id, "tube": "mail", "state": "done"}));
+    assert_eq!(deleted, expected);
+    assert_eq!(sandbox.ids("list mail"), [0; 0]);
+}
+
 #[test]
 fn kick_kicks_the_named_tasks() {
     let sandbox = Sandbox::with(&["x"; 200]);

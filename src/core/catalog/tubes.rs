@@ -227,31 +227,31 @@ impl Core {
         !(self.chores.is_empty() && self.purges.is_empty())
     }
 
-    /// Does a step of the next chore, or purges a slice of the rows of the next space. Returns the
-    /// write buffer that has the edits.
-    pub(crate) fn do_next_chore(&mut self) -> Result<Option<usize>> {
-        match self.next_chore_step()? {
-            None => self.purge_next_slice(),
-            buffer => Ok(buffer),
-        }
+    /// Does a step of the next chore of a write buffer, or purges a slice of the rows of its next
+    /// space. Returns false if it has no chores.
+    pub(crate) fn do_next_chore(&mut self, buffer: usize) -> Result<bool> {
+        Ok(self.next_chore_step(buffer)? || self.purge_next_slice(buffer)?)
     }
 
-    fn purge_next_slice(&mut self) -> Result<Option<usize>> {
-        let Some((buffer, space)) = self.purges.front().copied() else { return Ok(None) };
+    fn purge_next_slice(&mut self, buffer: usize) -> Result<bool> {
+        let Some(first) = self.purges.iter().position(|(of, _)| *of == buffer) else {
+            return Ok(false);
+        };
+        let space = self.purges[first].1;
         if self.purges_with_edges.contains_key(&space) {
             if self.purge_edges(buffer, space)? && buffer == FILE {
                 let mark = self.mark_of_purge(space, false);
                 self.buffers[FILE].edits.active.replace(Table::Meta, purge_key(space), mark);
             }
-            return Ok(Some(buffer));
+            return Ok(true);
         }
         if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
-            self.purges.pop_front();
+            self.purges.remove(first);
             if buffer == FILE {
                 self.buffers[FILE].edits.active.remove(Table::Meta, purge_key(space));
             }
         }
-        Ok(Some(buffer))
+        Ok(true)
     }
 
     /// The spaces to purge in one write buffer.

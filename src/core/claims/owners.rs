@@ -1,6 +1,6 @@
 //! Owners: the sessions that have claims, or have said what they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::state::{About, ClaimState, Core};
 use crate::micros::duration;
@@ -30,6 +30,12 @@ impl Core {
             session.about = Some(about.clone());
         }
         Ok(())
+    }
+
+    /// Whether one of these sessions has a claim.
+    pub(crate) fn have_claims(&self, sessions: &BTreeSet<SessionId>) -> bool {
+        let session = |id| self.sessions.get(id);
+        sessions.iter().filter_map(session).any(|session| !session.claims.is_empty())
     }
 
     /// The sessions that have claims or a description, and those that have parked a claim: by

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
-use crate::core::state::{Chore, Core, FILE, FORMAT_WITH_GATES, ParentEnd};
-use crate::{Error, Result};
+use crate::core::state::{Chore, Core, FILE, FORMAT_WITH_GATES, MEMORY, ParentEnd};
+use crate::{Error, Result, State};
 
 /// How many children one step tells. Each is some four rows of the commit.
 const CHILDREN_PER_STEP: usize = 256;
@@ -33,7 +33,7 @@ impl Core {
         if !self.has_chores() {
             return Ok(true);
         }
-        Ok(self.do_next_chore()?.is_some())
+        Ok(self.do_next_chore(FILE)? || self.do_next_chore(MEMORY)?)
     }
 
     /// Whether tasks of this store may have or have had parents.
@@ -41,18 +41,16 @@ impl Core {
         self.format >= FORMAT_WITH_GATES
     }
 
-    /// Does one step of the next chore. Returns the write buffer that has the edits; `None` if there
-    /// is no chore.
-    pub(in crate::core) fn next_chore_step(&mut self) -> Result<Option<usize>> {
-        let Some((&(buffer, parent), &chore)) = self.chores.first_key_value() else {
-            return Ok(None);
-        };
+    /// Does one step of the next chore of a write buffer. Returns false if it has no chore.
+    pub(in crate::core) fn next_chore_step(&mut self, buffer: usize) -> Result<bool> {
+        let mut chores = self.chores.range((buffer, 0)..=(buffer, u64::MAX));
+        let Some((&(_, parent), &chore)) = chores.next() else { return Ok(false) };
         let rows = &mut self.buffers[buffer];
         let told = match children(rows, parent, chore.after, CHILDREN_PER_STEP) {
             // A damaged edge must not stop the others. The mark stays; `verify` reports the edge.
             Err(Error::Corrupt { .. }) => {
                 self.chores.remove(&(buffer, parent));
-                return Ok(Some(buffer));
+                return Ok(true);
             }
             told => told?,
         };
@@ -73,7 +71,7 @@ impl Core {
             Some(now) => now.after = told.last().map(|(id, _)| *id),
             None => {}
         }
-        Ok(Some(buffer))
+        Ok(true)
     }
 
     /// Marks a parent whose children are to be told of its end.
@@ -104,6 +102,25 @@ impl Core {
     pub(super) fn remove_chore(&mut self, (buffer, parent): (usize, u64)) {
         if self.chores.remove(&(buffer, parent)).is_some() {
             self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
+        }
+    }
+
+    /// Refuses to begin a done task anew while its children are still to be told of its end: those
+    /// that wait for the new run would be told, too.
+    pub(in crate::core) fn check_is_told(&self, number: u32, id: u64) -> Result<()> {
+        let chore = self.chores.get(&(self.buffer_of(number), id));
+        if chore.is_none_or(|chore| chore.end != ParentEnd::Done) {
+            return Ok(());
+        }
+        let why = "the tasks that waited for it are still being freed; try again later".to_owned();
+        Err(Error::NotReady { id, state: State::Done, why })
+    }
+
+    /// A task is no longer buried: those of its children that are not told of the burial are not.
+    pub(in crate::core) fn forget_burial(&mut self, number: u32, id: u64) {
+        let key = (self.buffer_of(number), id);
+        if self.chores.get(&key).is_some_and(|chore| chore.end == ParentEnd::Buried) {
+            self.remove_chore(key);
         }
     }
 

@@ -145,13 +145,16 @@ impl Core {
     /// A task of this tube goes on in the tube `to`: the edges to its children name that. A task with
     /// too many children is refused.
     pub(in crate::core) fn move_children(&mut self, number: u32, id: u64, to: u32) -> Result<()> {
+        if number == to {
+            return Ok(());
+        }
         let children = self.children_of(number, id, PARENTS_MAX + 1)?;
         if children.len() > PARENTS_MAX {
             return Err(Error::HasDependents { id, count: children.len() as u64 });
         }
         let space = |number| self.tubes.get(&number).map_or(0, |tube| tube.definition.space);
         let (from, to, buffer) = (space(number), space(to), self.buffer_of(number));
-        if children.is_empty() || from == to {
+        if children.is_empty() {
             return Ok(());
         }
         for (child, _) in &children {

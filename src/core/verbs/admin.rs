@@ -69,6 +69,9 @@ impl Core {
             kicks.collect::<Result<Vec<Change>>>()
         })?;
         // Before the changes are visible: takers may bury tasks then.
+        for (id, _) in buried {
+            self.forget_burial(number, *id);
+        }
         if let (true, Some(tube), Some((id, last))) =
             (are_first, self.tubes.get_mut(&number), buried.last())
         {
@@ -94,6 +97,7 @@ impl Core {
             return Err(Error::NotBuried { id });
         }
         let change = self.kick_one(number, id, &found)?;
+        self.forget_burial(number, id);
         Ok(self.apply_change(number, change))
     }
 

@@ -69,6 +69,9 @@ impl Core {
     ) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         self.check_one_buffer(keyed.number, number)?;
+        if keyed.found.shelf == Shelf::Done {
+            self.check_is_told(keyed.number, keyed.id)?;
+        }
         if let Some(places) = places.filter(|_| keyed.needs_place(number)) {
             tube.check_capacity(tube.driver(|| self.known_drivers())?, places)?;
         }
@@ -169,6 +172,7 @@ impl Core {
             replacement;
         let old = &found.record.header;
         self.note_freed(before, old);
+        self.forget_burial(before, id);
         let mut from = self.remove_from_memory(before, &found, id);
         if from == State::Taken {
             self.note_cause(before, id, Some("replaced"));

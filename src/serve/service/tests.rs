@@ -10,7 +10,7 @@ use tubewell_wire::{Answering, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
 use crate::core::{
-    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes, to_bytes,
+    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes,
 };
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -26,7 +26,7 @@ struct Served {
 fn served() -> Served {
     let store = Store::in_memory().unwrap();
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let service = StoreService::new(store.local().visitor());
+    let service = StoreService::new(store.local().visitor(), None);
     let session = SessionId::random();
     let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0]].concat();
     let (peer, _) = service.connect(&hello).unwrap();
@@ -121,7 +121,7 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
     for (length, fits) in [(255, true), (256, false)] {
         let session =
             HelloSession { id: SessionId::random(), label: Some("l".repeat(length).into()) };
-        let hello = to_bytes(&Hello { sessions: vec![session] });
+        let hello = Hello { sessions: vec![session], client: None }.to_bytes();
         match served.service.connect(&hello) {
             Ok((peer, _)) => {
                 assert!(fits);

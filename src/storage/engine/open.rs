@@ -205,8 +205,9 @@ impl Engine {
         };
         let replayed = replay(&self.medium, checkpoint).map_err(|error| self.io_error(error))?;
         self.journal = Some(Arc::new(Journal::new(&self.medium, &replayed)));
+        let must_restart = self.journal.as_ref().is_some_and(|journal| journal.must_restart());
         let Replayed { edits, damage, .. } = replayed;
-        self.replayed = (!edits.is_empty()).then(|| Arc::new(edits));
+        self.replayed = (must_restart || !edits.is_empty()).then(|| Arc::new(edits));
         Ok(damage)
     }
 
@@ -257,3 +258,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

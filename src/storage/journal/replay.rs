@@ -6,15 +6,13 @@
 
 use std::io;
 
+use crate::storage::end_mark::{END_MARK, EndMark};
 use crate::storage::file_header::{FILE_HEADER_LEN, JOURNAL_START};
 use crate::storage::journal_record::{
     RECORD_ALIGN, RECORD_HEADER_LEN, Record, RecordHeader, ReplayError,
 };
 use crate::storage::medium::Medium;
 use crate::storage::overlay::Overlay;
-
-/// The number of the end mark, which stands in place of a first record. Records count from 1.
-pub(super) const END_MARK: u64 = 0;
 
 /// Where the two halves of the journal begin and end.
 pub(super) const HALVES: [(u64, u64); 2] =
@@ -55,10 +53,11 @@ pub(in crate::storage) fn replay(medium: &Medium, found: Checkpointed) -> io::Re
     let mut replay = Replay { next: checkpoint + 1, salt, edits: Overlay::default() };
     let mut start = [0; RECORD_HEADER_LEN];
     medium.read_header(JOURNAL_START, &mut start)?;
-    let mark = Record::at(&start, 0).map(|mark| mark.header);
-    if mark.is_some_and(|mark| (mark.number, mark.salt) == (END_MARK, replay.next)) {
-        let must_restart = is_v1(&start);
-        let edits = replay.edits;
+    if let Some(mark) = EndMark::read(&start)
+        && mark.is_valid
+        && mark.next == replay.next
+    {
+        let (edits, must_restart) = (replay.edits, mark.is_v1);
         return Ok(Replayed { edits, damage: None, last: checkpoint, salt, must_restart });
     }
     medium.flush_and_drop_cache()?;
@@ -66,7 +65,8 @@ pub(in crate::storage) fn replay(medium: &Medium, found: Checkpointed) -> io::Re
     let damage = replay.read(&bytes);
     let last = replay.next - 1;
     let begin = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
-    let must_restart = bytes[begin..].iter().any(|byte| *byte != 0);
+    // Pages of zeros may be lost ones: the database would not know the salt of the next records.
+    let must_restart = salt.is_some() || bytes[begin..].iter().any(|byte| *byte != 0);
     Ok(Replayed { edits: replay.edits, damage, last, salt: None, must_restart })
 }
 

@@ -57,6 +57,9 @@ impl Model {
             OnKey::Keep => Ok((id, stage.state())),
             OnKey::Replace => {
                 self.check_common_commit(old_tube, tube)?;
+                if stage == Stage::Kept {
+                    self.check_is_told(id)?;
+                }
                 if is_full && (old_tube != tube || stage == Stage::Kept) {
                     return Err(Refusal::Full);
                 }
@@ -77,6 +80,7 @@ impl Model {
     ) -> (TaskNo, State) {
         let (before, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
         self.note_leave(id);
+        self.forget_burial(id);
         if from.state() == State::Taken {
             self.count_call(id, Verb::Lost, Some(from), State::Ready);
         }

@@ -211,6 +211,19 @@ impl Model {
         }
     }
 
+    /// Refuses to begin a done task anew while its children are not all free.
+    pub(super) fn check_is_told(&self, id: TaskNo) -> Answer<()> {
+        let is_told = self.ended_parents.get(&id).is_none_or(|ended| ended.way != Way::Done);
+        if is_told { Ok(()) } else { Err(Refusal::NotReady) }
+    }
+
+    /// A buried task begins anew: its children are not told of the burial any more.
+    pub(super) fn forget_burial(&mut self, id: TaskNo) {
+        if self.ended_parents.get(&id).is_some_and(|ended| ended.way == Way::Buried) {
+            self.ended_parents.remove(&id);
+        }
+    }
+
     /// Tells some children of an ended parent. False if there are none to tell.
     pub(super) fn tell_some_children(&mut self) -> bool {
         let Some((&parent, &Ended { way, told })) = self.ended_parents.first_key_value() else {

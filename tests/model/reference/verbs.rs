@@ -198,6 +198,7 @@ impl Model {
 
     pub(super) fn kick_one(&mut self, id: TaskNo) {
         let kick = Cause::Verb(Verb::Kick);
+        self.forget_burial(id);
         if self.tasks[&id].parents.is_empty() {
             self.make_ready(id, kick);
         } else {

@@ -1,7 +1,9 @@
 //! What the callers and the thread of a client share: the calls, the output and the socket.
 
 use std::net::Shutdown;
+use std::time::Duration;
 
+use super::beat::Beat;
 use super::buffer::Buffer;
 use super::calls::{Caller, Calls, Lost};
 use super::handler::Handler;
@@ -58,6 +60,7 @@ pub(super) struct State {
     pub(super) received: u64,
     pub(super) confirmed: u64,
     pub(super) turn: Turn,
+    pub(super) beat: Option<Beat>,
 }
 
 /// A connection.
@@ -70,6 +73,11 @@ pub(super) struct Connected {
 }
 
 impl State {
+    /// When the handler is to be called. There is nothing to say without a connection.
+    pub(super) fn beat(&self) -> Option<Beat> {
+        self.beat.filter(|_| self.connected.is_some() && self.ended.is_none())
+    }
+
     /// Whether the thread can leave the answers to the callers.
     pub(super) fn callers_can_read(&self) -> bool {
         self.turn.callers_wait() && self.calls.is_empty() && self.ended.is_none()
@@ -200,6 +208,31 @@ impl Connector {
         for lost in lost {
             fail(lost, error);
         }
+    }
+
+    /// Begins to call the handler at these intervals, or ends that.
+    pub(crate) fn set_beat(&self, every: Option<Duration>) {
+        let mut state = self.state.lock();
+        state.beat = every.map(Beat::new);
+        let begins = state.beat.is_some();
+        drop(state);
+        if begins {
+            // The thread waits in one of these two ways, without a time.
+            self.thread_wanted.notify_one();
+            self.wake();
+        }
+    }
+
+    /// Calls the handler if that is due.
+    pub(super) fn beat_if_due(&self) {
+        let mut state = self.state.lock();
+        if !state.beat().is_some_and(|beat| beat.is_due()) {
+            return;
+        }
+        state.beat.iter_mut().for_each(Beat::advance);
+        drop(state);
+        // A panic there must not end the thread.
+        let _ = catch_panic(|| self.handler.beat());
     }
 
     /// Makes the thread look at the state.

@@ -30,6 +30,14 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// An answer has arrived. Its caller has not got it yet, or has gone.
+    fn arrived(&self, answer: &[u8]) {
+        let _ = answer;
+    }
+
+    /// It is time to tell the server that this client is there; see [`Client::set_beat`](crate::Client::set_beat).
+    fn beat(&self) {}
+
     /// The connection has broken. The client will make another one.
     fn broken(&self);
 }

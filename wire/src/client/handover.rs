@@ -58,13 +58,26 @@ impl Connector {
             if let Some(taken) = state.turn.take_back(is_over) {
                 return taken;
             }
+            let beat = state.beat();
+            if beat.is_some_and(|beat| beat.is_due()) {
+                drop(state);
+                self.beat_if_due();
+                state = self.state.lock();
+                continue;
+            }
             if is_over {
                 // A caller reads, perhaps for hours.
                 state.turn.is_thread_asleep = true;
-                self.thread_wanted.wait(&mut state);
+                match beat {
+                    Some(beat) => {
+                        self.thread_wanted.wait_for(&mut state, clock::left(beat.next));
+                    }
+                    None => self.thread_wanted.wait(&mut state),
+                }
                 state.turn.is_thread_asleep = false;
                 until = clock::in_time(LINGER);
             } else {
+                let until = beat.map_or(until, |beat| beat.next.min(until));
                 self.thread_wanted.wait_for(&mut state, clock::left(until));
             }
         }

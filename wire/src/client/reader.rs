@@ -6,6 +6,7 @@ use super::connector::{Connector, State, WAKER, fail};
 use super::delivery::take_frame;
 use super::inbox::{Delivery, Inbox, Stop};
 use super::slot::{Outcome, Slot};
+use crate::clock;
 use crate::error::CallError;
 use crate::frame::{self, Input, NO_CALL};
 use crate::os::Token;
@@ -40,7 +41,13 @@ impl Inbox {
             if is_enough {
                 return Stop::Done;
             }
-            if let Err(error) = self.poll.poll(&mut self.events, None)
+            // A caller leaves the heartbeats to the thread.
+            let beat = match until {
+                Until::Answered(_) => None,
+                Until::Left => connector.state.lock().beat(),
+            };
+            let timeout = beat.map(|beat| clock::left(beat.next).min(clock::LONGEST_SLEEP));
+            if let Err(error) = self.poll.poll(&mut self.events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 return Stop::Broken(error.to_string());
@@ -48,6 +55,9 @@ impl Inbox {
             match self.take_events(connector) {
                 Ok(left) => is_left = left,
                 Err(stop) => return stop,
+            }
+            if beat.is_some() {
+                connector.beat_if_due();
             }
         }
     }
@@ -186,16 +196,27 @@ impl Connector {
             Delivery::AnswerInDoubt(slot, body) => {
                 self.complete(&slot, self.outcome_in_doubt(body));
             }
-            Delivery::Orphan(body) => self.orphan(&body),
+            Delivery::Orphan(body) => {
+                self.tell_arrived(&body);
+                self.orphan(&body);
+            }
             Delivery::Items(buffer) => buffer.wake(),
             Delivery::End(buffer, error) => buffer.end(error),
         }
     }
 
     fn complete(&self, slot: &Slot, outcome: Outcome) {
+        if let Ok(body) = &outcome {
+            self.tell_arrived(body);
+        }
         if let Some(Ok(body)) = slot.complete(outcome) {
             self.orphan(&body);
         }
+    }
+
+    fn tell_arrived(&self, body: &[u8]) {
+        // A panic there must harm no call.
+        let _ = catch_panic(|| self.handler.arrived(body));
     }
 
     /// The outcome of a call that an earlier connection may have carried out: a refusal speaks of the last attempt

@@ -4,6 +4,7 @@ use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use super::beat::Beat;
 use super::connector::{Connected, Connector, WAKER, fail};
 use super::handler::Handler;
 use super::inbox::{Attached, Inbox, Stop};
@@ -164,6 +165,7 @@ impl Connector {
         if state_mut.ended.is_none() {
             state_mut.connected = Some(Connected { socket: socket.clone(), token, calls, frame });
         }
+        state_mut.beat.iter_mut().for_each(Beat::hurry);
         let too_large = state_mut.calls.send(&mut state_mut.outbox, calls, frame);
         self.flush(state);
         for (lost, size) in too_large {

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::time::Instant;
 
 use super::service::{OnLost, Reply};
-use super::state::{Call, Misuse, Outcome, Stage, State};
+use super::state::{Beats, Call, Misuse, Outcome, Stage, State};
 use crate::clock;
 use crate::limits::Limits;
 use crate::os::{Registry, Token, Waker};
@@ -65,6 +65,8 @@ pub(crate) struct Status {
     pub(crate) written: bool,
     /// When it is closed if the client reads nothing until then.
     pub(crate) stalled: Option<Instant>,
+    /// Whether the client must not be silent. With all its calls in flight it cannot say anything.
+    pub(crate) beats: Beats,
 }
 
 impl Connection {
@@ -221,6 +223,7 @@ impl Connection {
             idle: state.is_idle(),
             written: state.outbox.unsent() == 0,
             stalled: state.stalled.and_then(|since| since.checked_add(self.limits.stalled)),
+            beats: if state.is_full(self.limits.calls) { Beats::NotExpected } else { state.beats },
         }
     }
 

@@ -7,7 +7,7 @@ use super::connection::{Connection, call_lost};
 use super::protocol::{Event, Protocol};
 use super::queue::Queue;
 use super::service::{Answering, Service};
-use super::state::{Misuse, Stage};
+use super::state::{Beats, Misuse, Stage};
 use super::task::{Task, Work};
 use crate::auth::{Reason, Refusal};
 use crate::clock;
@@ -29,6 +29,10 @@ pub(crate) struct Entry<S: Service> {
     protocol: Protocol,
     /// The longest answer.
     longest: usize,
+    /// What the client says of itself, until it is accepted or refused.
+    pub(crate) hello: Option<Vec<u8>>,
+    /// Which client it is, if it says so.
+    pub(crate) client: Option<u128>,
     /// There once the client is welcome.
     peer: Option<Arc<S::Peer>>,
     pub(crate) stage: Stage,
@@ -36,7 +40,11 @@ pub(crate) struct Entry<S: Service> {
     /// In the queue of connections that have a turn.
     pub(crate) queued: bool,
     /// Above the limit on connections: refused when it has said hello.
-    surplus: bool,
+    pub(crate) surplus: bool,
+    /// The connection is closed if nothing has arrived by then.
+    pub(crate) silent: Option<Instant>,
+    /// When something arrived last; kept while that matters.
+    heard: Option<Instant>,
     /// When to look at the time-outs of the connection.
     pub(crate) deadline: Option<Instant>,
     /// The hello, or writing the last output, must be done by then.
@@ -64,11 +72,15 @@ impl<S: Service> Entry<S> {
             connection: Arc::new(connection),
             protocol,
             longest: 0,
+            hello: None,
+            client: None,
             peer: None,
             stage: Stage::Open,
             arrived: Arrived::Bytes,
             queued: false,
             surplus,
+            silent: None,
+            heard: None,
             deadline: None,
             until: Some(until),
         }
@@ -82,7 +94,8 @@ impl<S: Service> Entry<S> {
         scratch: &mut [u8],
     ) -> bool {
         let (mut taken, mut reads) = (0, 0);
-        while self.stage == Stage::Open {
+        // Nothing is read behind a hello before it is decided.
+        while self.stage == Stage::Open && self.hello.is_none() {
             if taken >= FRAMES_AT_ONCE || reads >= READS_AT_ONCE {
                 return true;
             }
@@ -99,10 +112,7 @@ impl<S: Service> Entry<S> {
                 self.connection.append(|all| all.append(&mut out));
             }
             match event {
-                Ok(Some(Event::Hello(hello))) => {
-                    let hello = hello.to_vec();
-                    self.welcome(service, &hello);
-                }
+                Ok(Some(Event::Hello(hello))) => self.hello = Some(hello.to_vec()),
                 Ok(Some(event)) => {
                     taken += 1;
                     let Some(peer) = &self.peer else { continue };
@@ -138,6 +148,9 @@ impl<S: Service> Entry<S> {
         match self.connection.socket.read(scratch) {
             Ok(0) => self.close(),
             Ok(bytes) => {
+                if self.silent.is_some() {
+                    self.heard = Some(clock::now());
+                }
                 if self.arrived == Arrived::Bytes && is_drained(bytes, scratch.len()) {
                     self.arrived = Arrived::Nothing;
                 }
@@ -150,11 +163,23 @@ impl<S: Service> Entry<S> {
         }
     }
 
-    fn welcome(&mut self, service: &S, hello: &[u8]) {
+    /// Which client has said hello, if it says so.
+    pub(crate) fn identify(&mut self, service: &S) -> Option<u128> {
+        if self.client.is_none()
+            && let Some(hello) = &self.hello
+        {
+            self.client = catch_panic(|| service.client(hello)).ok().flatten();
+        }
+        self.client
+    }
+
+    /// Accepts or refuses the client that has said hello.
+    pub(crate) fn welcome(&mut self, service: &S) {
+        let Some(hello) = self.hello.take() else { return };
         if self.surplus {
             return self.refuse(&Refusal::new(Reason::Full, "the server has too many connections"));
         }
-        match catch_panic(|| service.connect(hello)) {
+        match catch_panic(|| service.connect(&hello)) {
             Ok(Ok((peer, welcome))) if welcome.len() <= HELLO_BODY => {
                 self.peer = Some(Arc::new(peer));
                 self.until = None;
@@ -171,6 +196,26 @@ impl<S: Service> Entry<S> {
             Ok(Err(text)) => self.refuse(&Refusal::new(Reason::Application, text)),
             Err(_) => self.close(),
         }
+    }
+
+    /// Notes until when the client may be silent, which it may as long as it likes unless beats are expected. Returns
+    /// whether it was silent for too long.
+    pub(crate) fn listen(&mut self, beats: Beats, most: Duration, now: Instant) -> bool {
+        if beats == Beats::NotExpected {
+            (self.silent, self.heard) = (None, None);
+            return false;
+        }
+        let Some(silent) = self.silent else {
+            self.silent = now.checked_add(most);
+            return false;
+        };
+        if now < silent {
+            return false;
+        }
+        // What has arrived is read next.
+        let heard = if self.arrived == Arrived::Nothing { self.heard.take() } else { Some(now) };
+        self.silent = heard.and_then(|heard| heard.checked_add(most));
+        self.silent.is_none_or(|silent| silent <= now)
     }
 
     /// Tells the client why, and closes the connection.

@@ -10,7 +10,7 @@ use super::listener::Listener;
 use super::protocol::Protocol;
 use super::queue::Queue;
 use super::service::Service;
-use super::state::Stage;
+use super::state::{Beats, Stage};
 use super::task::Task;
 use crate::auth;
 use crate::os::{Events, Poll, Token, Waker};
@@ -48,6 +48,10 @@ pub(crate) struct Reactor<S: Service> {
     limits: Limits,
     shared: Arc<Shared>,
     entries: HashMap<Token, Entry<S>>,
+    /// The connections of clients that say which one they are.
+    clients: HashMap<u128, Token>,
+    /// Connections whose client has said hello, and whose connection before has not ended yet.
+    successors: Vec<Token>,
     next: usize,
     /// Connections that have a turn.
     turns: VecDeque<Token>,
@@ -77,6 +81,8 @@ impl<S: Service> Reactor<S> {
             limits,
             shared: Arc::new(shared),
             entries: HashMap::new(),
+            clients: HashMap::new(),
+            successors: Vec::new(),
             next: FIRST,
             turns: VecDeque::new(),
             deadlines: BTreeSet::new(),
@@ -203,11 +209,41 @@ impl<S: Service> Reactor<S> {
         let Some(entry) = self.entries.get_mut(&token) else { return };
         entry.queued = false;
         let again = entry.read(&self.service, &self.shared.queue, &mut self.scratch);
+        let has_hello = entry.hello.is_some() && entry.stage == Stage::Open;
+        if has_hello {
+            self.greet(token);
+        }
+        let Some(entry) = self.entries.get_mut(&token) else { return };
         entry.connection.flush();
         if again {
             self.give_turn(token);
         }
         self.look(token);
+    }
+
+    /// Accepts a client that has said hello, once its connection before has ended.
+    fn greet(&mut self, token: Token) {
+        let Some(entry) = self.entries.get_mut(&token) else { return };
+        if let Some(client) = entry.identify(&self.service) {
+            let before = self.clients.insert(client, token).filter(|before| *before != token);
+            if let Some(before) = before {
+                // It takes the place of that one.
+                entry.surplus = false;
+                if let Some(before) = self.entries.get_mut(&before) {
+                    before.close();
+                }
+                self.look(before);
+                if self.entries.contains_key(&before) {
+                    // A call of it is polled now.
+                    self.clients.insert(client, before);
+                    self.successors.push(token);
+                    return;
+                }
+            }
+        }
+        let Some(entry) = self.entries.get_mut(&token) else { return };
+        entry.welcome(&self.service);
+        self.give_turn(token);
     }
 
     /// Goes on with the end of a connection, as far as it is possible now.
@@ -221,7 +257,15 @@ impl<S: Service> Reactor<S> {
         if entry.stage == Stage::Closed && entry.connection.status().idle {
             if let Some(entry) = self.entries.remove(&token) {
                 self.set_aside_deadline(token, entry.deadline);
+                if let Some(client) = entry.client
+                    && self.clients.get(&client) == Some(&token)
+                {
+                    self.clients.remove(&client);
+                }
                 entry.finish(&self.service);
+                for successor in std::mem::take(&mut self.successors) {
+                    self.give_turn(successor);
+                }
             }
             return;
         }
@@ -231,7 +275,11 @@ impl<S: Service> Reactor<S> {
     /// Notes when the time-outs of the connection are to be looked at.
     fn set_deadline(&mut self, token: Token) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
-        let deadline = [entry.until, entry.connection.status().stalled].into_iter().flatten().min();
+        let status = entry.connection.status();
+        if (status.beats != Beats::NotExpected) != entry.silent.is_some() {
+            entry.listen(status.beats, self.limits.silence, clock::now());
+        }
+        let deadline = [entry.until, status.stalled, entry.silent].into_iter().flatten().min();
         let deadline = deadline.filter(|_| entry.stage != Stage::Closed);
         let before = std::mem::replace(&mut entry.deadline, deadline);
         if before != deadline {
@@ -259,11 +307,10 @@ impl<S: Service> Reactor<S> {
             }
             let Some(entry) = self.entries.get_mut(&token) else { continue };
             entry.deadline = None;
-            if [entry.until, entry.connection.status().stalled]
-                .into_iter()
-                .flatten()
-                .any(|until| until <= now)
-            {
+            let status = entry.connection.status();
+            let is_over =
+                [entry.until, status.stalled].into_iter().flatten().any(|until| until <= now);
+            if entry.listen(status.beats, self.limits.silence, now) || is_over {
                 entry.close();
             }
             self.look(token);

@@ -28,6 +28,16 @@ pub trait Service: Send + Sync + 'static {
     /// The text goes to the client, which does not try again.
     fn connect(&self, hello: &[u8]) -> Result<(Self::Peer, Vec<u8>), String>;
 
+    /// Which client says this hello: a number that it has chosen at random, the same for each of its
+    /// connections. `None`, the default: unknown.
+    ///
+    /// The connection before of the same client is ended, and [`disconnect`](Service::disconnect) called, before
+    /// [`connect`](Service::connect) is called for the next one: its machine may have vanished without a word.
+    fn client(&self, hello: &[u8]) -> Option<u128> {
+        let _ = hello;
+        None
+    }
+
     /// Answers a call.
     ///
     /// Called on the reading thread, in the order in which the calls arrive on the connection; must not block.
@@ -42,6 +52,7 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// One answer.
+#[derive(Default)]
 pub struct Reply {
     /// The answer. Longer than [`Limits::frame`](crate::Limits::frame), it is lost: the client gets
     /// [`CallError::Broken`](crate::CallError::Broken).
@@ -49,13 +60,16 @@ pub struct Reply {
     /// Called if the connection ends before the client has confirmed that it received the answer. The client
     /// may have received it all the same.
     pub on_lost: Option<Box<dyn FnOnce() + Send>>,
+    /// `Some(true)`: from this answer on, the connection is ended if nothing arrives for
+    /// [`Limits::silence`](crate::Limits::silence). `Some(false)`: it may be silent again. `None`: as before.
+    pub expect_beats: Option<bool>,
 }
 
 impl Reply {
     /// An answer that may be lost.
     #[must_use]
     pub fn new(body: Vec<u8>) -> Reply {
-        Reply { body, on_lost: None }
+        Reply { body, ..Reply::default() }
     }
 }
 
@@ -64,6 +78,7 @@ impl fmt::Debug for Reply {
         f.debug_struct("Reply")
             .field("body", &self.body.len())
             .field("on_lost", &self.on_lost.is_some())
+            .field("expect_beats", &self.expect_beats)
             .finish()
     }
 }

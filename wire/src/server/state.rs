@@ -82,6 +82,17 @@ pub(crate) struct State {
     starved: Vec<Arc<dyn Call>>,
     /// The reading thread does not read until there is room.
     paused: bool,
+    pub(crate) beats: Beats,
+}
+
+/// Whether the client must not be silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Beats {
+    #[default]
+    NotExpected,
+    /// It must not from now on: the reading thread does not know that yet.
+    Begin,
+    Expected,
 }
 
 impl State {
@@ -112,6 +123,11 @@ impl State {
         calls
     }
 
+    /// Whether so many calls are in flight that the reading thread takes no further one.
+    pub(crate) fn is_full(&self, calls: usize) -> bool {
+        self.calls.len() >= calls
+    }
+
     /// Whether no future of a call exists.
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.is_empty()
@@ -120,7 +136,14 @@ impl State {
     /// Appends an answer. Returns what to call if it is longer than `limit`, and cannot be sent.
     #[must_use]
     pub(crate) fn answer(&mut self, number: u64, reply: Reply, limit: usize) -> Option<OnLost> {
-        let Reply { body, on_lost } = reply;
+        let Reply { body, on_lost, expect_beats } = reply;
+        if let Some(expects) = expect_beats {
+            self.beats = match self.beats {
+                Beats::NotExpected if expects => Beats::Begin,
+                before if expects => before,
+                _ => Beats::NotExpected,
+            };
+        }
         if body.len() > limit {
             let why =
                 format!("the answer of {} bytes is longer than the limit of {limit}", body.len());
@@ -161,7 +184,11 @@ impl State {
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         self.calls.remove(&number);
         let finished = self.stage != Stage::Open && self.calls.is_empty();
-        self.broken || finished || std::mem::take(&mut self.paused)
+        let begin = self.beats == Beats::Begin;
+        if begin {
+            self.beats = Beats::Expected;
+        }
+        self.broken || finished || begin || std::mem::take(&mut self.paused)
     }
 
     /// The client has received this many tracked answers. Returns what need not be called any more.
@@ -198,7 +225,7 @@ impl State {
 
     /// Whether the reading thread may take the next frame. If not, it must look again when it may.
     pub(crate) fn may_read(&mut self, is_call: bool, calls: usize, unsent: usize) -> bool {
-        self.paused = (is_call && self.calls.len() >= calls) || !self.has_room(unsent);
+        self.paused = (is_call && self.is_full(calls)) || !self.has_room(unsent);
         !self.paused
     }
 
@@ -229,7 +256,7 @@ mod tests {
     use super::*;
 
     fn tracked() -> Reply {
-        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})) }
+        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})), expect_beats: None }
     }
 
     fn write_all(state: &mut State) {

@@ -4,6 +4,7 @@
 mod calls;
 mod cancel;
 mod connect;
+mod half_open;
 mod hostile;
 mod lost;
 mod panics;

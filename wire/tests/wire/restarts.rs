@@ -66,7 +66,7 @@ impl Ledger {
         assert!(self.books.lock().unwrap().given.insert(key));
         let ledger = self.clone();
         let on_lost = move || assert!(ledger.books.lock().unwrap().lost.insert(key), "lost twice");
-        Reply { body, on_lost: Some(Box::new(on_lost)) }
+        Reply { body, on_lost: Some(Box::new(on_lost)), ..Reply::default() }
     }
 
     fn receive(&self, body: &[u8]) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -126,7 +126,7 @@ impl Desk {
             desk.log.add(format!("lost {name}"));
             assert_ne!(name, "panic");
         };
-        Reply { body: body.to_vec(), on_lost: Some(Box::new(on_lost)) }
+        Reply { body: body.to_vec(), on_lost: Some(Box::new(on_lost)), ..Reply::default() }
     }
 }
 
@@ -150,6 +150,10 @@ impl Service for Words {
         Ok((hello, self.0.welcome.lock().unwrap().clone()))
     }
 
+    fn client(&self, hello: &[u8]) -> Option<u128> {
+        text(hello).strip_prefix("client:")?.parse().ok()
+    }
+
     fn call(&self, _: &Arc<String>, body: &[u8]) -> Answering {
         let call = text(body);
         let desk = &self.0;
@@ -160,6 +164,10 @@ impl Service for Words {
         let number = || rest.parse().unwrap();
         match word {
             "later" => Answering::Later(Box::pin(Later(desk.clone(), rest.to_owned()))),
+            "beats" => Answering::Now(Reply {
+                expect_beats: Some(rest == "on"),
+                ..Reply::new(body.to_vec())
+            }),
             "tracked" => Answering::Now(desk.tracked(rest.as_bytes())),
             "bytes" => Answering::Now(Reply::new(vec![7; number()])),
             "tracked-bytes" => {
@@ -316,6 +324,8 @@ pub struct Ears {
     pub log: Log,
     pub hello: Mutex<Vec<u8>>,
     pub refuse: Mutex<Option<String>>,
+    /// Makes a call at each heartbeat.
+    pub client: OnceLock<Weak<Client>>,
 }
 
 impl Handler for Ears {
@@ -338,6 +348,13 @@ impl Handler for Ears {
         let why = answer.strip_prefix("refused: ")?;
         assert_ne!(why, "panic");
         Some(why.to_owned())
+    }
+
+    fn beat(&self) {
+        self.log.add("beat");
+        if let Some(client) = self.client.get().and_then(Weak::upgrade) {
+            drop(client.call(b"quiet".to_vec(), ALWAYS));
+        }
     }
 
     fn broken(&self) {

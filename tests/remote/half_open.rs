@@ -1,0 +1,166 @@
+//! Peers that vanish without a word: a tunnel between them and the owner carries nothing any more, and neither
+//! side sees an end of the connection.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::{ConnectOptions, FIFO, ServeOptions, State, Store, Tube, TubeOptions};
+
+use super::executor::{wait_until, with_timeout};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Carries bytes between clients and an owner.
+#[derive(Default)]
+struct Tunnel {
+    /// What is read is thrown away.
+    is_stuck: AtomicBool,
+    /// The sides of the clients.
+    clients: Mutex<Vec<UnixStream>>,
+    /// The sides of the owner, which stay open.
+    owners: Mutex<Vec<UnixStream>>,
+}
+
+impl Tunnel {
+    fn start(from: &Path, to: &Path) -> Arc<Tunnel> {
+        let (tunnel, to) = (Arc::new(Tunnel::default()), to.to_owned());
+        let (listener, accepts) = (UnixListener::bind(from).unwrap(), tunnel.clone());
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, owner) = (client.unwrap(), UnixStream::connect(&to).unwrap());
+                accepts.carry(&client, &owner);
+                accepts.carry(&owner, &client);
+                accepts.clients.lock().unwrap().push(client);
+                accepts.owners.lock().unwrap().push(owner);
+            }
+        });
+        tunnel
+    }
+
+    fn carry(self: &Arc<Self>, from: &UnixStream, to: &UnixStream) {
+        let (tunnel, mut from) = (self.clone(), from.try_clone().unwrap());
+        let mut to = to.try_clone().unwrap();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut bytes) {
+                if !tunnel.is_stuck.load(Ordering::SeqCst) && to.write_all(&bytes[..read]).is_err()
+                {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Carries nothing any more.
+    fn vanish(&self) {
+        self.is_stuck.store(true, Ordering::SeqCst);
+    }
+
+    /// The clients see the end of their connections, and the owner sees nothing.
+    fn cut_clients(&self) {
+        for client in self.clients.lock().unwrap().drain(..) {
+            client.shutdown(Shutdown::Both).unwrap();
+        }
+    }
+}
+
+/// An owner, and the connection of a client that goes through a tunnel.
+struct Pair {
+    owner: Store,
+    tube: Tube,
+    remote: Store,
+    tunnel: Arc<Tunnel>,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Pair {
+    fn new(heartbeat: Option<Duration>, grace: Duration) -> Pair {
+        let folder = TempDir::new().unwrap();
+        let (tunnel, socket) = (folder.path().join("tunnel"), folder.path().join("socket"));
+        let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
+        let tube = owner.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let served = owner.serve(ServeOptions::unix(&socket).heartbeat(heartbeat)).unwrap();
+        let url = format!("unix:{}", tunnel.display());
+        let tunnel = Tunnel::start(&tunnel, &socket);
+        let remote = ConnectOptions::new().timeout(DEADLINE).connect(&url).unwrap();
+        Pair { owner, tube, remote, tunnel, url: served.url().to_owned(), _folder: folder }
+    }
+
+    fn remote_tube(&self) -> Tube {
+        self.remote.tube("case").unwrap()
+    }
+
+    fn waiting(&self) -> u64 {
+        self.tube.info().unwrap().waiting
+    }
+}
+
+const OFTEN: Option<Duration> = Some(Duration::from_millis(200));
+
+#[test]
+fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
+    with_timeout(|| {
+        let pair = Pair::new(OFTEN, Duration::ZERO);
+        // A process that says that it is there keeps its claim.
+        let other = tubewell::connect(&pair.url).unwrap();
+        pair.tube.put("kept").unwrap();
+        let kept = other.tube("case").unwrap().try_take().unwrap().unwrap();
+        pair.tube.put("lost").unwrap();
+        let lost = pair.remote_tube().try_take().unwrap().unwrap();
+        pair.tunnel.vanish();
+        let again = pair.tube.take(DEADLINE).unwrap().unwrap();
+        assert_eq!((again.id(), again.takes()), (lost.id(), 2));
+        assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, State::Taken);
+        kept.ack().unwrap();
+        again.ack().unwrap();
+        assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+        std::mem::forget(lost);
+    });
+}
+
+/// The owner hands the task to a connection that is silent for long, and hears nothing of it.
+#[test]
+fn task_that_is_handed_to_a_process_that_has_vanished_is_released() {
+    with_timeout(|| {
+        let pair = Pair::new(OFTEN, Duration::ZERO);
+        let waiting = pair.remote_tube();
+        thread::spawn(move || waiting.take(None));
+        wait_until(|| pair.waiting() == 1);
+        pair.tunnel.vanish();
+        let id = pair.tube.put("x").unwrap().id;
+        let claim = pair.tube.take(DEADLINE).unwrap().unwrap();
+        assert_eq!((claim.id(), claim.takes()), (id, 2));
+    });
+}
+
+#[test]
+fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
+    with_timeout(|| {
+        let pair = Pair::new(None, DEADLINE * 10);
+        let held = {
+            pair.tube.put("held").unwrap();
+            pair.remote_tube().try_take().unwrap().unwrap()
+        };
+        let waiting = pair.remote_tube();
+        let taker = thread::spawn(move || waiting.take(None).unwrap().unwrap().ack());
+        wait_until(|| pair.waiting() == 1);
+        pair.tunnel.cut_clients();
+        // A call on the next connection.
+        assert!(held.is_current());
+        wait_until(|| pair.waiting() == 1);
+        held.ack().unwrap();
+        // With two waits, the one of the connection before would get it.
+        let id = pair.tube.put("x").unwrap().id;
+        taker.join().unwrap().unwrap();
+        assert!(pair.tube.peek(id).is_err());
+        assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+    });
+}
