@@ -43,7 +43,23 @@ fn generated_steps_cover_every_transition_of_every_driver() {
         missed.is_empty() && unknown.is_empty(),
         "not covered: {missed:?}, unexpected: {unknown:?}"
     );
+    #[cfg(feature = "_peer")]
+    super::all_calls::assert_all_met(CALLS_OF_NO_STEP);
 }
+
+/// The calls that no step makes, with the reasons.
+#[cfg(feature = "_peer")]
+const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
+    ("Call::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::IsTimed", "asked by workers: tests/worker"),
+    ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
+    ("Verb::CancelPut", "a put that waits is given up by futures only: tests/parity/put_wait.rs"),
+    ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
+    ("HolderVerb::Describe", "asked through connections only: tests/served.rs"),
+    ("StepVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
+    ("StepVerb::Join", "the steps of the model are values and tasks: tests/worker"),
+];
 
 /// All state transitions that a task of this driver can make.
 fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
