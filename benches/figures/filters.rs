@@ -79,8 +79,8 @@ fn put_time(
     let tube = store.create_tube("work", FIFO, options.clone())?;
     let subscriptions: Vec<Subscription> = (0..SUBSCRIPTIONS)
         .filter_map(&filter)
-        .map(|filter| store.events(filter, 10).unwrap())
-        .collect();
+        .map(|filter| store.events(filter, 10))
+        .collect::<tubewell::Result<_>>()?;
     let mut start = 0.0;
     for n in 0..WARM + PUTS {
         if n == WARM {

@@ -87,15 +87,16 @@ fn edges_of_another_tube_cost_a_plain_tube_nothing() {
     });
 }
 
-/// The reads of a put after a task that is over, beside so many other tubes, each with so many tasks.
-/// There is another such put before it.
-fn reads_of_a_put_after(others: usize, tasks: usize, cache: usize) -> u64 {
+/// The reads of a put after a task that is over and was put into the tube `of`, beside so many other
+/// tubes, each with so many tasks. There is another such put before it.
+fn reads_of_a_put_after(of: &str, others: usize, tasks: usize, cache: usize) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     {
         let store = store_on(&path);
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["x"; 100]).unwrap();
+        store.create_tube("unnamed", FIFO, TubeOptions::new()).unwrap();
         for n in 0..others {
             let other = store.create_tube(&format!("other {n}"), FIFO, TubeOptions::new()).unwrap();
             other.put_many(vec!["x"; tasks]).unwrap();
@@ -104,10 +105,10 @@ fn reads_of_a_put_after(others: usize, tasks: usize, cache: usize) -> u64 {
     }
     let options = Store::options().clock(ManualClock::new()).cache_size(cache);
     let store = options.open(&path).unwrap();
-    let tube = store.tube("work").unwrap();
+    let [tube, of] = ["work", of].map(|name| store.tube(name).unwrap());
     let put_after = || {
-        let parent = tube.put("x").unwrap().id;
-        tube.claim(parent).unwrap().ack().unwrap();
+        let parent = of.put("x").unwrap().id;
+        of.claim(parent).unwrap().ack().unwrap();
         let before = store.counters().reads;
         let receipt = tube.put(Put::new("x").after(&tube, [parent])).unwrap();
         assert_eq!(receipt.state, State::Ready);
@@ -119,11 +120,18 @@ fn reads_of_a_put_after(others: usize, tasks: usize, cache: usize) -> u64 {
 
 #[test]
 fn put_after_a_task_that_is_over_looks_in_no_tube_without_tasks() {
-    assert_eq!(reads_of_a_put_after(100, 0, 0), reads_of_a_put_after(0, 0, 0));
+    let [none, many] = [0, 100].map(|others| reads_of_a_put_after("unnamed", others, 0, 0));
+    assert_eq!(none, many);
+}
+
+/// The tube knows that the task was put into it, and no other tube has tasks that have moved.
+#[test]
+fn put_after_a_task_that_is_over_looks_in_the_tube_that_it_names_only() {
+    assert_eq!(reads_of_a_put_after("work", 100, 10, 0), reads_of_a_put_after("work", 0, 0, 0));
 }
 
 /// It looks in all tubes with tasks, since any of them may have the parent.
 #[test]
-fn put_after_a_task_that_is_over_reads_cached_pages_only_beside_many_tubes() {
-    assert_eq!(reads_of_a_put_after(100, 10, 1 << 20), 0);
+fn put_after_a_task_of_another_tube_reads_cached_pages_only_beside_many_tubes() {
+    assert_eq!(reads_of_a_put_after("unnamed", 100, 10, 1 << 20), 0);
 }

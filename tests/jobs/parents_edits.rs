@@ -32,6 +32,52 @@ fn task_that_advances_keeps_its_children() {
     });
 }
 
+/// Its tube knows that it was put there.
+#[test]
+fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
+    type Leave = fn(&Case, &Tube, u64);
+    let leaves: [Leave; 3] = [
+        |case, other, parent| {
+            case.tube.move_to(parent, other).unwrap();
+        },
+        |case, other, parent| {
+            let claim = case.tube.claim(parent).unwrap();
+            claim.advance(other, case.draft("next")).unwrap();
+        },
+        |case, other, parent| {
+            let put = case.draft("next").key("k").on_key(OnKey::Replace);
+            assert_eq!(other.put(put).unwrap().id, parent);
+        },
+    ];
+    for leave in leaves {
+        for_each_driver(ALL, |case| {
+            let other = other(case);
+            let parent = case.add(case.draft("parent").key("k"));
+            leave(case, &other, parent);
+            let child = child_of(case, parent);
+            assert_eq!(case.state(child), Some(State::Blocked));
+            other.move_to(parent, &case.tube).unwrap();
+            let late = case.add(case.draft("child").after(&other, [parent]));
+            assert_eq!(case.state(late), Some(State::Blocked));
+            case.ack(parent);
+            assert_eq!(case.take_all(), [child, late]);
+        });
+    }
+}
+
+#[test]
+fn parent_that_an_earlier_put_of_the_same_call_moves_is_waited_for() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let parent = case.add(case.draft("parent").key("k"));
+        let replaces = case.draft("next").key("k").on_key(OnKey::Replace);
+        let child = case.draft("child").after(&case.tube, [parent]);
+        let receipts = other.put_many([replaces, child]).unwrap();
+        let states: Vec<State> = receipts.iter().map(|receipt| receipt.state).collect();
+        assert_eq!((receipts[0].id, states), (parent, vec![State::Ready, State::Blocked]));
+    });
+}
+
 /// Q070 Q071
 #[test]
 fn task_that_advances_may_wait_for_others() {

@@ -1,6 +1,8 @@
 //! Which transitions the generated steps reach.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -18,23 +20,31 @@ use super::system::System;
 #[test]
 fn generated_steps_cover_every_transition_of_every_driver() {
     const CASES: usize = 600;
+    const THREADS: usize = 2;
     let mut runner = TestRunner::deterministic();
     let steps = StepGenerator::sequential_strategy(100);
-    let mut met = BTreeSet::new();
     let generated = (0..CASES).map(|_| {
         let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
         (setup, steps)
     });
-    for (setup, steps) in rare_steps().chain(generated) {
-        // Relaxed durability saves flushes, which this test does not check.
-        let mut system =
-            System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
-        for step in steps {
-            system.step(step);
+    let cases = Mutex::new(rare_steps().chain(generated).collect::<Vec<_>>().into_iter());
+    let met = Mutex::new(BTreeSet::new());
+    let run_cases = || {
+        loop {
+            let next = cases.lock().unwrap().next();
+            let Some((setup, steps)) = next else { return };
+            // Relaxed durability saves flushes, which this test does not check.
+            let mut system =
+                System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
+            for step in steps {
+                system.step(step);
+            }
+            system.finish();
+            met.lock().unwrap().extend(system.transitions().iter().copied());
         }
-        system.finish();
-        met.extend(system.transitions().iter().copied());
-    }
+    };
+    thread::scope(|scope| (0..THREADS).for_each(|_| _ = scope.spawn(run_cases)));
+    let met = met.into_inner().unwrap();
     let all: BTreeSet<Transition> =
         Driver::ALL.into_iter().flat_map(expected_transitions).collect();
     let missed: Vec<_> = all.difference(&met).collect();

@@ -108,6 +108,7 @@ mod jobs {
     mod ended_waits;
     mod endings;
     mod events;
+    mod evicted_slots;
     mod fail;
     mod failures;
     mod files;
@@ -160,6 +161,7 @@ mod jobs {
     #[cfg(feature = "cron")]
     mod schedules_cron;
     mod schedules_edits;
+    mod schedules_overlap;
     mod schedules_tags;
     mod selected;
     mod shared_limits;

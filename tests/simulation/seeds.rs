@@ -6,6 +6,8 @@ use crate::world::{Coverage, Upset, World};
 
 const SEEDS: u64 = 20;
 const STEPS: u64 = 150;
+/// What every simulation must cover.
+const UPSETS: [&str; 5] = ["close", "outage", "Kill", "PowerCut", "PartialPowerCut"];
 
 /// The checks of a simulation.
 pub trait Checked {
@@ -91,7 +93,7 @@ pub trait Simulated: Checked + Sized {
 }
 
 /// Runs each seed twice. `TUBEWELL_SEED` runs one seed, `TUBEWELL_SIMULATION_SEEDS` that many. By
-/// default all of `wanted` must be covered.
+/// default all of `wanted` must be covered, and all upsets.
 pub fn run_seeds<S: Simulated>(test: &str, wanted: &[&str]) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("TUBEWELL_SEED") {
@@ -109,7 +111,7 @@ pub fn run_seeds<S: Simulated>(test: &str, wanted: &[&str]) {
     }
     println!("{seeds:?}: {coverage:?}");
     if seeds == (1..SEEDS + 1) {
-        for what in wanted {
+        for what in wanted.iter().chain(&UPSETS) {
             assert!(coverage.contains_key(what), "{what} is not covered");
         }
     }

@@ -83,6 +83,9 @@ pub struct Choice {
     /// The variants that are chosen in most cases, by their places in the list.
     pub often: &'static [usize],
     pub variants: &'static [Variant],
+    /// Variants that were added when there were inputs already. With them in the list above, these would mean
+    /// something else.
+    pub later: &'static [Variant],
 }
 
 /// The number, the name and the fields of a variant.

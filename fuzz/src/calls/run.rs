@@ -25,13 +25,14 @@ const PENDING_MAX: usize = 20;
 const WALL: u64 = 1_767_225_600;
 
 /// Requests that change nothing.
-const READS: [&str; 36] = [
+const READS: [&str; 38] = [
     "Request::Flush",
     "Request::CatchUp",
     "Request::Verify",
     "Request::Backup",
     "Request::Counters",
     "Request::Clock",
+    "Request::Heartbeat",
     "Call::Check",
     "Call::OwnerOfClaim",
     "Call::FindTube",

@@ -111,12 +111,13 @@ struct Writer<'w, 'a> {
 impl Writer<'_, '_> {
     fn choice(&mut self, choice: &Choice) -> Result<()> {
         let byte = usize::from(u8::arbitrary(self.source)?);
-        let at = if byte < 208 {
-            choice.often[byte % choice.often.len()]
+        let (number, name, fields) = if byte < 208 {
+            choice.variants[choice.often[byte % choice.often.len()]]
+        } else if byte == 255 && !choice.later.is_empty() {
+            choice.later[usize::from(u8::arbitrary(self.source)?) % choice.later.len()]
         } else {
-            byte % choice.variants.len()
+            choice.variants[byte % choice.variants.len()]
         };
-        let (number, name, fields) = choice.variants[at];
         self.variants.push(format!("{}::{name}", choice.name));
         self.out.push(number);
         self.fields(fields)

@@ -15,7 +15,7 @@ use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY,
-    Policies, TubeState, encode_durability,
+    Policies, PutIds, TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
@@ -309,6 +309,7 @@ impl Core {
             occupied: counts.total(),
             empty_up_to: EmptyUpTo::default(),
             has_strays: false,
+            put_ids: PutIds::default(),
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),

@@ -313,8 +313,8 @@ impl Core {
         Ok(())
     }
 
-    /// The tube and the shelf of a task: of this tube or, if it is not there, of another one that has
-    /// tasks. The tube of a taken task is known.
+    /// The tube and the shelf of a task: of this tube or, if it is not there, of another one. The tube of
+    /// a taken task is known. One that was put into this tube is only in another one if it has moved.
     fn locate(&mut self, of: u32, id: u64) -> Result<Option<(u32, Shelf)>> {
         let of = self.claims.get(&id).map_or(of, |claim| claim.tube);
         if let Some(found) = self.edit(of, |ledger| ledger.find(id))? {
@@ -323,7 +323,8 @@ impl Core {
         if id >= self.ids.next {
             return Ok(None);
         }
-        for number in self.other_tubes(of) {
+        let was_put_here = self.tubes.get(&of).is_some_and(|tube| tube.put_ids.contains(id));
+        for number in self.other_tubes(of, was_put_here) {
             if let Some(found) = self.edit(number, |ledger| ledger.find(id))? {
                 return Ok(Some((number, found.shelf)));
             }
@@ -331,12 +332,14 @@ impl Core {
         Ok(None)
     }
 
-    /// The other tubes that have tasks.
-    pub(in crate::core) fn other_tubes(&self, number: u32) -> Vec<u32> {
+    /// The other tubes that have tasks, or only those to which tasks have moved in this run of the store.
+    pub(in crate::core) fn other_tubes(&self, number: u32, only_with_strays: bool) -> Vec<u32> {
         let others = self.names.values().copied().filter(|other| *other != number);
-        let has_tasks =
-            |other: &u32| self.tubes.get(other).is_some_and(|it| it.counts.stored() > 0);
-        others.filter(has_tasks).collect()
+        let is_wanted = |other: &u32| {
+            let tube = self.tubes.get(other).filter(|tube| tube.counts.stored() > 0);
+            tube.is_some_and(|tube| tube.has_strays || !only_with_strays)
+        };
+        others.filter(is_wanted).collect()
     }
 
     pub(in crate::core) fn parents_of(

@@ -114,11 +114,8 @@ impl Core {
             && by_key.as_ref().is_none_or(|keyed| keyed.id != last)
         {
             let is_of_this_run = last >= self.ids.first_of_run;
-            for other in self.other_tubes(number) {
-                let has_strays = self.tubes.get(&other).is_some_and(|tube| tube.has_strays);
-                if (has_strays || !is_of_this_run)
-                    && let Some(found) = self.run_in(other, last)?
-                {
+            for other in self.other_tubes(number, is_of_this_run) {
+                if let Some(found) = self.run_in(other, last)? {
                     return Ok(Some(found));
                 }
             }

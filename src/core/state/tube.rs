@@ -12,6 +12,7 @@ use super::gates::Gates;
 use super::holders::{Holders, Removed};
 use super::limits::SubQueueLimits;
 use super::policies::Policies;
+use super::put_ids::PutIds;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window, rank_before};
 use crate::events::{Callback, Unwanted};
@@ -135,6 +136,7 @@ pub(crate) struct TubeState {
     pub(crate) empty_up_to: EmptyUpTo,
     /// A task has come from another tube in this run of the store, or a schedule has left its runs here.
     pub(crate) has_strays: bool,
+    pub(crate) put_ids: PutIds,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
     /// Sub-queues that have taken tasks, and which.

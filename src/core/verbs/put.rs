@@ -420,10 +420,11 @@ impl Core {
 
     #[inline]
     pub(in crate::core) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
-        if change.keeping != Keeping::Kept
-            && let Some(tube) = self.tubes.get_mut(&change.tube)
-        {
-            tube.occupied += 1;
+        if let Some(tube) = self.tubes.get_mut(&change.tube) {
+            tube.occupied += u64::from(change.keeping != Keeping::Kept);
+            if change.kind == EventKind::Put {
+                tube.put_ids.note(change.id);
+            }
         }
         self.make_visible(change, visibility);
     }

@@ -142,6 +142,7 @@ impl Core {
         };
         let moves = *before != number;
         if moves {
+            self.note_strays(number);
             self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
         }
         let row = self.edit_and_remember(number, *id, request, |ledger| {
@@ -192,7 +193,6 @@ impl Core {
             self.occupy(number);
         }
         if before != number {
-            self.note_strays(number);
             let leave = self.leave(before, id, EventKind::Move, from, old.clone());
             self.make_visible(Change { keeping, ..leave }, visibility);
             let arrival = self.change(number, id, EventKind::Move, None, to, None);

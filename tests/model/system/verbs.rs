@@ -282,6 +282,7 @@ impl System {
             self.claims.remove(claim.get(&numbers)).unwrap();
         let holder = Holder { session, claim: Some(taken.claim) };
         let (id, no) = (claim.id(), taken.task);
+        let held = |claim| HeldClaim { taken, tube, session, claim };
         let (model, steps) = (&mut self.model, self.steps);
         let (got, want) = match verb {
             ByClaim::Ack { deferred } => (ack(claim, deferred), model.ack(tube, no, holder)),
@@ -332,39 +333,31 @@ impl System {
             ByClaim::Bury => (claim.bury(), model.bury_held(tube, no, holder)),
             ByClaim::Touch { by } => {
                 agree_on_touch(claim.touch(duration(by)), model.touch(tube, no, holder, by), id);
-                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                self.claims.insert(taken.claim, held(claim));
                 return;
             }
-            ByClaim::Log { deferred } => {
-                return self.log_held(HeldClaim { taken, tube, session, claim }, deferred);
-            }
-            ByClaim::RunStep { name } => {
-                return self.run_step(HeldClaim { taken, tube, session, claim }, name);
-            }
-            ByClaim::Spawn { name, to } => {
-                return self.spawn(HeldClaim { taken, tube, session, claim }, name, &to);
-            }
+            ByClaim::Log { deferred } => return self.log_held(held(claim), deferred),
+            ByClaim::RunStep { name } => return self.run_step(held(claim), name),
+            ByClaim::Spawn { name, to } => return self.spawn(held(claim), name, &to),
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{steps}.checkpoint").into_bytes();
                 data.resize(size, b'+');
                 let mut claim = claim;
                 let got = checkpoint(&mut claim, &data, deferred);
                 agree_on_receipt(got, model.checkpoint(tube, no, holder, data), id);
-                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                self.claims.insert(taken.claim, held(claim));
                 return;
             }
             ByClaim::Renew { time_left } => {
                 agree(claim.renew(duration(time_left)), model.renew(tube, no, holder, time_left));
-                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                self.claims.insert(taken.claim, held(claim));
                 return;
             }
             ByClaim::Finish { result, puts, advance, deferred } => {
-                let held = HeldClaim { taken, tube, session, claim };
+                let held = held(claim);
                 return self.finish_task(held, result, &puts, advance.as_ref(), deferred);
             }
-            ByClaim::Park { hold, deferred } => {
-                return self.park(HeldClaim { taken, tube, session, claim }, hold, deferred);
-            }
+            ByClaim::Park { hold, deferred } => return self.park(held(claim), hold, deferred),
             ByClaim::Drop => {
                 drop(claim);
                 return model.drop_claim(taken);

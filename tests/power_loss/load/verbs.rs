@@ -181,11 +181,11 @@ impl Load {
             return Ok(());
         }
         let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
-        if before != Some(State::Buried) {
+        if before == Some(State::Buried) {
+            self.told_in_memory(receipt, &kind);
+        } else {
             self.contents().bury(id, None);
             self.changed("bury", issued, &kind, &[receipt]);
-        } else {
-            self.told_in_memory(receipt, &kind);
         }
         Ok(())
     }

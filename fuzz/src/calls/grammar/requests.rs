@@ -16,6 +16,7 @@ const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 pub static REQUEST: Choice = Choice {
     name: "Request",
     often: &[0, 1, 2, 2, 2, 3, 4, 5],
+    later: &[(15, "Heartbeat", &[])],
     variants: &[
         (0, "Ask", CALL_OF_REQUEST),
         (1, "Call", CALL_OF_REQUEST),
@@ -42,6 +43,7 @@ pub static REQUEST: Choice = Choice {
 static CALL: Choice = Choice {
     name: "Call",
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
+    later: &[],
     variants: &[
         (0, "Check", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
@@ -74,6 +76,8 @@ static CALL: Choice = Choice {
 static VERB: Choice = Choice {
     name: "Verb",
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
+    // No byte chooses the first verb of the list below.
+    later: &[(0, "Check", &[]), (51, "StepsAfter", &[Id, StepName])],
     variants: &[
         (0, "Check", &[]),
         (1, "Put", &[PUT]),
@@ -138,13 +142,13 @@ static VERB: Choice = Choice {
         (48, "Info", &[]),
         (49, "Statistics", &[]),
         (50, "IsTimed", &[]),
-        (51, "StepsAfter", &[Id, StepName]),
     ],
 };
 
 static HOLDER_VERB: Choice = Choice {
     name: "HolderVerb",
     often: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12],
+    later: &[],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
         (1, "Release", &[Time]),
@@ -167,12 +171,14 @@ static HOLDER_VERB: Choice = Choice {
 static PROGRESS_REPORT: Choice = Choice {
     name: "ProgressReport",
     often: &[0, 1],
+    later: &[],
     variants: &[(0, "Count", &[Count, Count]), (1, "Text", &[Text])],
 };
 
 static STEP_VERB: Choice = Choice {
     name: "StepVerb",
     often: &[0, 1, 2, 3, 4, 5],
+    later: &[(6, "ListAfter", &[StepName])],
     variants: &[
         (0, "Read", &[StepName]),
         (1, "Write", &[StepName, Body]),
@@ -180,13 +186,13 @@ static STEP_VERB: Choice = Choice {
         (3, "Sleep", &[StepName, Time]),
         (4, "Join", &[StepName, Tube, List(&Id)]),
         (5, "List", &[]),
-        (6, "ListAfter", &[StepName]),
     ],
 };
 
 static EDGE_VERB: Choice = Choice {
     name: "EdgeVerb",
     often: &[0, 0, 1, 2, 3],
+    later: &[],
     variants: &[
         (0, "Add", &[Id, Tube, List(&Id)]),
         (1, "Remove", &[Id, Option(&List(&Id))]),
@@ -198,12 +204,14 @@ static EDGE_VERB: Choice = Choice {
 static HISTORY_VERB: Choice = Choice {
     name: "HistoryVerb",
     often: &[0, 1],
+    later: &[],
     variants: &[(0, "Read", &[Id]), (1, "Log", &[Id, Text])],
 };
 
 static LIST_VERB: Choice = Choice {
     name: "ListVerb",
     often: &[0, 1, 2, 3, 4],
+    later: &[],
     variants: &[
         (0, "State", &[One(&STATE), Option(&CURSOR), Count]),
         (1, "Group", &[Group, Option(&CURSOR), Count]),
@@ -216,6 +224,7 @@ static LIST_VERB: Choice = Choice {
 static SCHEDULE_VERB: Choice = Choice {
     name: "ScheduleVerb",
     often: &[0, 0, 1, 2, 3],
+    later: &[],
     variants: &[
         (0, "Set", &[Key, NEW_SCHEDULE]),
         (1, "Change", &[Key, SCHEDULE]),
@@ -227,6 +236,7 @@ static SCHEDULE_VERB: Choice = Choice {
 static WAIT_VERB: Choice = Choice {
     name: "WaitVerb",
     often: &[0, 1],
+    later: &[],
     variants: &[
         (0, "Done", &[Session, Id, Option(&Time)]),
         (1, "Drained", &[Session, Option(&Time)]),
@@ -237,6 +247,7 @@ static WAIT_VERB: Choice = Choice {
 static WATCH_KEY: Choice = Choice {
     name: "WatchKey",
     often: &[0],
+    later: &[],
     variants: &[
         (0, "Task", &[Id, Arrival]),
         (1, "Tube", &[TubeNumber, Arrival]),
@@ -247,5 +258,6 @@ static WATCH_KEY: Choice = Choice {
 static TAG_EDIT: Choice = Choice {
     name: "TagEdit",
     often: &[0, 1],
+    later: &[],
     variants: &[(0, "Add", &[List(&Tag)]), (1, "Remove", &[List(&Tag)])],
 };

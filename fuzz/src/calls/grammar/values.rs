@@ -10,6 +10,7 @@ use super::{Choice, Field};
 pub static STATE: Choice = Choice {
     name: "State",
     often: &[0, 1, 4],
+    later: &[],
     variants: &[
         (0, "Ready", &[]),
         (1, "Taken", &[]),
@@ -24,18 +25,21 @@ pub static STATE: Choice = Choice {
 static ON_KEY: Choice = Choice {
     name: "OnKey",
     often: &[0, 0, 1, 2],
+    later: &[],
     variants: &[(0, "Reject", &[]), (1, "Keep", &[]), (2, "Replace", &[])],
 };
 
 static ON_PARENT: Choice = Choice {
     name: "OnParent",
     often: &[0, 1, 2],
+    later: &[],
     variants: &[(0, "Wait", &[]), (1, "Release", &[]), (2, "Bury", &[])],
 };
 
 static SHELF: Choice = Choice {
     name: "Shelf",
     often: &[0, 2],
+    later: &[],
     variants: &[
         (1, "Ready", &[]),
         (2, "Delayed", &[]),
@@ -49,30 +53,35 @@ static SHELF: Choice = Choice {
 static CURSOR_OF: Choice = Choice {
     name: "CursorOf",
     often: &[0, 1],
+    later: &[],
     variants: &[(0, "Group", &[Group]), (1, "Tag", &[Tag]), (2, "Soonest", &[])],
 };
 
 static COUNTING: Choice = Choice {
     name: "Counting",
     often: &[0, 1, 2],
+    later: &[],
     variants: &[(0, "Lazily", &[]), (1, "Written", &[]), (2, "Flushed", &[])],
 };
 
 static DURABILITY: Choice = Choice {
     name: "Durability",
     often: &[0, 1, 2],
+    later: &[],
     variants: &[(0, "Flush", &[]), (1, "Write", &[Span]), (2, "Relaxed", &[Span])],
 };
 
 static RULE: Choice = Choice {
     name: "RecurRule",
     often: &[0, 0, 1],
+    later: &[],
     variants: &[(0, "Every", &[Interval]), (1, "Cron", &[Cron, Zone])],
 };
 
 static KIND: Choice = Choice {
     name: "EventKind",
     often: &[0, 1, 2, 3, 4],
+    later: &[],
     variants: &[
         (0, "Put", &[]),
         (2, "Take", &[]),
@@ -85,6 +94,7 @@ static KIND: Choice = Choice {
 static STEP_KIND: Choice = Choice {
     name: "StepKind",
     often: &[0, 1, 2, 3],
+    later: &[],
     variants: &[(0, "Value", &[]), (1, "Spawned", &[]), (2, "Sleep", &[]), (3, "Join", &[])],
 };
 
