@@ -112,7 +112,8 @@ impl System {
         };
         let want = self.model.put(no, &draft);
         if let Some(ending) = put_ending
-            && (draft.key.is_none() && draft.token.is_none() && draft.ttl != Some(0))
+            && (draft.key.is_none() && draft.token.is_none())
+            && draft.ttl.or(self.model.tubes()[&no].options.ttl) != Some(0)
         {
             let ended = want.as_ref().ok().map(|(task, _)| self.model.ending(no, *task));
             assert_eq!(ended, Some(Ok(Some(ending_of(ending)))));
