@@ -79,7 +79,8 @@ impl StoreInner {
         self.decide_deferred(self.lock(), decide)
     }
 
-    /// As `defer_now`, unless the write buffer of the call is full: then returns that.
+    /// As `defer_now`, unless the call must wait for space, or for its turn behind calls that wait for
+    /// it: then returns the write buffer.
     pub(crate) fn defer_unless_full<T>(
         &self,
         buffer_of: impl FnOnce(&Core) -> usize,
@@ -87,7 +88,7 @@ impl StoreInner {
     ) -> Result<Result<Decided<T>>, usize> {
         let core = self.lock();
         let buffer = buffer_of(&core);
-        if core.check_open().is_ok() && core.buffer_is_full(buffer) {
+        if !core.has_capacity(buffer, usize::MAX, None) {
             self.unlock(core);
             return Err(buffer);
         }

@@ -366,6 +366,7 @@ impl StoreInner {
                 core.fail_with(&error);
             }
         }
+        core.end_late_waits();
         let full = core.config.max_pending_rows / 2;
         for (buffer, most) in [(FILE, full), (MEMORY, MEMORY_COMMIT_ROWS.min(full))] {
             let buffer = &mut core.buffers[buffer];

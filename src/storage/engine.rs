@@ -26,6 +26,7 @@ use super::journal::Journal;
 use super::medium::Medium;
 use super::overlay::Overlay;
 use super::read_only::UnreadablePages;
+use super::reader::KeptReader;
 use super::snapshot::Snapshot;
 use crate::Error;
 use crate::sync::{InnerRwLock, Mutex};
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     /// written or a snapshot begins, for writing while pages are moved.
     database: InnerRwLock<Option<Database>>,
     medium: Arc<Medium>,
+    /// The reader that snapshots use in turn.
+    kept_reader: Arc<KeptReader>,
     /// Set when the database is closed or reopened: fences snapshots of the old one.
     superseded: Arc<AtomicBool>,
     cache: usize,
@@ -109,14 +112,17 @@ impl Engine {
 
     /// The rows of the database, with these edits above them.
     pub(crate) fn snapshot_below(&self, above: Overlay) -> Result<Snapshot, Error> {
-        let transaction = guarded(&self.io, || self.begin_read())?;
-        Ok(Snapshot::new(transaction, Some(Arc::new(above)), Arc::clone(&self.io)))
+        self.snapshot_with(Some(Arc::new(above)))
     }
 
     /// The rows of the database, as of its last commit.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        let transaction = guarded(&self.io, || self.begin_read())?;
-        Ok(Snapshot::new(transaction, self.replayed.clone(), Arc::clone(&self.io)))
+        self.snapshot_with(self.replayed.clone())
+    }
+
+    fn snapshot_with(&self, overlay: Option<Arc<Overlay>>) -> Result<Snapshot, Error> {
+        let reader = self.kept_reader.borrow(|| guarded(&self.io, || self.begin_read()))?;
+        Ok(Snapshot::new(reader, Arc::clone(&self.kept_reader), overlay, Arc::clone(&self.io)))
     }
 
     /// Verifies the checksum of every page of the last flushed commit, while commits go on. Returns
@@ -180,6 +186,7 @@ impl Engine {
         if let Some(journal) = &self.journal {
             journal.retire();
         }
+        self.kept_reader.renew(&self.io);
         let database = self.database.get_mut().take();
         let closed = guarded(&self.io, || {
             drop(database);

@@ -26,6 +26,7 @@ mod overlay;
 mod own_tables;
 mod platform;
 mod read_only;
+mod reader;
 mod snapshot;
 mod unflushed;
 mod untyped;

@@ -2,23 +2,15 @@
 
 use std::sync::Arc;
 
-use redb::{
-    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition,
-    TableError, WriteTransaction,
-};
+use redb::{AccessGuard, ReadableTableMetadata, WriteTransaction};
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
 use super::overlay::{Overlay, scan_back_over, scan_over};
+use super::reader::{Borrowed, KeptReader, OpenTable};
 use super::untyped::{copy_own_tables, own_rows};
 use crate::Error;
-
-pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
-
-pub(super) fn definition(table: Table) -> Definition {
-    TableDefinition::new(table.name())
-}
 
 type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
@@ -28,31 +20,23 @@ type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>
 /// While a snapshot exists, pages that are freed are not used again and the file grows. So a
 /// snapshot must not outlive the call that took it.
 pub(crate) struct Snapshot {
-    tables: [TableState; Table::ALL.len()],
     /// `None` only in `drop`.
-    transaction: Option<ReadTransaction>,
+    reader: Option<Borrowed>,
+    /// A read has failed, so that the reader is not kept.
+    has_failed: bool,
+    kept: Arc<KeptReader>,
     overlay: Option<Arc<Overlay>>,
     io: Arc<IoCounters>,
 }
 
-enum TableState {
-    Unopened,
-    Missing,
-    Open(ReadOnlyTable<&'static [u8], &'static [u8]>),
-}
-
 impl Snapshot {
     pub(super) fn new(
-        transaction: ReadTransaction,
+        reader: Borrowed,
+        kept: Arc<KeptReader>,
         overlay: Option<Arc<Overlay>>,
         io: Arc<IoCounters>,
     ) -> Snapshot {
-        Snapshot {
-            tables: [const { TableState::Unopened }; Table::ALL.len()],
-            transaction: Some(transaction),
-            overlay,
-            io,
-        }
+        Snapshot { reader: Some(reader), has_failed: false, kept, overlay, io }
     }
 }
 
@@ -210,13 +194,14 @@ impl Snapshot {
         begin: &dyn Fn() -> Result<WriteTransaction, redb::Error>,
         bytes: usize,
     ) -> Result<(), Error> {
-        let Some(from) = &self.transaction else { return Ok(()) };
-        guarded(&self.io, || copy_own_tables(from, begin, bytes))
+        let Some(from) = &self.reader else { return Ok(()) };
+        guarded(&self.io, || copy_own_tables(&from.reader.transaction, begin, bytes))
     }
 
     /// The number of rows in the tables of the application.
     pub(crate) fn own_rows(&self) -> Result<u64, Error> {
-        self.transaction.as_ref().map_or(Ok(0), |from| guarded(&self.io, || own_rows(from)))
+        let Some(from) = &self.reader else { return Ok(0) };
+        guarded(&self.io, || own_rows(&from.reader.transaction))
     }
 
     /// Applies the journal's edits to `keys`, the keys of the database between two keys. The result
@@ -268,23 +253,15 @@ impl Snapshot {
     fn read<T: Default>(
         &mut self,
         table: Table,
-        read: impl FnOnce(&ReadOnlyTable<&'static [u8], &'static [u8]>) -> Result<T, redb::Error>,
+        read: impl FnOnce(&OpenTable) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        let Snapshot { tables, transaction, io, .. } = self;
-        let state = &mut tables[table.index()];
-        guarded(io, || {
-            if let (TableState::Unopened, Some(transaction)) = (&state, transaction) {
-                *state = match transaction.open_table(definition(table)) {
-                    Ok(rows) => TableState::Open(rows),
-                    Err(TableError::TableDoesNotExist(_)) => TableState::Missing,
-                    Err(error) => return Err(error.into()),
-                };
-            }
-            match state {
-                TableState::Open(rows) => read(rows),
-                TableState::Unopened | TableState::Missing => Ok(T::default()),
-            }
-        })
+        let Some(from) = &mut self.reader else { return Ok(T::default()) };
+        let found = guarded(&self.io, || match from.reader.table(table)? {
+            Some(rows) => read(rows),
+            None => Ok(T::default()),
+        });
+        self.has_failed |= found.is_err();
+        found
     }
 }
 
@@ -321,13 +298,8 @@ fn out_of_order(table: Table) -> redb::Error {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let Snapshot { tables, transaction, io, .. } = self;
-        // Dropping the transaction is a call into the engine and may panic. A failure loses
-        // nothing, and the next call reports it.
-        let _ = guarded(io, || {
-            tables.fill_with(|| TableState::Missing);
-            drop(transaction.take());
-            Ok(())
-        });
+        if let Some(reader) = self.reader.take() {
+            self.kept.give_back(reader, !self.has_failed, &self.io);
+        }
     }
 }

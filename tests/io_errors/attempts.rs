@@ -319,10 +319,13 @@ fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() 
         let options = TubeOptions::new().max_attempts(1).count_takes(counting).ttr(second);
         let tube = store.create_tube("work", FIFOTTL, options).unwrap();
         tube.put("body").unwrap();
+        let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
         store.close().unwrap();
         let store = open(&disk, &clock);
-        let tube = store.tube("work").unwrap();
+        let [tube, other] = ["work", other.name()].map(|name| store.tube(name).unwrap());
         let claim = tube.try_take().unwrap().unwrap();
+        // A commit of the database, after which the tables are opened anew.
+        other.put(vec![0; 300 << 10]).unwrap();
         disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: true });
         if expires {
             clock.advance(second);

@@ -56,6 +56,17 @@ impl Core {
         self.end_all_waits(&error);
     }
 
+    /// Ends the waits for a commit that were decided since the store has failed: a call that fails
+    /// the store half-way goes on, and no leader begins its commit. The outcome is unknown.
+    pub(crate) fn end_late_waits(&mut self) {
+        let Some(outage) = &self.outage else { return };
+        let buffer = &mut self.buffers[FILE];
+        if buffer.has_waiters {
+            let unknown = Error::OutcomeUnknown { why: outage.why.clone() };
+            self.effects.after_unlock.finished.push((buffer.replace_batch(), Err(unknown)));
+        }
+    }
+
     /// As `fail`, with the cause from an error. Does nothing if the store has failed already: the
     /// error is a consequence then, and `resume` discards what memory has read from the file.
     pub(crate) fn fail_with(&mut self, error: &Error) {

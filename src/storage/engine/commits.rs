@@ -16,7 +16,7 @@ use crate::storage::commit_error::CommitError;
 use crate::storage::failure::{attempt, guarded};
 use crate::storage::journal::{CHECKPOINT_KEY, Journal, encode_checkpoint};
 use crate::storage::overlay::{Overlay, RowEdit};
-use crate::storage::snapshot::definition;
+use crate::storage::reader::definition;
 
 /// Edits on their way into the database, with one commit.
 #[derive(Clone, Debug, Default)]
@@ -137,7 +137,7 @@ impl Engine {
         self.attempt(|unknown| self.write(&mut self.writing.lock(), sync, rows, unknown))
     }
 
-    /// Begins a transaction in a new store, beside which nothing else writes.
+    /// Begins a transaction in a new store, which nothing else writes or reads before it has ended.
     pub(in crate::storage) fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
         Ok(require_open(self.database.read().as_ref())?.begin_write()?)
     }
@@ -182,7 +182,9 @@ impl Engine {
         drop(transaction.open_table(definition(Table::Meta))?);
         apply(&transaction, rows)?;
         unknown.set(true);
-        transaction.commit()?;
+        let committed = transaction.commit();
+        self.kept_reader.renew(&self.io);
+        committed?;
         *has_flushed |= sync;
         Ok(())
     }
@@ -212,6 +214,7 @@ impl Engine {
     fn move_pages(&self) -> Result<bool, redb::Error> {
         let _no_commits = self.writing.lock();
         let mut database = self.database.write();
+        self.kept_reader.renew(&self.io);
         Ok(require_open(database.as_mut())?.compact()?)
     }
 }

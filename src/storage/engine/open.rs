@@ -23,7 +23,7 @@ use crate::storage::lock_wait::retry_while_in_use;
 use crate::storage::medium::Medium;
 use crate::storage::platform;
 use crate::storage::read_only::{ReadOnly, UnreadablePages};
-use crate::storage::snapshot::definition;
+use crate::storage::reader::definition;
 use crate::sync::{InnerRwLock, Mutex};
 
 /// The index of the last table that this release knows.
@@ -128,6 +128,7 @@ impl Engine {
         Engine {
             database: InnerRwLock::default(),
             medium: Arc::new(medium),
+            kept_reader: Arc::default(),
             superseded: Arc::default(),
             cache,
             io,
@@ -146,6 +147,7 @@ impl Engine {
         if let Some(journal) = &self.journal {
             journal.retire();
         }
+        self.kept_reader.renew(&self.io);
         self.superseded.store(true, Ordering::SeqCst);
         let database = self.database.get_mut().take();
         // The result is ignored: the old database no longer reaches the medium.

@@ -154,6 +154,36 @@ fn snapshot_does_not_see_later_commits() {
 }
 
 #[test]
+fn snapshot_sees_the_last_commit_although_a_reader_is_kept() {
+    let engine = Engine::open_memory(CACHE).unwrap();
+    let mut before = engine.snapshot().unwrap();
+    assert_eq!(before.get(Table::Tasks, b"a").unwrap(), None);
+    for version in [b"1", b"2", b"3"] {
+        commit(&engine, &[(Table::Tasks, b"a", Some(version))], true).unwrap();
+        assert_eq!(value(&engine, Table::Tasks, b"a").unwrap(), version);
+    }
+    drop(before);
+    assert_eq!(value(&engine, Table::Tasks, b"a").unwrap(), b"3", "an older reader came back");
+}
+
+#[test]
+fn reads_between_commits_do_not_make_the_file_grow() {
+    let size_after_commits = |and_reads: bool| {
+        let (_directory, path) = store_path();
+        let engine = Engine::open_file(&path, SIZE).unwrap();
+        for version in 0..40 {
+            let body = vec![version; 1 << 20];
+            commit(&engine, &[HEADER, (Table::Bodies, b"a", Some(&body))], true).unwrap();
+            if and_reads {
+                assert_eq!(value(&engine, Table::Bodies, b"a").unwrap(), body);
+            }
+        }
+        fs::metadata(&path).unwrap().len()
+    };
+    assert_eq!(size_after_commits(true), size_after_commits(false));
+}
+
+#[test]
 fn second_open_is_refused_under_any_path() {
     let (directory, path) = store_path();
     let engine = Engine::open_file(&path, SIZE).unwrap();

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::storage::commit_error::CommitError;
 use crate::storage::failure::guarded;
 use crate::storage::journal::CHECKPOINT_KEY;
-use crate::storage::snapshot::definition;
+use crate::storage::reader::definition;
 use crate::sync::MutexGuard;
 
 /// From this size on, a walk of all trees takes longer than a third of a second.
@@ -85,7 +85,9 @@ impl EngineTransaction<'_> {
             let row = engine.checkpoint_row(edits);
             apply(&transaction, &mut edits.rows(row.as_ref()))?;
             unknown.set(true);
-            transaction.commit()?;
+            let committed = transaction.commit();
+            engine.kept_reader.renew(&engine.io);
+            committed?;
             *has_flushed = true;
             engine.note_checkpointed(edits)
         })
