@@ -384,6 +384,13 @@ pub mod unserved {
     pub use crate::serve::unserved::{Asked, Bytes, Decoded, Peer, Said, decode, read_answer};
 }
 
+/// Which calls were carried out, for the workloads of tests.
+#[cfg(feature = "_peer")]
+#[doc(hidden)]
+pub mod calls {
+    pub use crate::core::met;
+}
+
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
 pub use counters::{ClockReport, Counters};

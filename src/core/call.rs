@@ -7,6 +7,8 @@ mod edges;
 mod held;
 mod history;
 mod list;
+#[cfg(feature = "_peer")]
+mod note;
 mod schedules;
 mod steps;
 mod waits;
@@ -243,6 +245,16 @@ pub(crate) enum Verb<'a> {
 impl Core {
     /// Carries out a call. Every verb of a handle comes through here.
     pub(crate) fn carry_out<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
+        let decided = self.decide(call);
+        #[cfg(feature = "_peer")]
+        if decided.is_ok() {
+            note::note(&call);
+        }
+        decided
+    }
+
+    #[inline]
+    fn decide<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
         match call {
             Call::Check => done(self.check_open()?),
             Call::Tube(tube, verb) => {

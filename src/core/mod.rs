@@ -13,6 +13,8 @@ mod days;
 mod gates;
 mod history;
 mod limits;
+#[cfg(feature = "_peer")]
+mod met;
 mod origins;
 mod parents;
 mod publish;
@@ -37,6 +39,8 @@ pub(crate) use catalog::{
 pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
 pub(crate) use days::FailedStep;
 pub(crate) use history::decode_entry;
+#[cfg(feature = "_peer")]
+pub use met::met;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{

@@ -29,10 +29,12 @@ fn generated_steps_cover_every_transition_of_every_driver() {
     });
     let cases = Mutex::new(rare_steps().chain(generated).collect::<Vec<_>>().into_iter());
     let met = Mutex::new(BTreeSet::new());
+    #[cfg(feature = "_peer")]
+    let calls = Mutex::new(BTreeSet::new());
     let run_cases = || {
         loop {
             let next = cases.lock().unwrap().next();
-            let Some((setup, steps)) = next else { return };
+            let Some((setup, steps)) = next else { break };
             // Relaxed durability saves flushes, which this test does not check.
             let mut system =
                 System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
@@ -42,6 +44,8 @@ fn generated_steps_cover_every_transition_of_every_driver() {
             system.finish();
             met.lock().unwrap().extend(system.transitions().iter().copied());
         }
+        #[cfg(feature = "_peer")]
+        calls.lock().unwrap().extend(tubewell::calls::met());
     };
     thread::scope(|scope| (0..THREADS).for_each(|_| _ = scope.spawn(run_cases)));
     let met = met.into_inner().unwrap();
@@ -53,7 +57,25 @@ fn generated_steps_cover_every_transition_of_every_driver() {
         missed.is_empty() && unknown.is_empty(),
         "not covered: {missed:?}, unexpected: {unknown:?}"
     );
+    #[cfg(feature = "_peer")]
+    super::all_calls::assert_all_met(&calls.into_inner().unwrap(), CALLS_OF_NO_STEP);
 }
+
+/// The calls that no step makes, with the reasons.
+#[cfg(feature = "_peer")]
+const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
+    ("Call::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::IsTimed", "asked by workers: tests/worker"),
+    ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
+    ("Verb::CancelPut", "a put that waits is given up by futures only: tests/parity/put_wait.rs"),
+    ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
+    ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
+    ("HolderVerb::Describe", "asked through connections only: tests/served.rs"),
+    ("StepVerb::ListAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
+    ("StepVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
+    ("StepVerb::Join", "the steps of the model are values and tasks: tests/worker"),
+];
 
 /// All state transitions that a task of this driver can make.
 fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {

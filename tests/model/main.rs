@@ -12,6 +12,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[cfg(feature = "_peer")]
+#[path = "../common/all_calls.rs"]
+mod all_calls;
 mod convert;
 mod coverage;
 mod generator;

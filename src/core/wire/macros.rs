@@ -77,6 +77,17 @@ macro_rules! wire_enum {
             }
         }
 
+        #[cfg(feature = "_peer")]
+        impl $crate::core::met::Named for $type {
+            fn name(&self) -> &'static str {
+                match self {
+                    $($type::$variant { .. } => {
+                        concat!(stringify!($type), "::", stringify!($variant))
+                    })*
+                }
+            }
+        }
+
         #[cfg(test)]
         impl $crate::core::wire::tests::Numbered for $type {
             const VARIANTS: &'static [(u8, &'static str)] =
@@ -144,6 +155,17 @@ macro_rules! borrowing_enum {
                     _ => Err($crate::core::wire::input::Malformed {
                         what: concat!("an unknown number of ", stringify!($type)),
                     }),
+                }
+            }
+        }
+
+        #[cfg(feature = "_peer")]
+        impl $crate::core::met::Named for $type<'_> {
+            fn name(&self) -> &'static str {
+                match self {
+                    $($type::$variant { .. } => {
+                        concat!(stringify!($type), "::", stringify!($variant))
+                    })*
                 }
             }
         }

@@ -57,6 +57,15 @@ impl Model {
         }
     }
 
+    /// Whether a take would get a task. `None` if it would bury tasks without an attempt left before.
+    pub fn has_task_for_take(&self, tube: TubeNo) -> Option<bool> {
+        let is_spent = |task: &Task| task.status == Status::Ready && self.is_spent(task);
+        if self.tasks(tube).any(|(_, task)| is_spent(task)) {
+            return None;
+        }
+        Some(!self.is_shut(tube) && self.takeable(tube).is_some())
+    }
+
     /// The most urgent task that may be taken.
     fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
         let free = |task: &Task| !self.is_sub_queue_shut(tube, task.sub_queue.as_ref());

@@ -29,6 +29,11 @@ impl Model {
         }
     }
 
+    /// Whether this claim stands.
+    pub fn has_claim(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> bool {
+        self.held(tube, id, holder).is_ok()
+    }
+
     pub fn ack(&mut self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<State> {
         let answers = self.ack_many(&[(tube, id, holder)]);
         answers[0]

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Day, Result, TaskInfo, Tube};
+use tubewell::{Claim, Day, Event, EventKind, Result, TaskInfo, Tube};
 
 use super::convert::{
     backoff_of, counting_of, counts, finite, keep_of, micros, model_moment, name_of, non_zero,
@@ -165,6 +165,7 @@ impl System {
         self.check_parents();
         self.check_histories();
         self.check_steps();
+        self.check_reads();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -445,14 +446,27 @@ impl System {
         for event in self.model.events() {
             let name = TUBE_NAMES[self.names[&event.tube]];
             want.entry(event.task).or_default().push((name.into(), event.verb, event.state));
-            let Some(delivered) = self.events.recv_timeout(Duration::from_secs(10)) else { break };
+            let Some(delivered) = self.next_event() else { break };
             let task = self.number(delivered.id);
             let (verb, state) = (verb_of(delivered.kind), state_of(delivered.state));
             got.entry(task).or_default().push((delivered.tube, verb, state));
         }
         got.values_mut().chain(want.values_mut()).for_each(|events| ignore_end_at_ttl(events));
         assert_eq!(got, want);
-        assert_eq!((self.events.try_recv(), self.events.dropped()), (None, 0));
+        let mut others = std::iter::from_fn(|| self.events.try_recv());
+        assert_eq!(others.find(|event| event.kind != EventKind::Progress), None);
+        assert_eq!(self.events.dropped(), 0);
+    }
+
+    /// The next event of a task. Those of progress are left out: the time between two of them is
+    /// limited, and `tests/jobs/progress.rs` has that.
+    fn next_event(&self) -> Option<Event> {
+        loop {
+            let event = self.events.recv_timeout(Duration::from_secs(10))?;
+            if event.kind != EventKind::Progress {
+                return Some(event);
+            }
+        }
     }
 
     /// Whether a check compares listings, which take long. The number and the time of a step are random.

@@ -12,6 +12,7 @@ mod outcomes;
 mod parents;
 mod park;
 mod put_wait;
+mod reads;
 mod restore;
 mod schedules;
 mod take;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tubewell::{Durability, Error, TubeOptions, WhenFull};
 
-use super::convert::{agree, backoff_of, counting_of, duration, keep_of, name_of, rate_of};
+use super::convert::{
+    agree, backoff_of, counting_of, duration, keep_of, library_moment, name_of, rate_of,
+};
 use super::reference::{Micros, NEVER, Options, TubeNo};
 use super::steps::{Alter, Choice, Definition, TUBE_NAMES};
 use super::{Client, System};
@@ -70,11 +72,16 @@ impl System {
     pub(super) fn pause(&mut self, tube: usize, time: Micros, deferred: bool) {
         let Some((handle, no, _)) = self.tube(0, tube) else { return };
         let later = handle.deferred(WhenFull::Block);
+        let until = self.model.wall().saturating_add(time);
         let got = match (time, deferred) {
             (0, false) => handle.unpause(),
             (0, true) => later.unpause().and_then(tubewell::Ticket::wait),
             (NEVER, false) => handle.pause(),
             (NEVER, true) => later.pause().and_then(tubewell::Ticket::wait),
+            // The wall clock was never set, or set right.
+            (_, false) if until == self.model.now() + time => {
+                handle.pause_until(library_moment(until))
+            }
             (_, false) => handle.pause_for(duration(time)),
             (_, true) => later.pause_for(duration(time)).and_then(tubewell::Ticket::wait),
         };

@@ -14,6 +14,7 @@ use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
 };
 use super::steps::{Among, ByClaim, ById, Choice, Group, Pick, TaskTemplate};
+use super::watches::ending_of;
 use super::{HeldClaim, System};
 
 impl System {
@@ -97,12 +98,26 @@ impl System {
     ) {
         let Some((handle, no, _)) = self.tube(client, tube) else { return };
         let (put, draft) = self.draft(template, no, 0);
+        let mut put_ending = None;
         let got = if deferred {
             handle.deferred(WhenFull::Block).put(put).and_then(tubewell::Ticket::wait)
+        } else if self.steps.is_multiple_of(4) {
+            let put = handle.put_and_wait(put, std::time::Duration::ZERO);
+            put.map(|(receipt, ending)| {
+                put_ending = ending;
+                receipt
+            })
         } else {
             handle.put(put)
         };
         let want = self.model.put(no, &draft);
+        if let Some(ending) = put_ending
+            && (draft.key.is_none() && draft.token.is_none())
+            && draft.ttl.or(self.model.tubes()[&no].options.ttl) != Some(0)
+        {
+            let ended = want.as_ref().ok().map(|(task, _)| self.model.ending(no, *task));
+            assert_eq!(ended, Some(Ok(Some(ending_of(ending)))));
+        }
         if !two_refusals_apply(&got, &want)
             && let Some((receipt, placed)) = agree(got, want)
         {

@@ -53,7 +53,7 @@ impl System {
         if let Some((got, want)) = agree(tube.wait_done(id, Duration::ZERO), want) {
             assert_eq!(got.map(ending_of), want);
         }
-        if is_over || !waits {
+        if is_over {
             return;
         }
         let mut waiting = WaitingForEnd {
@@ -64,6 +64,10 @@ impl System {
         waiting.poll();
         stores::settle_waits(&self.store);
         assert_eq!(waiting.answer, None);
+        if !waits {
+            // The wait is given up.
+            return;
+        }
         self.watches.insert(self.model.watch(no), waiting);
     }
 

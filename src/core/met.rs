@@ -1,0 +1,28 @@
+//! Which calls a thread has carried out, for tests that hold their workloads to the list of all calls.
+//!
+//! Only with the feature `_peer`.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// A value whose variant has a name.
+pub(in crate::core) trait Named {
+    /// The names of the type and of the variant.
+    fn name(&self) -> &'static str;
+}
+
+thread_local! {
+    static MET: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The calls that this thread has carried out so far, and that were not refused, by the names of
+/// their variants.
+#[must_use]
+pub fn met() -> BTreeSet<&'static str> {
+    MET.with_borrow(Clone::clone)
+}
+
+/// Adds a variant to those of the calls of this thread.
+pub(in crate::core) fn add(named: &dyn Named) {
+    MET.with_borrow_mut(|met| met.insert(named.name()));
+}
