@@ -164,6 +164,7 @@ mod jobs {
     mod schedules_overlap;
     mod schedules_tags;
     mod selected;
+    mod session_ends;
     mod shared_limits;
     mod soonest_first;
     mod spent;
