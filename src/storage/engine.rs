@@ -186,12 +186,12 @@ impl Engine {
         if let Some(journal) = &self.journal {
             journal.retire();
         }
-        self.kept_reader.renew(&self.io);
         let database = self.database.get_mut().take();
-        let closed = guarded(&self.io, || {
+        let close = || {
             drop(database);
             Ok(())
-        });
+        };
+        let closed = self.kept_reader.change(&self.io, || guarded(&self.io, close));
         // Snapshots that still exist must not read what the next owner writes.
         self.superseded.store(true, Ordering::SeqCst);
         self.medium.close();

@@ -3,8 +3,8 @@
 //! To begin a transaction and to open a table takes several times as long as a look-up, so one reader
 //! of the newest commit is kept between snapshots.
 //!
-//! Invariant: no reader is kept that is older than the last commit. A commit frees the pages of the
-//! one before, and they are used again only once no reader needs them.
+//! Invariant: no reader is kept during a commit, nor one that is older than the last commit. A commit
+//! frees the pages of the one before, and the next commit can use them if no reader needs them.
 
 use redb::{ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
 use tubewell_drivers::Table;
@@ -59,8 +59,10 @@ pub(super) struct KeptReader(InnerMutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// How many commits, moves of pages, closes and reopenings there were.
+    /// How many commits, moves of pages, closes and reopenings have begun or ended.
     changes: u64,
+    /// One of them is in progress.
+    is_changing: bool,
     reader: Option<Box<Reader>>,
 }
 
@@ -95,18 +97,26 @@ impl KeptReader {
         let Borrowed { reader, changes } = borrowed;
         let surplus = {
             let mut kept = self.0.lock();
-            let is_newest = is_usable && kept.changes == changes;
+            let is_newest = is_usable && !kept.is_changing && kept.changes == changes;
             if is_newest { kept.reader.replace(reader) } else { Some(reader) }
         };
         discard(surplus, io);
     }
 
-    /// Discards the reader that is kept and, once they are given back, those in use: the database
-    /// has changed, or its pages are about to be moved, or it is about to be closed.
-    pub(super) fn renew(&self, io: &IoCounters) {
+    /// Changes the database, moves its pages, or closes it. Before and after that, the reader that is
+    /// kept is discarded and, once they are given back, those in use.
+    pub(super) fn change<T>(&self, io: &IoCounters, change: impl FnOnce() -> T) -> T {
+        self.renew(io, true);
+        let changed = change();
+        self.renew(io, false);
+        changed
+    }
+
+    fn renew(&self, io: &IoCounters, is_changing: bool) {
         let old = {
             let mut kept = self.0.lock();
             kept.changes += 1;
+            kept.is_changing = is_changing;
             kept.reader.take()
         };
         discard(old, io);

@@ -182,9 +182,7 @@ impl Engine {
         drop(transaction.open_table(definition(Table::Meta))?);
         apply(&transaction, rows)?;
         unknown.set(true);
-        let committed = transaction.commit();
-        self.kept_reader.renew(&self.io);
-        committed?;
+        self.kept_reader.change(&self.io, || transaction.commit())?;
         *has_flushed |= sync;
         Ok(())
     }
@@ -214,8 +212,8 @@ impl Engine {
     fn move_pages(&self) -> Result<bool, redb::Error> {
         let _no_commits = self.writing.lock();
         let mut database = self.database.write();
-        self.kept_reader.renew(&self.io);
-        Ok(require_open(database.as_mut())?.compact()?)
+        let database = require_open(database.as_mut())?;
+        Ok(self.kept_reader.change(&self.io, || database.compact())?)
     }
 }
 

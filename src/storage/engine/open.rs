@@ -147,14 +147,14 @@ impl Engine {
         if let Some(journal) = &self.journal {
             journal.retire();
         }
-        self.kept_reader.renew(&self.io);
         self.superseded.store(true, Ordering::SeqCst);
         let database = self.database.get_mut().take();
-        // The result is ignored: the old database no longer reaches the medium.
-        let _ = guarded(&self.io, || {
+        let close = || {
             drop(database);
             Ok(())
-        });
+        };
+        // The result is ignored: the old database no longer reaches the medium.
+        let _ = self.kept_reader.change(&self.io, || guarded(&self.io, close));
         self.io.clear_failure();
         let rewritten = self.medium.rewrite_unflushed();
         rewritten.map_err(|error| self.io_error(error))?;

@@ -85,9 +85,7 @@ impl EngineTransaction<'_> {
             let row = engine.checkpoint_row(edits);
             apply(&transaction, &mut edits.rows(row.as_ref()))?;
             unknown.set(true);
-            let committed = transaction.commit();
-            engine.kept_reader.renew(&engine.io);
-            committed?;
+            engine.kept_reader.change(&engine.io, || transaction.commit())?;
             *has_flushed = true;
             engine.note_checkpointed(edits)
         })
