@@ -186,16 +186,20 @@ impl Engine {
         if let Some(journal) = &self.journal {
             journal.retire();
         }
+        let closed = self.close_database();
+        // Snapshots that still exist must not read what the next owner writes.
+        self.superseded.store(true, Ordering::SeqCst);
+        self.medium.close();
+        closed
+    }
+
+    fn close_database(&mut self) -> Result<(), Error> {
         let database = self.database.get_mut().take();
         let close = || {
             drop(database);
             Ok(())
         };
-        let closed = self.kept_reader.change(&self.io, || guarded(&self.io, close));
-        // Snapshots that still exist must not read what the next owner writes.
-        self.superseded.store(true, Ordering::SeqCst);
-        self.medium.close();
-        closed
+        self.kept_reader.change(&self.io, || guarded(&self.io, close))
     }
 
     /// Translates an error of the medium.

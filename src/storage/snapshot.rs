@@ -59,15 +59,7 @@ impl Reads for Snapshot {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Error> {
-        // The engine does not accept a reversed range.
-        if from >= to || limit == 0 {
-            return Ok(Vec::new());
-        }
-        let overlay = self.overlay.clone();
-        let overlays: Vec<&Overlay> = overlay.iter().map(|overlay| &**overlay).collect();
-        scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
-            self.scan_database(table, from, to, limit)
-        })
+        self.scan_with(table, from, to, limit, |value| Value::from(value))
     }
 
     fn scan_keys(
@@ -88,7 +80,7 @@ impl Reads for Snapshot {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Error> {
-        // As in `scan`.
+        // As in `scan_with`.
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
@@ -126,19 +118,6 @@ impl Snapshot {
         })
     }
 
-    fn scan_database(
-        &mut self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<Row>, Error> {
-        self.read(table, |rows| {
-            let range = rows.range::<&[u8]>(from..to)?.take(limit);
-            in_order(table, range, from, Some(to), usize::MAX)
-        })
-    }
-
     /// The rows of a range, up to `limit`. Those of the database have empty values, so that none is
     /// copied.
     pub(crate) fn scan_without_values(
@@ -148,7 +127,19 @@ impl Snapshot {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Error> {
-        // As in `scan`.
+        self.scan_with(table, from, to, limit, |_| Value::default())
+    }
+
+    /// The rows of a range, up to `limit`, with what `value` makes of the values of the database.
+    fn scan_with(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+        value: impl Fn(&[u8]) -> Value,
+    ) -> Result<Vec<Row>, Error> {
+        // The engine does not accept a reversed range.
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
@@ -156,18 +147,8 @@ impl Snapshot {
         let overlays: Vec<&Overlay> = overlay.iter().map(|overlay| &**overlay).collect();
         scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
             self.read(table, |rows| {
-                let mut found: Vec<Row> = Vec::new();
-                for row in rows.range::<&[u8]>(from..to)?.take(limit) {
-                    let row = row?;
-                    let key = row.0.value();
-                    // Damaged pages can form a cycle.
-                    let follows = found.last().map_or(from <= key, |(last, _)| last[..] < *key);
-                    if !follows || key >= to {
-                        return Err(out_of_order(table));
-                    }
-                    found.push((key.to_vec(), Value::default()));
-                }
-                Ok(found)
+                let range = rows.range::<&[u8]>(from..to)?.take(limit);
+                in_order(table, range, (from, Some(to)), usize::MAX, &value)
             })
         })
     }
@@ -184,7 +165,10 @@ impl Snapshot {
         from: &[u8],
         bytes: usize,
     ) -> Result<Vec<Row>, Error> {
-        self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
+        self.read(table, |rows| {
+            let range = rows.range::<&[u8]>(from..)?;
+            in_order(table, range, (from, None), bytes, |value| Value::from(value))
+        })
     }
 
     /// Copies the tables of the application into another database, up to `bytes` bytes with each
@@ -266,13 +250,13 @@ impl Snapshot {
 }
 
 /// The rows of a range, up to `bytes` bytes, but at least one row. Damaged pages can form a cycle:
-/// the order of the keys is checked so that a caller that reads on terminates.
+/// the order of the keys is checked so that a caller that reads on terminates. `make` makes the values.
 fn in_order<'a>(
     table: Table,
     range: impl Iterator<Item = Result<Entry<'a>, redb::StorageError>>,
-    from: &[u8],
-    to: Option<&[u8]>,
+    (from, to): (&[u8], Option<&[u8]>),
     bytes: usize,
+    make: impl Fn(&[u8]) -> Value,
 ) -> Result<Vec<Row>, redb::Error> {
     let (mut found, mut size): (Vec<Row>, usize) = (Vec::new(), 0);
     for row in range {
@@ -287,7 +271,7 @@ fn in_order<'a>(
         if size > bytes && !found.is_empty() {
             break;
         }
-        found.push((key.to_vec(), Value::from(value)));
+        found.push((key.to_vec(), make(value)));
     }
     Ok(found)
 }

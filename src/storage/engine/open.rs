@@ -148,13 +148,8 @@ impl Engine {
             journal.retire();
         }
         self.superseded.store(true, Ordering::SeqCst);
-        let database = self.database.get_mut().take();
-        let close = || {
-            drop(database);
-            Ok(())
-        };
         // The result is ignored: the old database no longer reaches the medium.
-        let _ = self.kept_reader.change(&self.io, || guarded(&self.io, close));
+        let _ = self.close_database();
         self.io.clear_failure();
         let rewritten = self.medium.rewrite_unflushed();
         rewritten.map_err(|error| self.io_error(error))?;
