@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::{Interrupt, JobCore};
+use super::job::{Interrupt, JobCore, is_of_store};
 use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
@@ -204,14 +204,10 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
 /// may be one through a connection.
 fn can_repeat(is_remote: bool, error: &Error) -> bool {
     match error {
-        Error::DiskFull { .. }
-        | Error::NotConnected { .. }
-        | Error::Unavailable { .. }
-        | Error::Overloaded => true,
         // The connection broke, and the session of the claim may be resumed. In one process, the
         // store has decided the call and applies it later.
         Error::OutcomeUnknown { .. } => is_remote,
-        _ => false,
+        error => is_of_store(error),
     }
 }
 

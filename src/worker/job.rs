@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub(super) use refusal::disk_full;
+pub(super) use refusal::{disk_full, is_of_store};
 pub use waits::Cancelled;
 
 use crate::micros::duration;

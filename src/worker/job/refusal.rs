@@ -48,7 +48,7 @@ impl<E> From<Error> for StepError<E> {
 }
 
 /// Whether the state of the store or of the connection causes the error, whatever the call.
-fn is_of_store(error: &Error) -> bool {
+pub(in crate::worker) fn is_of_store(error: &Error) -> bool {
     matches!(
         error,
         Error::DiskFull { .. }
