@@ -199,7 +199,7 @@ impl Connection {
     pub(crate) fn may_read(&self, call: Option<usize>) -> bool {
         let mut state = self.state.lock();
         if !state.may_read(call.is_some(), self.limits.calls, self.limits.unsent) {
-            // Others must not wait for a connection that is not read.
+            // Other connections must not wait for one that is not read.
             if state.held.end_wait() {
                 self.budget.leave(self.token);
             }
