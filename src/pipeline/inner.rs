@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{NEVER, Reads, Table, Value};
 
+use super::core_lock::CoreLock;
 use super::in_transaction::InTransaction;
 use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
@@ -30,7 +31,7 @@ pub(super) const SWEEP_MAX_ACTIVE_ROWS: usize = 512;
 
 /// An open store: the core behind its lock, the clock, and the condition variables of the threads.
 pub(crate) struct StoreInner {
-    pub(super) core: Mutex<Core>,
+    pub(super) core: CoreLock,
     pub(super) clock: Clock,
     pub(super) sweeper: Condvar,
     pub(super) writer: Condvar,
@@ -60,7 +61,7 @@ impl StoreInner {
         core.end_lost_claims()?;
         let subscribers = Subscribers::new(&core.readers);
         Ok(StoreInner {
-            core: Mutex::new(core),
+            core: CoreLock::new(core),
             clock,
             sweeper: Condvar::new(),
             writer: Condvar::new(),
@@ -112,6 +113,7 @@ impl StoreInner {
     ) -> Result<T> {
         let core = self.lock_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
         let (mut core, mut decided) = self.run_guarded(core, decide);
+        self.core.note_decided(&decided);
         let mut lead = None;
         let (mut record, mut written) = (None, None);
         if let Ok(Decided { wait: Some(wait), .. }) = &mut decided {
@@ -167,6 +169,7 @@ impl StoreInner {
     ) -> Result<Decided<T>> {
         self.check_outside_transaction()?;
         let (mut core, decided) = self.run_guarded(core, decide);
+        self.core.note_decided(&decided);
         match &decided {
             Ok(Decided { wait: Some(Wait::Flush(buffer, batch)), .. }) => {
                 let lead = request_commit(&mut core, *buffer, batch);

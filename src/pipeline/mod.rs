@@ -4,6 +4,7 @@
 mod capacity;
 mod checkpoint;
 mod close;
+mod core_lock;
 mod group_commit;
 mod in_transaction;
 mod inner;
