@@ -38,7 +38,9 @@ impl Peer {
             StoreService::new(store.here("a connection without a socket")?.visitor(), None);
         let session = |id: &SessionId| HelloSession { id: *id, label: None };
         let hello = Hello { sessions: sessions.iter().map(session).collect(), client: None };
-        let (peer, _) = service.connect(&hello.to_bytes()).map_err(Error::invalid)?;
+        let (peer, _) = service
+            .connect(&hello.to_bytes())
+            .map_err(|rejection| Error::invalid(rejection.why))?;
         Ok(Peer { service, peer: Arc::new(peer) })
     }
 

@@ -21,7 +21,7 @@ use listener::Listener;
 use queue::Queue;
 use reactor::{Reactor, Shared};
 
-pub use service::{Answering, Reply, Service};
+pub use service::{Answering, Rejection, Reply, Service};
 
 /// Options of a [`Server`].
 #[derive(Clone, Default)]

@@ -266,6 +266,26 @@ fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
     }
 }
 
+#[test]
+fn client_is_refused_for_good_because_of_its_hello_only() {
+    let served = served();
+    let hello = |label: &str| {
+        let id = SessionId::random();
+        let session = HelloSession { id, label: Some(label.into()) };
+        Hello { sessions: vec![session], client: None }.to_bytes()
+    };
+    let is_temporary = |hello: &[u8]| match served.service.connect(hello) {
+        Err(rejection) => Some(rejection.temporary),
+        Ok(_) => None,
+    };
+    let (valid, invalid) = (hello("label"), hello(&"l".repeat(1000)));
+    assert_eq!(is_temporary(&valid), None);
+    assert_eq!(is_temporary(&invalid), Some(false));
+    assert_eq!(is_temporary(b"garbage"), Some(false));
+    served.store.close().unwrap();
+    assert_eq!(is_temporary(&valid), Some(true));
+}
+
 /// The signal of a claim is one of the owner's process, whether the claim is named by its key or by the
 /// id of its task.
 #[test]

@@ -10,7 +10,7 @@ use tubewell_wire::{
 
 use crate::raw::{PROOF, REFUSED, Raw, WELCOME, frame, hello, welcome};
 use crate::support::{
-    Desk, Ears, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
+    Desk, Ears, NOT_NOW, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
 };
 
 fn connect(address: &Address, options: ClientOptions) -> Result<Client, WireError> {
@@ -187,12 +187,14 @@ fn a_socket_of_another_user_is_not_used() {
 #[test]
 fn a_refusal_of_the_service_reaches_the_client() {
     let serving = Serving::start(&Place::tcp());
-    *serving.desk.refusal.lock().unwrap() = Some("not today".to_owned());
-    match connect(&serving.address, options()).unwrap_err() {
-        WireError::Refused { why, temporary, .. } => {
-            assert_eq!((why.as_str(), temporary), ("not today", false));
+    for (text, is_temporary) in [("not today", false), (NOT_NOW, true)] {
+        *serving.desk.refusal.lock().unwrap() = Some(text.to_owned());
+        match connect(&serving.address, options()).unwrap_err() {
+            WireError::Refused { why, temporary, .. } => {
+                assert_eq!((why.as_str(), temporary), (text, is_temporary));
+            }
+            error => panic!("{error}"),
         }
-        error => panic!("{error}"),
     }
 }
 
