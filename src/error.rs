@@ -283,6 +283,17 @@ pub enum Error {
         /// The address, and the reason.
         why: String,
     },
+    /// The owner of the store has refused the connection, or this process has refused the owner: the
+    /// secret is wrong, they speak no version of the protocol in common, the socket is one of another
+    /// user. The connection has ended, and does not make itself again. Nothing changed: the call was
+    /// not sent, or changes nothing. Correct the cause, and connect again.
+    #[error(
+        "the connection to the owner of the store is refused: {why}; correct that, and connect again"
+    )]
+    Refused {
+        /// The address, and the reason.
+        why: String,
+    },
     /// Only the process that owns the store can do this. Nothing changed.
     #[error("{what} is only possible in the process that owns the store; do it there")]
     OwnerOnly {
@@ -358,9 +369,9 @@ impl Error {
     ///
     /// This is so if the error ends by itself, or as other callers continue:
     /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
-    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull) and
-    /// [`Unavailable`](Error::Unavailable). The failed call has changed nothing, so a retry does
-    /// nothing twice.
+    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull),
+    /// [`Unavailable`](Error::Unavailable) and [`NotConnected`](Error::NotConnected). The failed call
+    /// has changed nothing, so a retry does nothing twice.
     ///
     /// It is not so for [`OutcomeUnknown`](Error::OutcomeUnknown): the store may still apply the
     /// first call, and a second one would then be applied too. Nor is it for [`Io`](Error::Io),
@@ -428,6 +439,7 @@ impl Error {
             | Error::TableReserved { .. }
             | Error::Table { .. }
             | Error::Interrupted { .. }
+            | Error::Refused { .. }
             | Error::OwnerOnly { .. }
             | Error::Codec { .. } => false,
         }
@@ -508,9 +520,10 @@ mod tests {
             (Error::Interrupted { id: 7, why: text() }, false),
             (Error::NotConnected { why: text() }, true),
             (Error::OwnerOnly { what: text() }, false),
+            (Error::Refused { why: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..42).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..43).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -558,6 +571,7 @@ mod tests {
             Error::Interrupted { .. } => 39,
             Error::NotConnected { .. } => 40,
             Error::OwnerOnly { .. } => 41,
+            Error::Refused { .. } => 42,
         }
     }
 

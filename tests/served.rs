@@ -340,7 +340,8 @@ fn short_secret_is_refused_on_both_sides() {
     let options = ConnectOptions::new().secret("a secret of the test");
     assert!(options.connect(served.url()).unwrap().tubes().is_empty());
     let other = ConnectOptions::new().secret("another secret of the test");
-    assert!(matches!(other.connect(served.url()), Err(Error::NotConnected { .. })));
+    let refused = other.connect(served.url()).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }) && !refused.is_transient(), "{refused}");
 }
 
 #[test]

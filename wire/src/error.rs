@@ -116,8 +116,10 @@ impl WireError {
         move |source| WireError::Io { what, address, source }
     }
 
-    /// Whether another attempt to connect cannot succeed unless a person changes something.
-    pub(crate) fn is_final(&self) -> bool {
+    /// Whether another attempt to connect cannot succeed unless a person changes something. Such an error
+    /// ends a [`Client`](crate::Client) that connects again.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
         match self {
             WireError::Refused { temporary, .. } => !temporary,
             WireError::Io { .. } | WireError::Protocol { .. } => false,
