@@ -220,6 +220,15 @@ pub enum Error {
         /// The path of the file.
         path: String,
     },
+    /// Another process, or another server of this one, listens at the address at which a store is to
+    /// be served. Nothing is served there. Use another address, or end that process.
+    #[error("{address} is in use: {why}; use another address, or end that process")]
+    AddressInUse {
+        /// The address.
+        address: String,
+        /// What uses it.
+        why: String,
+    },
     /// The file exists, and was not replaced.
     #[error("{path} already exists; name a new file, or remove this one first")]
     FileExists {
@@ -369,7 +378,8 @@ impl Error {
     ///
     /// This is so if the error ends by itself, or as other callers continue:
     /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
-    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull),
+    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse),
+    /// [`AddressInUse`](Error::AddressInUse), [`DiskFull`](Error::DiskFull),
     /// [`Unavailable`](Error::Unavailable) and [`NotConnected`](Error::NotConnected). The failed call
     /// has changed nothing, so a retry does nothing twice.
     ///
@@ -404,6 +414,7 @@ impl Error {
             | Error::Full { .. }
             | Error::Overloaded
             | Error::InUse { .. }
+            | Error::AddressInUse { .. }
             | Error::Unavailable { .. }
             | Error::NotConnected { .. }
             | Error::DiskFull { .. } => true,
@@ -521,9 +532,10 @@ mod tests {
             (Error::NotConnected { why: text() }, true),
             (Error::OwnerOnly { what: text() }, false),
             (Error::Refused { why: text() }, false),
+            (Error::AddressInUse { address: text(), why: text() }, true),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..43).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..44).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -572,6 +584,7 @@ mod tests {
             Error::NotConnected { .. } => 40,
             Error::OwnerOnly { .. } => 41,
             Error::Refused { .. } => 42,
+            Error::AddressInUse { .. } => 43,
         }
     }
 

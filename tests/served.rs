@@ -345,6 +345,26 @@ fn short_secret_is_refused_on_both_sides() {
 }
 
 #[test]
+fn address_that_cannot_be_served_at_is_refused_with_its_reason() {
+    let (store, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
+    let socket = |name: &str| ServeOptions::unix(folder.path().join(name));
+    let _served = store.serve(socket("sock")).unwrap();
+    let used = store.serve(socket("sock")).unwrap_err().to_string();
+    assert!(used.contains("is in use: a server listens there; use another address"), "{used}");
+    // A program that serves no store.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ServeOptions::tcp(listener.local_addr().unwrap());
+    let used = store.serve(options.secret("a secret of the test")).unwrap_err().to_string();
+    assert!(used.contains("is in use: another process listens there"), "{used}");
+    let path = folder.path().join("file");
+    std::fs::write(&path, "precious").unwrap();
+    let refused = store.serve(socket("file")).unwrap_err();
+    assert_eq!(refused, Error::FileExists { path: path.display().to_string() });
+    assert!(!refused.is_transient());
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
 fn owner_that_closes_is_reported_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));

@@ -263,6 +263,17 @@ fn address_at_which_no_process_serves_is_reported() {
 }
 
 #[test]
+fn serve_says_what_is_at_an_address_in_use() {
+    let sandbox = Sandbox::with(&["a"]);
+    std::fs::write(sandbox.path("file"), "precious").unwrap();
+    let why = sandbox.fails("serve --socket file", 6);
+    assert!(why.contains("file is a file, and not a socket"), "{why}");
+    let _listener = std::os::unix::net::UnixListener::bind(sandbox.path("used.sock")).unwrap();
+    let why = sandbox.fails("serve --socket used.sock", 5);
+    assert!(why.contains("another process listens at used.sock"), "{why}");
+}
+
+#[test]
 fn stale_socket_of_a_killed_owner_is_no_owner() {
     let sandbox = Sandbox::with(&["a"]);
     let (mut owner, _) = serve(&sandbox, "");

@@ -47,6 +47,7 @@ wire_enum! { Error {
     40 => NotConnected { why },
     41 => OwnerOnly { what },
     42 => Refused { why },
+    43 => AddressInUse { address, why },
 }}
 
 /// What [`Error::NewerFormat`] names.

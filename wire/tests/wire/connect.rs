@@ -143,7 +143,7 @@ fn a_stale_socket_is_replaced_and_another_file_is_not() {
     drop(serving);
     std::fs::write(place.path(), "precious").unwrap();
     let error = start(&place.address, ServerOptions::default()).unwrap_err();
-    assert!(matches!(error, WireError::AddressInUse { .. }), "{error}");
+    assert!(matches!(error, WireError::NotASocket { .. }), "{error}");
     assert_eq!(std::fs::read(place.path()).unwrap(), b"precious");
 }
 
