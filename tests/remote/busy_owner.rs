@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, State, Store, StoreOptions, Ticket,
-    Tube, TubeOptions, WhenFull,
+    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, State, Store,
+    StoreOptions, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tubewell_wire::{Answering, Service};
+use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
@@ -137,7 +137,9 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
                 assert!(fits);
                 served.service.disconnect(Arc::new(peer));
             }
-            Err(why) => assert!(!fits && why.contains("at most 255 bytes"), "{why}"),
+            Err(Rejection { why, .. }) => {
+                assert!(!fits && why.contains("at most 255 bytes"), "{why}")
+            }
         }
     }
 }

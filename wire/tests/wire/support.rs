@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use tubewell_wire::{
-    Address, Answering, CallKind, Client, ClientOptions, Handler, Limits, Rejection, Reply,
-    Server, ServerOptions, Service,
+    Address, Answering, CallKind, Client, ClientOptions, Handler, Limits, Rejection, Reply, Server,
+    ServerOptions, Service,
 };
 
 /// After this a test fails instead of waiting forever.
