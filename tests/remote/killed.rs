@@ -198,7 +198,10 @@ fn put_that_waits_for_the_write_buffer_is_not_made_if_its_client_is_killed() {
         client.kill();
         wait_until(|| !owner.has_client());
         disk.unblock_flushes();
-        let put = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).count();
+        let put = tickets.len();
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
         assert_eq!(reopened(owner, &disk), vec![b"x"; put]);
     });
 }
