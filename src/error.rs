@@ -272,7 +272,9 @@ pub enum Error {
         why: String,
     },
     /// The storage has failed, and this call did nothing. The store retries the storage by itself,
-    /// immediately and then at least every few seconds, and resumes when it works.
+    /// immediately and then at least every few seconds, and resumes when it works. Changes of written
+    /// and relaxed tubes that were answered before, and are not yet flushed, are lost if the process or
+    /// the machine stops before that.
     #[error("the store is unavailable because its storage failed: {why}; try again later")]
     Unavailable {
         /// The first failure of the storage.

@@ -22,7 +22,7 @@ pub fn serve(sandbox: &Sandbox, options: &str) -> (Running, String) {
 }
 
 /// Starts a command that stays.
-fn start(sandbox: &Sandbox, words: &str) -> Running {
+pub fn start(sandbox: &Sandbox, words: &str) -> Running {
     let words: Vec<&str> = words.split_whitespace().collect();
     let mut command = sandbox.command(&words);
     command.stdin(Stdio::null());

@@ -177,7 +177,7 @@ fn a_stopping_server_leaves_the_socket_of_another_one() {
 fn a_socket_of_another_user_is_not_used() {
     let place = Place::new();
     let _serving = Serving::start(&place);
-    // Only root can give files away.
+    // Only root can give files away. For other users a test of the rule itself stands in.
     if std::os::unix::fs::chown(place.path(), Some(12345), None).is_ok() {
         let error = connect(&place.address, options()).unwrap_err();
         assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
