@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tubewell_wire::{Address, CallError, CallKind, Client, ClientOptions, Handler, Pending};
 
 use crate::clock::Clock;
-use crate::core::{Call, FromAnswer, Grant, Wire};
+use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
 use crate::events::{Filter, Subscription};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
@@ -44,6 +44,8 @@ struct Shared {
     own: SessionId,
     sessions: Mutex<Sessions>,
     max_body: OnceLock<usize>,
+    /// Which store the first owner had.
+    store: OnceLock<StoreId>,
     connection: OnceLock<Weak<Connection>>,
     beats: Mutex<Beats>,
 }
@@ -61,6 +63,7 @@ impl Connection {
             own,
             sessions: Mutex::new(sessions),
             max_body: OnceLock::new(),
+            store: OnceLock::new(),
             connection: OnceLock::new(),
             beats: Mutex::default(),
         });
@@ -222,6 +225,15 @@ impl Handler for Shared {
 
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
         let welcome = Welcome::read(welcome)?;
+        if let Some(store) = welcome.store
+            && *self.store.get_or_init(|| store) != store
+        {
+            // Its tubes, tasks and claims are others, even if they have the same names and numbers.
+            return Err(
+                "another store is served at this address than before; connect again to use it"
+                    .to_owned(),
+            );
+        }
         self.beats.lock().set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
 use crate::connection::{FRAME_MAX, check_secret};
+use crate::core::{Core, FILE};
 use crate::{Error, Result, Store};
 use service::StoreService;
 
@@ -170,12 +171,14 @@ impl Store {
     /// it, or after the [grace](crate::StoreOptions::session_grace), and its tasks are released. Being
     /// served does not keep the store open.
     ///
-    /// Does not block. A socket file that a killed process has left is replaced.
+    /// Does not block, except for one flush when a file of an earlier release is served for the first time: it gets an id,
+    /// so that a connection that is made anew does not take another store at the address for it. A socket file that a killed process has left is replaced.
     ///
     /// # Errors
     /// [`InUse`](Error::InUse): another process serves at the address. [`Invalid`](Error::Invalid): a
     /// TCP address needs a secret, or is one that other machines can reach. [`Io`](Error::Io).
-    /// [`OwnerOnly`](Error::OwnerOnly): the store is one of another process. Nothing is served.
+    /// [`OwnerOnly`](Error::OwnerOnly): the store is one of another process.
+    /// [`Unavailable`](Error::Unavailable), [`DiskFull`](Error::DiskFull): the id cannot be stored now. Nothing is served.
     ///
     /// # Example
     /// ```
@@ -202,13 +205,16 @@ impl Store {
     pub fn serve(&self, options: ServeOptions) -> Result<Served> {
         options.secret.as_deref().map_or(Ok(()), check_secret)?;
         let store = self.here("serving a store")?;
-        store.inner().run(|core| core.check_open())?;
+        let id = store.inner().call(FILE, Core::store_id)?;
         let limits = limits(&options);
         let ServeOptions { address, secret, any_interface, heartbeat, .. } = options;
         let server_options = ServerOptions { secret, limits, any_interface };
-        let server =
-            Server::start(&address, server_options, StoreService::new(store.visitor(), heartbeat))
-                .map_err(|error| cannot_serve(&address, &error))?;
+        let server = Server::start(
+            &address,
+            server_options,
+            StoreService::new(store.visitor(), id, heartbeat),
+        )
+        .map_err(|error| cannot_serve(&address, &error))?;
         let server = Arc::new(server);
         let served = Served { url: server.address().to_string(), server: server.clone() };
         store.add_server(server);

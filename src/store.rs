@@ -585,7 +585,7 @@ impl Store {
         });
         // The first commit of a new file makes it a store.
         if store.inner().run(|core| last_commit(core)) == 0 {
-            store.inner().call(FILE, |core| Ok(core.first_commit()))?;
+            store.inner().call(FILE, Core::store_id)?;
         }
         Ok(Store { handle: StoreHandle::Here(store) })
     }

@@ -18,3 +18,8 @@ pub(crate) use std::thread;
 
 #[cfg(feature = "_shuttle")]
 pub(crate) use explored::{Condvar, Mutex, MutexGuard, RwLock, thread};
+
+/// The processors of this machine, as far as the process may use them.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::{
-    Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, TubeHead, Wire,
+    Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire,
     decode_call, from_bytes,
 };
 use crate::events::Filter;
@@ -234,11 +234,14 @@ impl Wire for TubeName {
 }
 
 /// The versions of requests and answers that this release speaks. Version 2 has the client of a hello, and
-/// heartbeats.
-const VERSIONS: Versions = Versions { lowest: 1, highest: 2 };
+/// heartbeats; version 3 has the store of a welcome.
+const VERSIONS: Versions = Versions { lowest: 1, highest: 3 };
 
 /// The first version with heartbeats, and with the client of a hello.
 pub(crate) const HEARTBEATS: u32 = 2;
+
+/// The first version whose welcome names the store.
+const STORES: u32 = 3;
 
 /// The versions that a side speaks. Their encoding is the same in all releases.
 #[derive(Clone, Copy, Debug)]
@@ -357,6 +360,8 @@ pub(crate) struct Welcome {
     /// How often the owner wants to hear from a connection that has claims, in microseconds; 0 for never.
     /// Since version 2.
     pub(crate) heartbeat: u64,
+    /// Which store it is. `None` before version 3.
+    pub(crate) store: Option<StoreId>,
 }
 
 impl Welcome {
@@ -366,6 +371,9 @@ impl Welcome {
         self.max_body.put(&mut out);
         if self.version >= HEARTBEATS {
             self.heartbeat.put(&mut out);
+        }
+        if self.version >= STORES {
+            self.store.put(&mut out);
         }
         out
     }
@@ -385,8 +393,9 @@ impl Welcome {
         let rest = |input: &mut Input<'_>| {
             let max_body = Wire::get(input)?;
             let heartbeat = if version >= HEARTBEATS { Wire::get(input)? } else { 0 };
+            let store = if version >= STORES { Wire::get(input)? } else { None };
             input.end()?;
-            Ok(Welcome { version, max_body, heartbeat })
+            Ok(Welcome { version, max_body, heartbeat, store })
         };
         rest(&mut input).map_err(text)
     }

@@ -33,7 +33,7 @@ pub(crate) use call::{
     WaitVerb,
 };
 pub(crate) use catalog::{
-    HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
+    HEADER, StoreId, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, ProgressReport, decode_failure};

@@ -4,7 +4,7 @@
 //! With a manual clock the thread of that commit does, so that runs are repeatable.
 //!
 //! While the writer thread flushes, the checkpoint thread also writes the records of deferred calls:
-//! these wait for a write only, and not for the flush.
+//! these wait for a write only, and not for the flush. While it writes a checkpoint, the sweeper does.
 
 use super::inner::StoreInner;
 use crate::core::{Core, FILE};
@@ -104,6 +104,7 @@ impl StoreInner {
         then: impl FnOnce(&Engine) -> Result<T>,
     ) -> Result<T> {
         core.checkpoint_thread_is_busy = true;
+        core.effects.call_sweeper |= must_write(&core);
         let engine = core.buffers[FILE].engine().cloned();
         self.unlock(core);
         let guard = CheckpointGuard(self);
@@ -130,12 +131,12 @@ impl StoreInner {
 
 /// Whether the checkpoint thread has something to do.
 fn has_work(core: &Core) -> bool {
-    core.outage.is_none() && (must_write(core) || core.buffers[FILE].edits.has_waiting_checkpoint())
+    must_write(core) || (core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint())
 }
 
 /// Whether deferred calls wait for a write that the writer thread cannot make now.
-fn must_write(core: &Core) -> bool {
-    core.buffers[FILE].needs_write && core.effects.writer_is_busy
+pub(super) fn must_write(core: &Core) -> bool {
+    core.outage.is_none() && core.buffers[FILE].needs_write && core.effects.writer_is_busy
 }
 
 /// Stops the store if the thread that writes a checkpoint panics.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Result;
 use crate::core::{Core, Decided, Wait};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, processors};
 
 /// After so many calls in a row without one that waits for a flush, threads stay away from a held lock.
 const CALLS_IN_A_ROW: u32 = if cfg!(feature = "_shuttle") { 1 } else { 64 };
@@ -32,11 +32,10 @@ pub(super) struct CoreLock {
 
 impl CoreLock {
     pub(super) fn new(core: Core) -> CoreLock {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         CoreLock {
             core: Mutex::new(core),
             calls: CallsInARow::default(),
-            has_others: processors > 1,
+            has_others: processors() > 1,
         }
     }
 

@@ -383,7 +383,8 @@ impl StoreInner {
             let AfterUnlock { callbacks, wakers, .. } = &mut effects.after_unlock;
             self.subscribers.deliver(&mut effects.events, callbacks, wakers);
         }
-        if core.next_due() < core.sweeper_wakes_at {
+        let calls_sweeper = std::mem::take(&mut core.effects.call_sweeper);
+        if calls_sweeper || core.next_due() < core.sweeper_wakes_at {
             core.sweeper_wakes_at = 0;
             self.sweeper.notify_one();
         }

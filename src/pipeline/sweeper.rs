@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
+use super::checkpoint::must_write;
 use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner};
 use super::leadership::{next_task, request_commit_now};
 use crate::clock::TimeDriven;
@@ -33,6 +34,10 @@ impl StoreInner {
             let mut core = self.lock();
             if core.closed {
                 return;
+            }
+            if must_write(&core) && core.checkpoint_thread_is_busy {
+                self.write_deferred(core, false);
+                continue;
             }
             let now = core.now.running;
             let due = core.next_due();

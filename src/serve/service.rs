@@ -9,6 +9,7 @@ use super::peer::{Peer, Threads};
 use super::requests::answer;
 use crate::Error;
 use crate::connection::{ClientId, HEARTBEATS, Hello, HelloSession, Versions, Welcome};
+use crate::core::StoreId;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::owner::check_label;
@@ -16,14 +17,20 @@ use crate::owner::check_label;
 pub(super) struct StoreService {
     /// It does not keep the store open.
     store: LocalHandle,
+    id: StoreId,
     threads: Arc<Threads>,
     /// How often to hear from a connection that has claims.
     heartbeat: Option<Duration>,
 }
 
 impl StoreService {
-    pub(super) fn new(store: LocalHandle, heartbeat: Option<Duration>) -> StoreService {
-        StoreService { store, threads: Arc::default(), heartbeat }
+    /// `id` is that of the store, which is flushed.
+    pub(super) fn new(
+        store: LocalHandle,
+        id: StoreId,
+        heartbeat: Option<Duration>,
+    ) -> StoreService {
+        StoreService { store, id, threads: Arc::default(), heartbeat }
     }
 }
 
@@ -47,7 +54,7 @@ impl Service for StoreService {
         }
         let max_body = self.store.open_store().max_body;
         let heartbeat = self.heartbeat.map_or(0, micros_ceil);
-        Ok((peer, Welcome { version, max_body, heartbeat }.to_bytes()))
+        Ok((peer, Welcome { version, max_body, heartbeat, store: Some(self.id) }.to_bytes()))
     }
 
     fn client(&self, hello: &[u8]) -> Option<u128> {

@@ -12,7 +12,7 @@ use super::peer;
 use super::service::StoreService;
 use crate::connection::{Hello, HelloSession, Request};
 use crate::core::{
-    Answer, Call, Grant, Malformed, Parts, Verb, WaitVerb, Wire, from_bytes, to_bytes,
+    Answer, Call, Grant, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes, to_bytes,
 };
 use crate::{ClockReport, Counters, Ending, Error, Event, Receipt, Result, SessionId, Store};
 
@@ -34,8 +34,11 @@ impl Peer {
     /// # Errors
     /// The connection is refused.
     pub fn connect(store: &Store, sessions: &[SessionId]) -> Result<Peer> {
-        let service =
-            StoreService::new(store.here("a connection without a socket")?.visitor(), None);
+        let service = StoreService::new(
+            store.here("a connection without a socket")?.visitor(),
+            StoreId([0; 16]),
+            None,
+        );
         let session = |id: &SessionId| HelloSession { id: *id, label: None };
         let hello = Hello { sessions: sessions.iter().map(session).collect(), client: None };
         let (peer, _) = service.connect(&hello.to_bytes()).map_err(Error::invalid)?;

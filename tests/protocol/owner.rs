@@ -65,7 +65,7 @@ pub fn play_client(owner: &Owner, name: &str, lines: &[Line]) {
             Line::Owner(recorded) => {
                 let live = client.receive(recorded.number());
                 epochs.learn(recorded, &live);
-                let live = epochs.recorded(&live);
+                let live = epochs.recorded(&live, recorded);
                 let call = call_of(&lines[..at], recorded);
                 if call.is_some_and(|call| call.body() == COUNTERS) {
                     let shape = |frame: &Frame| (frame.kind(), numbers_in(frame.body()));

@@ -1,8 +1,8 @@
 //! What differs from run to run, and is translated: the ids of a client and of its sessions, which it
-//! chooses at random, and the epochs of the claims of an owner, which begin at a random number. A hello
-//! also has the newest version that the client speaks.
+//! chooses at random, the id of the store, and the epochs of the claims of an owner, which begin at a random
+//! number. A hello also has the newest version that the client speaks.
 
-use crate::frames::{CALL, Frame, HELLO, TRACKED};
+use crate::frames::{CALL, Frame, HELLO, TRACKED, WELCOME};
 
 /// In the body of a hello: the nonce, and the id of the only session.
 const NONCE: std::ops::Range<usize> = 6..38;
@@ -11,6 +11,10 @@ const OWN_SESSION: std::ops::Range<usize> = 41..57;
 const HIGHEST: usize = 39;
 /// Since version 2: at the end, whether there is an id of the client, and the id.
 const CLIENT: usize = 17;
+
+/// In the body of a welcome: the version of the calls, and since version 3 at the end the id of the store.
+const CHOSEN: usize = 9;
+const STORE: usize = 16;
 
 /// How a call that begins a session begins; its id follows.
 const BEGIN_SESSION: [u8; 2] = [0, 19];
@@ -83,10 +87,23 @@ impl Epochs {
         self.0.map_or(recorded.clone(), |(from, to)| translated(recorded, from, to))
     }
 
-    /// A frame of the owner of this run, as it would be recorded.
-    pub fn recorded(&self, live: &Frame) -> Frame {
+    /// A frame of the owner of this run, as it would be recorded. `expected` is the recorded one.
+    pub fn recorded(&self, live: &Frame, expected: &Frame) -> Frame {
+        if live.kind() == WELCOME {
+            return with_store(live, expected);
+        }
         self.0.map_or(live.clone(), |(to, from)| translated(live, from, to))
     }
+}
+
+/// A welcome with the id of the store of another one.
+fn with_store(welcome: &Frame, from: &Frame) -> Frame {
+    let mut body = welcome.body().to_vec();
+    if body[CHOSEN] >= 3 && body.len() == from.body().len() {
+        let id = body.len() - STORE..;
+        body[id.clone()].copy_from_slice(&from.body()[id]);
+    }
+    welcome.with_body(&body)
 }
 
 /// The epoch of the first task in an answer that hands out tasks: 1 for such an answer, 1 for no

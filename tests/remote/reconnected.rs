@@ -326,6 +326,28 @@ fn wait_in_flight_has_a_known_outcome_without_a_further_connection() {
     });
 }
 
+/// Names and numbers of tubes and tasks are the same in both stores.
+#[test]
+fn connection_does_not_go_on_with_another_store_at_its_address() {
+    with_timeout(|| {
+        let pair = Pair::new(Store::options());
+        let claim = pair.take();
+        pair.served.stop();
+        let other = Store::open(pair.folder.path().join("other")).unwrap();
+        let tube = other.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        tube.put("of the other store").unwrap();
+        let socket = pair.folder.path().join("socket");
+        let served = other.serve(ServeOptions::unix(socket)).unwrap();
+        let refusal = claim.ack().unwrap_err().to_string();
+        assert!(refusal.contains("another store is served at this address"), "{refusal}");
+        pair.tube.put("of the first store").unwrap_err();
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
+        // A connection that is new does.
+        let again = tubewell::connect(served.url()).unwrap().tube("case").unwrap();
+        assert_eq!(again.try_take().unwrap().unwrap().data(), b"of the other store");
+    });
+}
+
 #[test]
 fn change_that_was_not_sent_changes_nothing() {
     with_timeout(|| {

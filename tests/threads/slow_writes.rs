@@ -89,6 +89,35 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
     });
 }
 
+/// The checkpoint thread, which would write meanwhile, flushes what it has moved into the database.
+#[test]
+fn deferred_written_calls_are_answered_during_a_flush_and_a_checkpoint() {
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let store = stores::serve(disk.open(Store::options()));
+        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        let later = Durability::Write { flush_within: Duration::from_secs(3600) };
+        let written = TubeOptions::new().durability(later);
+        let written = store.create_tube("written", FIFO, written).unwrap();
+        written.put("the first put of a run reserves ids").unwrap();
+        // More than one half of the journal has space for, and less than both: its checkpoint begins.
+        let batch = vec![[7; 128].as_slice(); 500];
+        let put = || written.put_many(batch.clone()).unwrap().len();
+        let tasks = disk.block_flush_of(|| (0..8).map(|_| put()).sum::<usize>());
+        // This disk makes one flush at a time: that of the writer thread waits for the other one.
+        let leader = flushed.deferred(WhenFull::Block).put("flushed").unwrap();
+        let deferred = written.deferred(WhenFull::Block);
+        for round in 0..3 {
+            block_on(deferred.put(format!("future {round}")).unwrap()).unwrap();
+        }
+        assert!(!leader.is_done());
+        disk.unblock_flushes();
+        leader.wait().unwrap();
+        assert_eq!(written.statistics().unwrap().tasks.ready, tasks as u64 + 4);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
 /// A relaxed put is flushed by the writer thread, for a deferred call, when its time elapses.
 #[test]
 fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {

@@ -5,6 +5,7 @@ mod limits;
 mod purge;
 mod rows;
 mod similar;
+mod store_id;
 mod tubes;
 
 pub(crate) use limits::read_limits;
@@ -18,4 +19,5 @@ pub(super) use rows::{
     StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key, pause_key,
     paused_names, scan_all,
 };
+pub(crate) use store_id::StoreId;
 pub(crate) use tubes::{TubeHead, TubeRequest};

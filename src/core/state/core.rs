@@ -274,11 +274,6 @@ impl Core {
         Decided { answer, wait: self.batch_of_last_change(number, id) }
     }
 
-    /// The first commit of a new file, which writes the header.
-    pub(crate) fn first_commit(&self) -> Decided<()> {
-        Decided { answer: (), wait: Some(self.flush_of(FILE)) }
-    }
-
     /// Makes a change visible, now or with its commit.
     pub(in crate::core) fn make_visible(&mut self, mut change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };

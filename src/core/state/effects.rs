@@ -23,10 +23,12 @@ pub(crate) struct Effects {
     /// A checkpoint waits for a thread that writes it, or deferred calls wait for a write while the
     /// writer thread is busy.
     pub(crate) call_checkpointer: bool,
+    /// Deferred calls wait for a write while the writer thread and the checkpoint thread are busy.
+    pub(crate) call_sweeper: bool,
     /// The writer thread is parked, and takes the role of a leader as soon as it is woken.
     pub(crate) writer_is_parked: bool,
     /// The writer thread has a task other than a write, such as a flush. Meanwhile the checkpoint
-    /// thread writes the records of deferred calls.
+    /// thread writes the records of deferred calls, or the sweeper.
     pub(crate) writer_is_busy: bool,
     /// A write buffer may have capacity again, or has lost its leader: wake the blocked callers.
     pub(crate) capacity_freed: bool,

@@ -10,7 +10,7 @@ use tubewell_wire::{Answering, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
 use crate::core::{
-    Call, ClaimKey, Holder, HolderVerb, PutRequest, TubeRef, Verb, WaitVerb, from_bytes,
+    Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, Verb, WaitVerb, from_bytes,
 };
 use crate::random::random_u64;
 use crate::serve::peer::{Lengthy, Peer};
@@ -29,7 +29,7 @@ fn served() -> Served {
 
 fn serve(store: Store) -> Served {
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let service = StoreService::new(store.local().visitor(), None);
+    let service = StoreService::new(store.local().visitor(), StoreId([7; 16]), None);
     let session = SessionId::random();
     let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0]].concat();
     let (peer, _) = service.connect(&hello).unwrap();

@@ -1,0 +1,32 @@
+//! The id of a store, which tells it apart from another one that is served at the same address.
+
+use tubewell_drivers::{Reads, Table};
+
+use super::rows::encode;
+use crate::Result;
+use crate::core::state::{Core, Decided, FILE};
+use crate::random::random_u64;
+
+/// The key of the row of `meta` that stores the id. Releases that do not know the row leave it alone.
+const ID: &[u8] = b"id";
+
+/// The id of a store: random, and the same in each run of its file and in copies of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoreId(pub(crate) [u8; 16]);
+
+impl Core {
+    /// The id of the store. A new file gets one with its first commit; a file of an earlier release, or
+    /// one whose row is damaged, when it is first served. It is returned once it is flushed.
+    pub(crate) fn store_id(&mut self) -> Result<Decided<StoreId>> {
+        self.check_open()?;
+        let row = self.buffers[FILE].get(Table::Meta, ID)?;
+        if let Some(id) = row.as_ref().and_then(|row| crate::codec::decode_row(row)) {
+            return Ok(Decided { answer: StoreId(id), wait: None });
+        }
+        let number = u128::from(random_u64()) << 64 | u128::from(random_u64());
+        let id = number.to_be_bytes();
+        self.buffers[FILE].edits.active.replace(Table::Meta, ID.to_vec(), encode(&id));
+        self.buffers[FILE].end_call();
+        Ok(Decided { answer: StoreId(id), wait: Some(self.flush_of(FILE)) })
+    }
+}
