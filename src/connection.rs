@@ -14,7 +14,9 @@ mod sessions;
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use tubewell_wire::{Address, CallError, CallKind, Client, ClientOptions, Handler, Pending};
+use tubewell_wire::{
+    Address, CallError, CallKind, Client, ClientOptions, Handler, Pending, WireError,
+};
 
 use crate::clock::Clock;
 use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
@@ -68,7 +70,7 @@ impl Connection {
             beats: Mutex::default(),
         });
         let client = Client::connect(address, options, shared.clone())
-            .map_err(|error| Error::NotConnected { why: error.to_string() })?;
+            .map_err(|error| not_connected(&error))?;
         let connection = Arc::new(Connection { client, clock: Clock::system(), shared });
         // It is set once.
         let _ = connection.shared.connection.set(Arc::downgrade(&connection));
@@ -296,6 +298,12 @@ fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
 }
 
+/// Why there is no first connection.
+fn not_connected(error: &WireError) -> Error {
+    let why = error.to_string();
+    if error.is_final() { Error::Refused { why } } else { Error::NotConnected { why } }
+}
+
 /// Why a call has no answer.
 pub(crate) fn into_error(error: CallError) -> Error {
     match error {
@@ -303,7 +311,8 @@ pub(crate) fn into_error(error: CallError) -> Error {
         CallError::Broken { why } => Error::OutcomeUnknown {
             why: format!("the connection to the owner of the store broke: {why}"),
         },
-        CallError::NotConnected { why } | CallError::Refused { why } => Error::NotConnected { why },
+        CallError::NotConnected { why } => Error::NotConnected { why },
+        CallError::Refused { why } => Error::Refused { why },
         error => Error::invalid(error.to_string()),
     }
 }

@@ -17,8 +17,10 @@ pub struct Counters {
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
     /// How many commits waited for a checkpoint in progress because the journal was full, or the
-    /// commit too large for it: the database could not keep pace with the changes. Such a wait lasts
-    /// at most as long as a checkpoint: two flushes or more, and the writes of up to 16,384 rows.
+    /// commit too large for it: the database could not keep pace with the changes. Such a wait
+    /// usually lasts at most as long as a checkpoint: two flushes or more, and the writes of up to
+    /// 16,384 rows. In rare cases it lasts as long as two. While the closure of a `transact` runs, no
+    /// checkpoint begins, and the wait lasts until the closure has ended, too.
     pub journal_waits: u64,
     /// The number of flushes (fsync).
     pub flushes: u64,

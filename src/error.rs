@@ -220,6 +220,15 @@ pub enum Error {
         /// The path of the file.
         path: String,
     },
+    /// Another process, or another server of this one, listens at the address at which a store is to
+    /// be served. Nothing is served there. Use another address, or end that process.
+    #[error("{address} is in use: {why}; use another address, or end that process")]
+    AddressInUse {
+        /// The address.
+        address: String,
+        /// What uses it.
+        why: String,
+    },
     /// The file exists, and was not replaced.
     #[error("{path} already exists; name a new file, or remove this one first")]
     FileExists {
@@ -263,7 +272,9 @@ pub enum Error {
         why: String,
     },
     /// The storage has failed, and this call did nothing. The store retries the storage by itself,
-    /// immediately and then at least every few seconds, and resumes when it works.
+    /// immediately and then at least every few seconds, and resumes when it works. Changes of written
+    /// and relaxed tubes that were answered before, and are not yet flushed, are lost if the process or
+    /// the machine stops before that.
     #[error("the store is unavailable because its storage failed: {why}; try again later")]
     Unavailable {
         /// The first failure of the storage.
@@ -280,6 +291,17 @@ pub enum Error {
     /// changes nothing. The connection makes itself again; try again later.
     #[error("the owner of the store cannot be reached: {why}; try again later")]
     NotConnected {
+        /// The address, and the reason.
+        why: String,
+    },
+    /// The owner of the store has refused the connection, or this process has refused the owner: the
+    /// secret is wrong, they speak no version of the protocol in common, the socket is one of another
+    /// user. The connection has ended, and does not make itself again. Nothing changed: the call was
+    /// not sent, or changes nothing. Correct the cause, and connect again.
+    #[error(
+        "the connection to the owner of the store is refused: {why}; correct that, and connect again"
+    )]
+    Refused {
         /// The address, and the reason.
         why: String,
     },
@@ -358,9 +380,10 @@ impl Error {
     ///
     /// This is so if the error ends by itself, or as other callers continue:
     /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
-    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull) and
-    /// [`Unavailable`](Error::Unavailable). The failed call has changed nothing, so a retry does
-    /// nothing twice.
+    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse),
+    /// [`AddressInUse`](Error::AddressInUse), [`DiskFull`](Error::DiskFull),
+    /// [`Unavailable`](Error::Unavailable) and [`NotConnected`](Error::NotConnected). The failed call
+    /// has changed nothing, so a retry does nothing twice.
     ///
     /// It is not so for [`OutcomeUnknown`](Error::OutcomeUnknown): the store may still apply the
     /// first call, and a second one would then be applied too. Nor is it for [`Io`](Error::Io),
@@ -393,6 +416,7 @@ impl Error {
             | Error::Full { .. }
             | Error::Overloaded
             | Error::InUse { .. }
+            | Error::AddressInUse { .. }
             | Error::Unavailable { .. }
             | Error::NotConnected { .. }
             | Error::DiskFull { .. } => true,
@@ -428,6 +452,7 @@ impl Error {
             | Error::TableReserved { .. }
             | Error::Table { .. }
             | Error::Interrupted { .. }
+            | Error::Refused { .. }
             | Error::OwnerOnly { .. }
             | Error::Codec { .. } => false,
         }
@@ -508,9 +533,11 @@ mod tests {
             (Error::Interrupted { id: 7, why: text() }, false),
             (Error::NotConnected { why: text() }, true),
             (Error::OwnerOnly { what: text() }, false),
+            (Error::Refused { why: text() }, false),
+            (Error::AddressInUse { address: text(), why: text() }, true),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..42).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..44).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -558,6 +585,8 @@ mod tests {
             Error::Interrupted { .. } => 39,
             Error::NotConnected { .. } => 40,
             Error::OwnerOnly { .. } => 41,
+            Error::Refused { .. } => 42,
+            Error::AddressInUse { .. } => 43,
         }
     }
 

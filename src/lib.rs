@@ -231,8 +231,9 @@
 //! on a [written](Durability::Write) tube return after the write to the file, and calls on a
 //! [relaxed](Durability::Relaxed) tube immediately. The flush follows within a time (default 50
 //! ms). A power cut loses the changes since the last flush, from the end; a killed process loses
-//! only those of relaxed tubes. The tasks of a [temporary](TubeOptions::temporary) tube live in
-//! memory.
+//! only those of relaxed tubes, and of written ones only while the
+//! [storage fails](Error::Unavailable). The tasks of a [temporary](TubeOptions::temporary) tube live
+//! in memory.
 //!
 //! ```
 //! use tubewell::Durability;

@@ -18,7 +18,7 @@ const FLUSH_WITHIN: Duration = Duration::from_millis(50);
 /// | durability | a killed process loses | a power cut or a crash of the operating system loses |
 /// |---|---|---|
 /// | [`Flush`](Durability::Flush) (default) | nothing | nothing |
-/// | [`Write`](Durability::Write) | nothing | the newest changes: those since the last flush |
+/// | [`Write`](Durability::Write) | nothing; while the storage fails, the newest changes | the newest changes: those since the last flush |
 /// | [`Relaxed`](Durability::Relaxed) | the newest changes | the newest changes |
 ///
 /// The text of a durability is `flush`, `write(50ms)` or `relaxed(50ms)`. The time is a whole number
@@ -54,10 +54,10 @@ pub enum Durability {
     Flush,
     /// The operation returns once its change is written to the file: the operating system has it. A
     /// flush follows within `flush_within`, and at close. A killed process loses no acknowledged
-    /// change. A crash of the operating system and a power cut lose the changes since the last
-    /// flush: the newest ones, never one before another that survives, and never a part of one. If
-    /// that later flush fails, the store writes and flushes the changes again: they are lost only
-    /// if the process or the machine stops before the storage works again.
+    /// change, unless the storage fails. A crash of the operating system and a power cut lose the
+    /// changes since the last flush: the newest ones, never one before another that survives, and
+    /// never a part of one. If that later flush fails, the store writes and flushes the changes again:
+    /// they are lost only if the process or the machine stops before the storage works again.
     ///
     /// The operation waits for a write, which usually takes microseconds, and for no flush. Takers
     /// may get a task before its put returns. A store in memory has no file: there it is as

@@ -175,8 +175,10 @@ impl Store {
     /// so that a connection that is made anew does not take another store at the address for it. A socket file that a killed process has left is replaced.
     ///
     /// # Errors
-    /// [`InUse`](Error::InUse): another process serves at the address. [`Invalid`](Error::Invalid): a
-    /// TCP address needs a secret, or is one that other machines can reach. [`Io`](Error::Io).
+    /// [`AddressInUse`](Error::AddressInUse): another process listens at the address.
+    /// [`FileExists`](Error::FileExists): a file that is not a socket has the path.
+    /// [`Invalid`](Error::Invalid): a TCP address needs a secret, or is one that other machines can
+    /// reach. [`Io`](Error::Io).
     /// [`OwnerOnly`](Error::OwnerOnly): the store is one of another process.
     /// [`Unavailable`](Error::Unavailable), [`DiskFull`](Error::DiskFull): the id cannot be stored now. Nothing is served.
     ///
@@ -237,11 +239,21 @@ fn limits(options: &ServeOptions) -> Limits {
 
 fn cannot_serve(address: &Address, error: &WireError) -> Error {
     match error {
-        WireError::AddressInUse { .. } => Error::InUse { path: address.to_string() },
+        WireError::AddressInUse { why, .. } => {
+            Error::AddressInUse { address: address.to_string(), why: why.clone() }
+        }
+        WireError::NotASocket { .. } => Error::FileExists { path: path_of(address) },
         WireError::SecretNeeded { .. } | WireError::NotLoopback { .. } => {
             Error::invalid(error.to_string())
         }
         error => Error::Io { what: error.to_string() },
+    }
+}
+
+fn path_of(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => path.display().to_string(),
+        address @ Address::Tcp(_) => address.to_string(),
     }
 }
 

@@ -508,8 +508,10 @@ impl Store {
     ///
     /// Changes of written and relaxed tubes are flushed. Every waiter gets
     /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
-    /// returns, another process may open the file. The call blocks for the last flush and for
-    /// callbacks that run; [`close_async`](Store::close_async) blocks no thread of an executor.
+    /// returns, another process may open the file. The call blocks for the last flush, for
+    /// callbacks that run, and, if the file is large and mostly empty, for the return of its free
+    /// space to the file system, where that takes an estimated 50 ms at most.
+    /// [`close_async`](Store::close_async) blocks no thread of an executor.
     /// Closing again changes nothing, and returns when the file is free.
     ///
     /// Dropping the last handle closes the store too, and discards the errors.

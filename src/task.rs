@@ -443,15 +443,17 @@ pub struct Receipt {
     pub id: u64,
     /// The state of the task after the change.
     pub state: State,
-    /// The number of the commit with the change, whatever the durability of the tube. If the change
-    /// was in memory only (a release without a delay, the bury of a buried task), or if nothing has
-    /// changed (a put with a token that was seen), the number of the last commit that is flushed.
-    /// Temporary tubes count commits of their own.
+    /// The number of the commit with the change, whatever the durability of the tube. If nothing that
+    /// is stored has changed, the number of the last commit that is flushed: after a release without a
+    /// delay, the bury of a buried task, a put whose token was seen or that keeps the task with its
+    /// key, and a change to a priority, tags or parents that the task has already. In a written or
+    /// relaxed tube the commit of the task may be a later one. Temporary tubes count commits of their
+    /// own.
     ///
     /// If a later run of the store opens at a lower number
     /// ([`Counters::opened_at`](crate::Counters::opened_at)), the file has lost the commit. No
-    /// crash does this to the receipt of a flushed change, of one in memory only, or of a call that
-    /// changed nothing, and no killed process to that of a written change.
+    /// crash does this to the receipt of a flushed change or of one in memory only, and no killed
+    /// process to that of a written change.
     pub commit: u64,
 }
 

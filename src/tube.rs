@@ -45,6 +45,10 @@ use crate::{Result, SessionId};
 /// returns immediately. In both the change is visible immediately, and survives a power cut once it
 /// is flushed. In a temporary tube nothing survives the process.
 ///
+/// An answer that no crash can undo, and a refusal that no crash makes untrue, are those of a tube
+/// with durability flush: they wait for the flush of the change that they follow from. In the other
+/// tubes that change is visible immediately, and an answer may rest on one that a crash then undoes.
+///
 /// # Calls that block, and their other forms
 /// A call blocks while the write buffer is full
 /// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush or write is done. A

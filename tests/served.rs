@@ -340,7 +340,28 @@ fn short_secret_is_refused_on_both_sides() {
     let options = ConnectOptions::new().secret("a secret of the test");
     assert!(options.connect(served.url()).unwrap().tubes().is_empty());
     let other = ConnectOptions::new().secret("another secret of the test");
-    assert!(matches!(other.connect(served.url()), Err(Error::NotConnected { .. })));
+    let refused = other.connect(served.url()).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }) && !refused.is_transient(), "{refused}");
+}
+
+#[test]
+fn address_that_cannot_be_served_at_is_refused_with_its_reason() {
+    let (store, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
+    let socket = |name: &str| ServeOptions::unix(folder.path().join(name));
+    let _served = store.serve(socket("sock")).unwrap();
+    let used = store.serve(socket("sock")).unwrap_err().to_string();
+    assert!(used.contains("is in use: a server listens there; use another address"), "{used}");
+    // A program that serves no store.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ServeOptions::tcp(listener.local_addr().unwrap());
+    let used = store.serve(options.secret("a secret of the test")).unwrap_err().to_string();
+    assert!(used.contains("is in use: another process listens there"), "{used}");
+    let path = folder.path().join("file");
+    std::fs::write(&path, "precious").unwrap();
+    let refused = store.serve(socket("file")).unwrap_err();
+    assert_eq!(refused, Error::FileExists { path: path.display().to_string() });
+    assert!(!refused.is_transient());
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
 }
 
 #[test]

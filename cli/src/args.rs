@@ -6,6 +6,7 @@ mod days;
 mod edits;
 mod events;
 mod history;
+mod kept;
 mod keys;
 mod labels;
 mod limits;
@@ -74,7 +75,7 @@ pub struct Cli {
     /// Print one JSON object per line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
-    /// How long to wait for the store's lock if another process holds it
+    /// How long to wait for the store's lock if another process holds it; at least a second
     #[arg(long, global = true, value_parser = duration::parse, value_name = "DURATION")]
     #[arg(default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
     #[arg(help_heading = GLOBAL)]
@@ -92,7 +93,7 @@ pub enum Command {
     #[command(after_help = help::CREATE)]
     Create(Create),
     /// Change options of a tube; options that are left out stay
-    #[command(after_help = help::ALTER)]
+    #[command(after_help = help::ALTER, mut_args = kept::without_default)]
     Alter(Alter),
     /// Set or remove a limit that tubes with --shared-limits have in common
     #[command(after_help = help::SET_LIMIT)]
@@ -116,13 +117,13 @@ pub enum Command {
     #[command(after_help = help::PUT)]
     Put(Put),
     /// Put the task that has a key anew
-    #[command(after_help = help::REQUEUE)]
+    #[command(after_help = help::REQUEUE, mut_args = kept::without_default_but_times)]
     Requeue(Requeue),
     /// Put a task repeatedly: at an interval, or by a cron expression
     #[command(after_help = help::SCHEDULE)]
     Schedule(Schedule),
     /// Change a schedule; options that are not given keep their values
-    #[command(after_help = help::RESCHEDULE)]
+    #[command(after_help = help::RESCHEDULE, mut_args = kept::without_default)]
     Reschedule(RescheduleArgs),
     /// Remove a schedule; the tasks that it has put stay
     #[command(after_help = help::UNSCHEDULE)]
@@ -193,7 +194,7 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
-    /// Change the priority, the delay or the body of tasks
+    /// Change the priority, the delay, the moment, the body or the tags of tasks
     #[command(after_help = help::UPDATE)]
     Update(Update),
     /// Let a task wait until other tasks are done

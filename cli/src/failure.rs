@@ -193,10 +193,10 @@ impl From<Error> for Failure {
                 failure(Exit::Usage).hint(format!("leave it out, or {}", other_driver(&what)))
             }
             Error::Invalid { .. } => failure(Exit::Usage),
-            Error::InUse { .. } => failure(Exit::InUse),
+            Error::InUse { .. } | Error::AddressInUse { .. } => failure(Exit::InUse),
             Error::NewerFormat { .. } => failure(Exit::Missing)
                 .hint("use the release that wrote the file, or a later one; the file is unchanged"),
-            Error::NotAStore { .. } => failure(Exit::Missing),
+            Error::NotAStore { .. } | Error::Refused { .. } => failure(Exit::Missing),
             Error::Corrupt { .. } => failure(Exit::Failed).hint(
                 "`tubewell verify` lists the damage, `tubewell export` saves what can be read",
             ),

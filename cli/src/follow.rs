@@ -19,6 +19,8 @@ pub enum Followed {
     Broken(String),
     /// The owner is back. Events may have been missed.
     Resumed,
+    /// The connection was refused, and is not made again.
+    Refused(Error),
     /// The store was closed.
     Closed,
 }
@@ -56,6 +58,7 @@ impl Follower {
         }
         match self.ask() {
             Err(Error::Closed) => Followed::Closed,
+            Err(error @ Error::Refused { .. }) => Followed::Refused(error),
             Err(error) => Followed::Broken(error.to_string()),
             Ok(()) => self.subscribe(),
         }
@@ -72,6 +75,7 @@ impl Follower {
             match self.ask() {
                 Ok(()) => return self.subscribe(),
                 Err(Error::Closed) => return Followed::Closed,
+                Err(error @ Error::Refused { .. }) => return Followed::Refused(error),
                 Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
             }
         }

@@ -20,7 +20,7 @@ Exit codes:
   2      wrong usage
   3      no such task, or no task to pop
   4      no such store or tube
-  5      the store is in use by another process that does not serve it
+  5      in use by a process that does not serve it, or the file is needed
   6      conflict: it already exists, is full or is busy; the disk is full
   7      done in part, or defects found
   127    the command of work cannot be started
@@ -34,8 +34,9 @@ Durability:
   relaxed(50ms)  immediately; a flush follows within 50 ms
 
 A power cut loses changes that are not yet flushed. A killed process loses none
-of a tube with flush or write. The short forms write and relaxed mean 50 ms. All
-commands flush before they end, so this concerns `work` and applications.
+of a tube with flush, and of one with write only while the storage fails. The
+short forms write and relaxed mean 50 ms. All commands flush before they end, so
+this concerns `work` and applications.
 
 Attempts: with --max-attempts a task is buried when its last attempt has failed
 or was lost. Each take is an attempt.
@@ -95,6 +96,7 @@ Example:
 pub const ALTER: &str = "\
 Options that are not named stay as they are. `tubewell create TUBE --or-alter`
 sets all of them, so that a limit can be removed. The driver does not change.
+`tubewell create --help` explains the values of the options.
 
 New times and priorities hold for later puts, new limits for later takes. A
 limit that is lowered takes no task away from its worker.
@@ -171,8 +173,8 @@ pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
 
 pub const REQUEUE: &str = "\
 The task gets the body and the options that are given here. Its id and the
-options that are left out stay. A claim on it ends. If it is in another tube,
-it moves.
+options that are left out stay, but for its delay and its ttl, which begin anew.
+A claim on it ends. If it is in another tube, it moves.
 
 Example:
   tubewell put mail 'to: ann' --key ann
@@ -251,9 +253,9 @@ Examples:
 
 pub const CLAIM: &str = "\
 The first line of the output is a token for `ack`, `release`, `fail`, `snooze`,
-`bury` and `renew`; the body follows. The task stays taken when this command has
-ended. If nothing ends or renews the claim within its time, the task is ready
-again. `work` does all of this by itself while it runs.
+`bury`, `advance` and `renew`; the body follows. The task stays taken when this
+command has ended. If nothing ends or renews the claim within its time, the task
+is ready again. `work` does all of this by itself while it runs.
 
 Examples:
   tubewell claim mail --for 10m
@@ -348,7 +350,8 @@ Exit codes of CMD:
          task is buried after its last attempt.
 
 A command that runs longer than --max-runtime, and the processes that it
-started, get SIGTERM, after 5 seconds SIGKILL. The attempt has failed.
+started, get SIGTERM, after 5 seconds SIGKILL. The attempt has failed, also if
+work is told to stop.
 
 Any number of processes can work if one serves the store (`tubewell serve`, or
 `Store::serve` in an application). Otherwise the store is in use while work runs:
@@ -357,7 +360,9 @@ a delayed task is ready.
 
 Ctrl-C or SIGTERM: no new command starts, running commands finish. A second
 signal: running commands get SIGTERM, after 5 seconds SIGKILL, and their tasks
-are ready again. If work itself is killed, its tasks are ready at the next open.
+are ready again. If work itself is killed, its tasks are ready at once if another
+process has the store open, otherwise at the next open, or delayed or buried by
+the rules of their tubes.
 
 Examples:
   tubewell work mail -- ./send.sh
@@ -435,7 +440,8 @@ Examples:
 pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>
        tubewell kick [OPTIONS] <TUBE> --all
-       tubewell kick [OPTIONS] <TUBE> --group <NAME> [--count <N>]";
+       tubewell kick [OPTIONS] <TUBE> --group <NAME> [--tag <TAG>] [--count <N>]
+       tubewell kick [OPTIONS] <TUBE> --tag <TAG> [--count <N>]";
 
 pub const KICK: &str = "\
 Examples:
@@ -495,15 +501,16 @@ Example:
   tubewell cancel mail 17 18";
 
 pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <STATE>]
-       tubewell delete [OPTIONS] <TUBE> --state <STATE> [--limit <N>]
-       tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
+       tubewell delete [OPTIONS] <TUBE> --state <STATE> [--tag <TAG>] [--limit <N>]
+       tubewell delete [OPTIONS] <TUBE> --group <NAME> [--tag <TAG>] [--limit <N>]
+       tubewell delete [OPTIONS] <TUBE> --tag <TAG> [--limit <N>]";
 
 pub const DELETE: &str = "\
 Without --if, tasks in any state are deleted. A worker that has such a task may
-go on, but it cannot finish the task any more. Several tasks are deleted with one
-commit. A task is not deleted while other tasks wait for it that are not deleted
-with it, and then none is: `resolve` it, or let them no longer wait
-(`remove-parents`).
+go on, but it cannot finish the task any more. Up to 10,000 tasks that are named
+are deleted with one commit. A task is not deleted while other tasks wait for it
+that are not deleted with it, and then none is: `resolve` it, or let them no
+longer wait (`remove-parents`).
 `cancel` deletes only tasks that have not begun, and `truncate` deletes all
 tasks of a tube.
 
@@ -608,14 +615,15 @@ Examples:
 
 pub const SERVE: &str = "\
 Every other command finds the socket beside the file and goes through this
-process, and so do applications with `tubewell::connect`. Processes of other
-users cannot connect to the socket.
+process; a socket elsewhere is named with --connect unix:PATH. Applications use
+`tubewell::connect`. Only processes of this user and of root can connect to the
+socket.
 
 The bytes of a TCP connection are not encrypted, and the secret is never sent. For
 a network that others can read, use a tunnel.
 
 A signal ends it: what was acknowledged is stored, and tasks that are taken are
-ready again.
+ready again, but for those of `claim`.
 
 Examples:
   tubewell serve jobs.tubewell
@@ -658,8 +666,8 @@ Examples:
 
 pub const COMPLETIONS: &str = "\
 The script calls tubewell for the words to offer: commands, options, values
-and, of the store that is named, tubes. It offers no tubes while the store is
-in use.
+and, of the store that is named, tubes. It offers no tubes while a process has
+the store open that does not serve it.
 
 Examples:
   echo 'source <(tubewell completions bash)' >> ~/.bashrc

@@ -30,7 +30,7 @@ pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
 pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
     let secret = cli.secret_file.as_deref().map(secret).transpose()?;
     connection::connect(url, secret).map_err(|error| match error {
-        Error::Invalid { .. } => Failure::from(error),
+        Error::Invalid { .. } | Error::Refused { .. } => Failure::from(error),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
         ),

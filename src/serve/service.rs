@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_wire::{Answering, Service};
+use tubewell_wire::{Answering, Rejection, Service};
 
 use super::peer::{Peer, Threads};
 use super::requests::answer;
@@ -37,7 +37,7 @@ impl StoreService {
 impl Service for StoreService {
     type Peer = Peer;
 
-    fn connect(&self, hello: &[u8]) -> Result<(Peer, Vec<u8>), String> {
+    fn connect(&self, hello: &[u8]) -> Result<(Peer, Vec<u8>), Rejection> {
         let versions = Versions::of_hello(hello);
         let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
         let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
@@ -50,7 +50,9 @@ impl Service for StoreService {
         });
         if let Err(error) = begun {
             peer.drop_sessions();
-            return Err(error.to_string());
+            // Nothing but its hello makes a client unwelcome for good: the store resumes, or is opened again.
+            let temporary = !matches!(error, Error::Invalid { .. });
+            return Err(Rejection { why: error.to_string(), temporary });
         }
         let max_body = self.store.open_store().max_body;
         let heartbeat = self.heartbeat.map_or(0, micros_ceil);

@@ -41,7 +41,9 @@ impl Peer {
         );
         let session = |id: &SessionId| HelloSession { id: *id, label: None };
         let hello = Hello { sessions: sessions.iter().map(session).collect(), client: None };
-        let (peer, _) = service.connect(&hello.to_bytes()).map_err(Error::invalid)?;
+        let (peer, _) = service
+            .connect(&hello.to_bytes())
+            .map_err(|rejection| Error::invalid(rejection.why))?;
         Ok(Peer { service, peer: Arc::new(peer) })
     }
 

@@ -79,15 +79,18 @@ impl ConnectOptions {
     /// [key](crate::Put::key) or a [token](crate::Put::token). Puts with a token, other calls and waits continue with the next
     /// connection; a change that the owner refuses there returns `OutcomeUnknown`, since the first
     /// attempt may have taken effect. Calls made meanwhile wait for it, and return
-    /// [`NotConnected`](Error::NotConnected) after the [timeout](ConnectOptions::timeout). A wait
+    /// [`NotConnected`](Error::NotConnected) after the [timeout](ConnectOptions::timeout). If the owner
+    /// refuses the next connection for good, all calls return [`Refused`](Error::Refused). A wait
     /// that is made again starts its timeout anew. A call in flight has no time limit of its own,
     /// however busy the owner is.
     ///
     /// Blocks until the owner has answered.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid) for another address, and for a secret of less than 16 bytes. [`NotConnected`](Error::NotConnected): no
-    /// process serves there, it did not accept the secret, or it is of another release.
+    /// [`Invalid`](Error::Invalid) for another address, and for a secret of less than 16 bytes.
+    /// [`NotConnected`](Error::NotConnected): no process serves there, or it refuses for now.
+    /// [`Refused`](Error::Refused): the secret is wrong or missing, the socket is one of another user,
+    /// or the two sides speak no common version.
     ///
     /// # Example
     /// ```no_run

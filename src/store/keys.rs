@@ -11,8 +11,10 @@ impl Store {
     /// has it. A task that is done and [kept](crate::TubeOptions::keep_done) has its key.
     ///
     /// If the last change of the task is still to be flushed, the call blocks for that flush, so
-    /// that it returns nothing that a crash could undo. If no task has the key, it blocks for a flush
-    /// that is under way. Otherwise it does not block.
+    /// that in a tube with durability flush it returns nothing that a crash could undo. In a written
+    /// tube it blocks for a write, and returns nothing that a killed process could undo. In a relaxed
+    /// tube it does not block, and a crash may undo what it returns. If no task has the key, it blocks
+    /// for the flush of changes of flushed tubes that is under way. Otherwise it does not block.
     /// [`by_key_async`](Store::by_key_async) blocks no thread.
     ///
     /// # Errors

@@ -100,8 +100,9 @@ impl Store {
     ///
     /// Looks into one tube after the other, up to 1,000 at a time: its time grows with the number of
     /// tubes. [`by_key`](Store::by_key) finds a task with one look-up. If the last change of the task is
-    /// still to be flushed, the call blocks for that flush, so that it returns nothing that a crash could
-    /// undo. If there is no such task, it blocks for a flush that is under way. In a store with more
+    /// still to be flushed, the call blocks for that flush, so that in a tube with durability flush it
+    /// returns nothing that a crash could undo. If there is no such task, it blocks for the flush of
+    /// changes of flushed tubes that is under way. In a store with more
     /// tubes, a task that moves during the call may not be found. [`find_async`](Store::find_async)
     /// blocks no thread.
     ///

@@ -14,9 +14,10 @@ impl Tube {
     /// blocks for a flush. Burying a buried task changes nothing and is not an error.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is buried
-    /// when the storage works again, or perhaps not if the process ends before that.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
+    /// crash brings it back. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
+    /// flush failed; the task is buried when the storage works again, or perhaps not if the process
+    /// ends before that.
     ///
     /// # Example: a task that only fails
     /// ```
@@ -81,7 +82,7 @@ impl Tube {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     /// [`NotBuried`](crate::Error::NotBuried): the task is ready, taken or delayed. Nothing
-    /// changed, and no crash makes this untrue.
+    /// changed. In a tube with durability flush no crash makes this untrue.
     ///
     /// # Example: retry one dead letter
     /// ```
@@ -191,11 +192,11 @@ impl Tube {
     /// call blocks for a flush.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back.
-    /// [`HasDependents`](crate::Error::HasDependents): other tasks [wait](crate::Put::after) for it,
-    /// and it is not done. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush
-    /// failed; the task is deleted when the storage works again, or perhaps not if the process ends
-    /// before that.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
+    /// crash brings it back. [`HasDependents`](crate::Error::HasDependents): other tasks
+    /// [wait](crate::Put::after) for it, and it is not done. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is deleted when the
+    /// storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example
     /// ```
@@ -215,8 +216,9 @@ impl Tube {
 
     /// Returns a task with its body, and changes nothing.
     ///
-    /// If a change of the task is still to be flushed, the call blocks for that flush, so that it
-    /// returns nothing that a crash could undo. Otherwise it does not block.
+    /// If a change of the task is still to be flushed, the call blocks for that flush, so that in a
+    /// tube with durability flush it returns nothing that a crash could undo. Otherwise it does not
+    /// block.
     /// [`peek_async`](Tube::peek_async) blocks no thread.
     ///
     /// # Errors

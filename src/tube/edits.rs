@@ -35,7 +35,7 @@ impl Tube {
     /// for a flush, and no take gets a ready task before that.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`NotFound`](crate::Error::NotFound): there is no such task;
     /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities;
     /// [`DriverUnknown`](crate::Error::DriverUnknown). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task has the priority
@@ -105,7 +105,7 @@ impl Tube {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
     /// taken the task, or it is done and kept; [`HasDependents`](crate::Error::HasDependents): other
-    /// tasks wait for it. Nothing changed, and no crash makes this untrue.
+    /// tasks wait for it. Nothing changed. In a tube with durability flush no crash makes this untrue.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
     ///
     /// # Example
@@ -131,8 +131,9 @@ impl Tube {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`WrongState`](crate::Error::WrongState), which names
     /// the state of the task; [`HasDependents`](crate::Error::HasDependents): other tasks wait for
-    /// it; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed, and no crash makes
-    /// this untrue. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
+    /// it; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed. In a tube with
+    /// durability flush no crash makes this untrue.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
     ///
     /// # Example: delete what is finished, and nothing else
     /// ```

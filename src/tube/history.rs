@@ -14,12 +14,13 @@ impl Tube {
     /// which the task has come.
     ///
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
-    /// so that it returns nothing that a crash could undo. Otherwise it does not block.
+    /// so that in a tube with durability flush it returns nothing that a crash could undo. Otherwise it
+    /// does not block.
     /// [`history_async`](Tube::history_async) blocks no thread.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
-    /// [`Corrupt`](crate::Error::Corrupt) if the task or its history is damaged.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
+    /// crash brings it back; [`Corrupt`](crate::Error::Corrupt) if the task or its history is damaged.
     ///
     /// # Example: why a task was buried
     /// ```
@@ -65,7 +66,7 @@ impl Tube {
     /// flush, and no take gets a ready task before that.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`NotFound`](crate::Error::NotFound): there is no such task;
     /// [`Invalid`](crate::Error::Invalid): the text is too long, or the tube keeps no history;
     /// [`NotReady`](crate::Error::NotReady): it is a schedule. Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the entry is there

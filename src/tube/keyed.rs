@@ -14,9 +14,10 @@ impl Tube {
     /// does not block.
     ///
     /// # Errors
-    /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key, and no crash makes this
-    /// untrue. [`NotReady`](crate::Error::NotReady): the task is done, and the tasks that waited for
-    /// it are still being freed. [`HasDependents`](crate::Error::HasDependents): it is in another
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key; if the task that had it was in
+    /// a tube with durability flush, no crash makes this untrue.
+    /// [`NotReady`](crate::Error::NotReady): the task is done, and the tasks that waited for it are
+    /// still being freed. [`HasDependents`](crate::Error::HasDependents): it is in another
     /// tube, and more than 10,000 tasks wait for it. Those of [`put`](Tube::put);
     /// [`Invalid`](crate::Error::Invalid) for a put with another key. Nothing changed.
     ///

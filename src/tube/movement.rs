@@ -23,8 +23,8 @@ impl Tube {
     /// tubes. The call blocks for a flush. [`Deferred::move_to`](crate::Deferred::move_to) does not.
     ///
     /// # Errors
-    /// Nothing changed. [`NotFound`](Error::NotFound): the task is not in this tube, and no crash
-    /// brings it back. [`NotReady`](Error::NotReady): it is done and kept.
+    /// Nothing changed. [`NotFound`](Error::NotFound): the task is not in this tube; if that has
+    /// durability flush, no crash brings it back. [`NotReady`](Error::NotReady): it is done and kept.
     /// [`HasDependents`](Error::HasDependents): more than 10,000 tasks wait for it.
     /// [`Full`](Error::Full): `to` has no space for it, or puts wait for space there.
     /// [`Unsupported`](Error::Unsupported): it has a priority, a ttl, a ttr, a delay or a sub-queue,

@@ -26,8 +26,9 @@ impl Tube {
     /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
     /// does not have; [`Invalid`](crate::Error::Invalid) for a body or a name over its limit;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull);
-    /// [`KeyInUse`](crate::Error::KeyInUse), which no crash makes untrue. Nothing was put. After
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
+    /// [`KeyInUse`](crate::Error::KeyInUse): no crash makes it untrue if the task that has the key is
+    /// in a tube with durability flush, and no killed process if it is in a written one. Nothing was
+    /// put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
     /// [`token`](Put::token) can be made again.
     ///
     /// # Example: an urgent task, in an hour

@@ -72,7 +72,8 @@ impl Tube {
     /// [`Deferred::reschedule`](crate::Deferred::reschedule) does not.
     ///
     /// # Errors
-    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key, and no crash makes this untrue.
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; if the schedule that had it was
+    /// in a tube with durability flush, no crash makes this untrue.
     /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
     /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
     /// already as it is to have; or one of the two tubes is temporary.

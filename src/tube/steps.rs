@@ -10,11 +10,12 @@ impl Tube {
     /// and whichever session has taken it. They go when the task ends.
     ///
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
-    /// so that it returns nothing that a crash could undo. Otherwise it does not block.
+    /// so that in a tube with durability flush it returns nothing that a crash could undo. Otherwise it
+    /// does not block.
     /// [`steps_async`](Tube::steps_async) blocks no thread.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`NotFound`](crate::Error::NotFound): there is no such task;
     /// [`Corrupt`](crate::Error::Corrupt) if the task or a step is damaged.
     ///
     /// # Example

@@ -168,6 +168,7 @@ fn is_refusal(error: &Error) -> bool {
             | Error::DiskFull { .. }
             | Error::Overloaded
             | Error::NotConnected { .. }
+            | Error::Refused { .. }
             | Error::Corrupt { .. }
             | Error::Io { .. }
             | Error::InTransaction
@@ -182,7 +183,9 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
         let error = match store(pool, job, end).await {
             Err(error) if can_repeat(job.claim().is_remote(), &error) => error,
             // An attempt before this one may have ended the claim.
-            Err(Error::NotTaken { id }) => return Err(unknown.unwrap_or(Error::NotTaken { id })),
+            Err(error @ (Error::NotTaken { .. } | Error::Refused { .. })) => {
+                return Err(unknown.unwrap_or(error));
+            }
             stored => return stored,
         };
         if let Error::OutcomeUnknown { .. } = &error {
@@ -258,6 +261,7 @@ mod tests {
             (unknown, false, true),
             (Error::NotTaken { id: 1 }, false, false),
             (Error::Closed, false, false),
+            (Error::Refused { why: "x".into() }, false, false),
             (Error::invalid("x"), false, false),
         ] {
             assert_eq!((can_repeat(false, &error), can_repeat(true, &error)), (here, remote));

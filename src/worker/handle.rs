@@ -118,7 +118,8 @@ impl WorkerHandle {
     ///
     /// # Errors
     /// The error that has ended the worker: [`TubeDropped`](Error::TubeDropped), when the last of its tubes
-    /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped).
+    /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped);
+    /// [`Refused`](Error::Refused): its connection was refused for good.
     pub fn wait(&self) -> Result<Tally> {
         self.pool.wait_ended(&TimeLimit::new(Duration::MAX));
         self.join();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions, UTUBE, WhenFull,
+    Claim, Durability, FIFO, FIFOTTL, ManualClock, OnKey, Put, Store, TubeOptions, UTUBE, Update,
+    WhenFull,
 };
 
 use crate::{flushes_and_commits, with_tube};
@@ -92,5 +93,34 @@ fn flush_returns_at_least_commit_of_earlier_receipts() {
         tube.put("x").unwrap();
         let ack = tube.try_take().unwrap().unwrap().ack().unwrap();
         assert!(store.flush().unwrap() >= ack.commit);
+    }
+}
+
+/// The commit of their task is a later one, which is not flushed yet.
+#[test]
+fn calls_that_change_nothing_name_the_last_flushed_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    for durability in [Durability::write(), Durability::relaxed()] {
+        let options = Store::options().clock(&ManualClock::new());
+        let store = options.open(dir.path().join(durability.to_string())).unwrap();
+        let options = TubeOptions::new().durability(durability);
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        tube.put("the first ids").unwrap();
+        let flushed = store.flush().unwrap();
+
+        let put = || tube.put(Put::new("x").key("key").token("token").tag("tag")).unwrap();
+        let first = put();
+        assert!(first.commit > flushed, "{durability}");
+        let unchanged = [
+            put(),
+            tube.put(Put::new("y").key("key").on_key(OnKey::Keep)).unwrap(),
+            tube.set_priority(first.id, 0).unwrap(),
+            tube.add_tags(first.id, ["tag"]).unwrap(),
+            tube.update(first.id, Update::new().priority(0)).unwrap(),
+        ];
+        for receipt in unchanged {
+            assert_eq!((receipt.id, receipt.commit), (first.id, flushed), "{durability}");
+        }
+        assert!(store.flush().unwrap() >= first.commit);
     }
 }

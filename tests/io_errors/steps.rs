@@ -1,10 +1,14 @@
 //! Steps on a disk that fails: a step is there with what it causes, or neither is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{
-    Durability, Error, FIFO, Keep, ManualClock, OnKey, Put, Restore, Result, State, Step, StepKind,
-    Store, Tube, TubeOptions,
+    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Put, Restore, Result, State, Step,
+    StepKind, Store, Tube, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -31,8 +35,22 @@ const CALLS: [(&str, Call); 9] = [
     }),
 ];
 
-/// Each task: its tube, id, body, state if it is done, and steps.
-type Contents = Vec<(String, u64, Vec<u8>, bool, Vec<Step>)>;
+type JobCall = fn(&Job, &Tube) -> Result<()>;
+
+/// The steps that give the task of a job back: only a worker has them.
+const JOB_CALLS: [(&str, JobCall); 2] = [
+    ("join", |job, other| job.join("new", other, &[CHILD])),
+    ("sleep", |job, _| job.sleep("new", REST)),
+];
+
+/// The task that a step has put.
+const CHILD: u64 = 1;
+const REST: Duration = Duration::from_secs(100);
+/// A worker that says nothing for so long is stuck.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(100);
+
+/// Each task: its tube, id, body, whether it is done, its steps, and the tasks that it waits for.
+type Contents = Vec<(String, u64, Vec<u8>, bool, Vec<Step>, Vec<u64>)>;
 
 /// The disk of a closed store with a task that has some steps, one of which has put a task.
 fn disk(durability: Durability, keeps: bool) -> Arc<Disk> {
@@ -42,14 +60,15 @@ fn disk(durability: Durability, keeps: bool) -> Arc<Disk> {
     if keeps {
         options = options.keep_done(Keep::new());
     }
-    let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
-    let other = store.create_tube("other", FIFO, options).unwrap();
+    let tube = store.create_tube("work", FIFOTTL, options.clone()).unwrap();
+    let other = store.create_tube("other", FIFOTTL, options).unwrap();
     tube.put(Put::new("x").key("key")).unwrap();
     let job = tube.claim(0).unwrap();
     for n in 0..5_u8 {
         job.step(&format!("step {n}"), || Ok::<u8, Error>(n)).unwrap();
     }
-    job.spawn("child", &other, Put::new("child").key("child")).unwrap();
+    let child = job.spawn("child", &other, Put::new("child").key("child")).unwrap();
+    assert_eq!(child, CHILD);
     drop(job);
     store.close().unwrap();
     disk
@@ -60,12 +79,15 @@ fn contents(store: &Store) -> Contents {
     let mut tasks = Vec::new();
     for name in ["work", "other"] {
         let tube = store.tube(name).unwrap();
-        for state in [State::Ready, State::Taken, State::Done] {
+        for state in [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Done] {
             for info in tube.list(state, None, 100).unwrap().tasks {
                 let (body, steps) =
                     (tube.peek(info.id).unwrap().data, tube.steps(info.id).unwrap());
+                let parents = tube.parents(info.id).unwrap();
                 assert_eq!(info.has_steps, !steps.is_empty());
-                tasks.push((name.to_owned(), info.id, body, state == State::Done, steps));
+                assert_eq!(state == State::Blocked, !parents.is_empty());
+                let is_done = state == State::Done;
+                tasks.push((name.to_owned(), info.id, body, is_done, steps, parents));
             }
         }
     }
@@ -75,8 +97,11 @@ fn contents(store: &Store) -> Contents {
 
 /// Further steps are stored, and no step that is there runs again.
 fn goes_on(resumed: Resumed<'_, Contents>) -> bool {
-    let Resumed { store, found, has_failed, .. } = resumed;
-    for (name, id, _, is_done, steps) in found {
+    let Resumed { store, clock, found, has_failed, .. } = resumed;
+    // A sleep is over.
+    clock.advance(REST);
+    // The child comes first: the task may wait for it.
+    for (name, id, _, is_done, steps, _) in found.into_iter().rev() {
         if is_done {
             continue;
         }
@@ -110,6 +135,41 @@ impl tubewell::Codec for Raw {
     }
 }
 
+/// Makes a call of a job, in a worker that ends with the answer or with its first error.
+fn in_job(store: &Store, call: JobCall) -> Result<()> {
+    let [tube, other] = tubes(store);
+    let (sender, answers) = channel();
+    let is_first = Arc::new(AtomicBool::new(true));
+    let answer = move |make: &dyn Fn() -> Result<()>| {
+        if is_first.swap(false, Ordering::SeqCst) {
+            sender.send(make()).unwrap();
+        }
+    };
+    let answered = answer.clone();
+    let handler = move |job: &Job| {
+        answered(&|| match call(job, &other) {
+            Err(Error::Interrupted { .. }) => Ok(()),
+            answer => answer,
+        });
+        Outcome::Detached
+    };
+    let watch = move |report: &Report| {
+        if let Report::Error(error) = report {
+            answer(&|| Err(error.clone()));
+        }
+    };
+    let worker = Worker::new(store).on(&tube, handler).watch(watch).limit(1).start()?;
+    let answer = answers.recv_timeout(REPORT_TIMEOUT).unwrap();
+    // The end of the job may fail, too.
+    let _ = worker.stop(Duration::ZERO);
+    let _ = worker.wait();
+    answer
+}
+
+fn tubes(store: &Store) -> [Tube; 2] {
+    ["work", "other"].map(|name| store.tube(name).unwrap())
+}
+
 #[test]
 fn failed_call_has_its_step_and_what_it_causes_or_neither() {
     let mut runs = 0;
@@ -117,15 +177,19 @@ fn failed_call_has_its_step_and_what_it_causes_or_neither() {
         [(Durability::Flush, true), (Durability::Write { flush_within: NEVER }, false)]
     {
         let disk = disk(durability, keeps);
+        let mut fail = |name, call: &dyn Fn(&Store) -> Result<()>| {
+            let call = FailingCall::new(&disk, call, &contents, durability == Durability::Flush);
+            runs += fail_with_all_faults(name, 1, |plan| goes_on(call.resume(plan)));
+        };
         for (name, call) in CALLS {
-            let call = |store: &Store| {
-                let [tube, other] = ["work", "other"].map(|name| store.tube(name).unwrap());
+            fail(name, &|store| {
+                let [tube, other] = tubes(store);
                 call(&tube, &other)
-            };
-            let call = FailingCall::new(&disk, &call, &contents, durability == Durability::Flush);
-            let fails = |plan| goes_on(call.resume(plan));
-            runs += fail_with_all_faults(name, 1, fails);
+            });
+        }
+        for (name, call) in JOB_CALLS {
+            fail(name, &|store| in_job(store, call));
         }
     }
-    assert!(runs > 300, "{runs} runs");
+    assert!(runs > 400, "{runs} runs");
 }

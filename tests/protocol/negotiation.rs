@@ -156,24 +156,29 @@ fn with_owner(first: Frame, answers: &[(u8, &[u8])], client: impl FnOnce(Result<
 
 #[test]
 fn client_is_told_which_side_is_older() {
-    for (first, says) in [
+    for (first, is_final, says) in [
         (
             refusal(1, 7, 9, ""),
+            true,
             "speaks versions 7 to 9 of the protocol, and this program 1 to 1; this program is \
              older: update it",
         ),
         (
             refusal(1, 0, 0, ""),
+            true,
             "speaks versions 0 to 0 of the protocol, and this program 1 to 1; the other side is \
              older: update it",
         ),
-        (refusal(4, 7, 9, "what the owner says"), "what the owner says"),
+        // For now, and for good.
+        (refusal(3, 7, 9, "what the owner says"), false, "what the owner says"),
+        (refusal(4, 7, 9, "what the owner says"), true, "what the owner says"),
         // A later reason.
-        (refusal(99, 7, 9, "what a later owner says"), "what a later owner says"),
-        (welcome(4), "the owner of the store has chosen version 4 of the calls"),
+        (refusal(99, 7, 9, "what a later owner says"), false, "what a later owner says"),
+        (welcome(4), true, "the owner of the store has chosen version 4 of the calls"),
     ] {
         with_owner(first, &[], |connected| match connected {
-            Err(Error::NotConnected { why }) => assert!(why.contains(says), "{why}"),
+            Err(Error::Refused { why }) if is_final => assert!(why.contains(says), "{why}"),
+            Err(Error::NotConnected { why }) if !is_final => assert!(why.contains(says), "{why}"),
             other => panic!("{other:?}"),
         });
     }

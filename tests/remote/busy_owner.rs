@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    ConnectOptions, Error, FIFO, FIFOTTL, ServeOptions, Served, State, Store, StoreOptions, Ticket,
-    Tube, TubeOptions, WhenFull,
+    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, State, Store,
+    StoreOptions, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
-use super::executor::{eventually_ready, with_timeout};
+use super::executor::{eventually_ready, wait_until, with_timeout};
 
 /// How long a connection waits for its owner to accept it.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -140,6 +140,26 @@ fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
             ticket.wait().unwrap();
         }
         blocked.wait().unwrap();
+        pair.assert_sound();
+    });
+}
+
+/// Its sessions cannot be begun. The connection can be made later, with the same options.
+#[test]
+fn connection_is_refused_only_for_now_while_the_storage_of_the_owner_fails() {
+    with_timeout(|| {
+        let clock = ManualClock::new();
+        let pair = Pair::new(Store::options().clock(&clock));
+        pair.disk.fail_flushes(true);
+        assert!(pair.tube.put("x").is_err());
+        let connect = || ConnectOptions::new().connect(pair.served.url()).map(drop);
+        let refused = connect();
+        assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
+        pair.disk.fail_flushes(false);
+        wait_until(|| {
+            clock.advance(Duration::from_secs(60));
+            connect().is_ok()
+        });
         pair.assert_sound();
     });
 }

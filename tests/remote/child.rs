@@ -1,11 +1,13 @@
 //! What the child processes do: clients that are killed, and an owner.
 
 use std::io::Read;
+use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::worker::{Job as WorkerJob, Worker};
-use tubewell::{ConnectOptions, Error, Put, ServeOptions, Store, Tube, socket_beside};
+use tubewell::{ConnectOptions, Error, Put, ServeOptions, Store, Tube, WhenFull, socket_beside};
 
+use super::executor::poll_pending;
 use super::process::{Job, ReportWriter};
 
 /// Does the job of a child until it is killed. The path is that of the store file, whose owner
@@ -30,7 +32,20 @@ pub fn run(job: &Job) {
             drop(tube.put_wait("waits", None));
         }
         "waits_for_an_end" => {
-            drop(tube.wait_done(0, None));
+            let mut wait = tube.wait_done_async(0, None);
+            poll_pending(&mut wait, Waker::noop());
+            // The owner has begun the wait when it answers the flush: it polls them in their order.
+            store.flush().unwrap();
+            reports.write("waits");
+            until_the_parent_is_gone();
+        }
+        "puts_one" => drop(tube.put("of the client")),
+        "puts_one_later" => {
+            let _put = tube.deferred(WhenFull::Block).put("of the client").unwrap();
+            // The owner has read the put when it answers this call, which waits for nothing.
+            tube.info().unwrap();
+            reports.write("waits");
+            until_the_parent_is_gone();
         }
         "holds" => {
             let claim = tube.take(None).unwrap().unwrap();

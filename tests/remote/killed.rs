@@ -2,37 +2,59 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::worker::Worker;
-use tubewell::{FIFO, LIMFIFOTTL, ServeOptions, State, Store, Tube, TubeOptions, socket_beside};
+use tubewell::{
+    Error, FIFO, LIMFIFOTTL, ServeOptions, State, Store, StoreOptions, Tube, TubeOptions, WhenFull,
+    socket_beside,
+};
 
+use super::blocking_disk::Disk;
 use super::executor::{wait_until, with_timeout};
 use super::process::{ChildProcess, Job};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A store in a file, served at the socket beside it.
+/// A store that is served to one connection at a time, at the socket beside its path.
 struct Owner {
     store: Store,
     tube: Tube,
     path: PathBuf,
+    url: String,
     _folder: TempDir,
 }
 
 impl Owner {
     fn new(driver: &str, options: TubeOptions) -> Owner {
         let folder = TempDir::new().unwrap();
+        let store = Store::open(folder.path().join("queue")).unwrap();
+        Owner::of(store, folder, driver, options)
+    }
+
+    /// The store is on this disk.
+    fn on(disk: &Arc<Disk>, options: StoreOptions) -> Owner {
+        Owner::of(disk.open(options), TempDir::new().unwrap(), FIFO, TubeOptions::new())
+    }
+
+    fn of(store: Store, folder: TempDir, driver: &str, options: TubeOptions) -> Owner {
         let path = folder.path().join("queue");
-        let store = Store::open(&path).unwrap();
         let tube = store.create_tube("case", driver, options).unwrap();
-        store.serve(ServeOptions::unix(socket_beside(&path))).unwrap();
-        Owner { store, tube, path, _folder: folder }
+        let serve = ServeOptions::unix(socket_beside(&path)).max_connections(1);
+        let url = store.serve(serve).unwrap().url().to_owned();
+        Owner { store, tube, path, url, _folder: folder }
     }
 
     fn client(&self, mode: &str) -> ChildProcess {
         start(&self.path, mode, 0)
+    }
+
+    /// Whether the owner still has the connection of its client. The next client is accepted once the
+    /// owner has dropped all calls, waits and subscriptions of the one before.
+    fn has_client(&self) -> bool {
+        tubewell::connect(&self.url).is_err()
     }
 
     fn assert_sound(&self) {
@@ -77,17 +99,18 @@ fn put_that_waits_for_space_ends_with_its_client() {
     });
 }
 
-/// The owner does not wait for a client that is gone.
 #[test]
-fn client_that_waits_for_an_end_may_be_killed() {
+fn wait_for_an_end_ends_with_its_killed_client() {
     with_timeout(|| {
         let owner = Owner::new(FIFO, TubeOptions::new());
-        owner.tube.put("x").unwrap();
-        let connected = owner.store.owners().len();
+        let id = owner.tube.put("x").unwrap().id;
         let mut client = owner.client("waits_for_an_end");
+        assert_eq!(client.next_line(DEADLINE).as_deref(), Some("waits"));
+        assert!(owner.has_client());
         client.kill();
-        owner.tube.try_take().unwrap().unwrap().ack().unwrap();
-        wait_until(|| owner.store.owners().len() == connected);
+        wait_until(|| !owner.has_client());
+        let claim = owner.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.ack().unwrap().id, id);
         owner.assert_sound();
     });
 }
@@ -113,14 +136,74 @@ fn subscription_ends_with_its_killed_client() {
     with_timeout(|| {
         let owner = Owner::new(FIFO, TubeOptions::new());
         let mut client = owner.client("listens");
+        // An event has reached the client: the owner has its subscription.
         assert!(client.next_line(DEADLINE).is_some());
+        assert!(owner.has_client());
         client.kill();
+        // Without a further event.
+        wait_until(|| !owner.has_client());
         // More events than any buffer holds.
         for _ in 0..20 {
             owner.tube.put_many(["x"; 500]).unwrap();
         }
         assert_eq!(owner.tube.statistics().unwrap().tasks.ready, 10_001);
         owner.assert_sound();
+    });
+}
+
+/// The bodies of the tasks on the disk of a store that is closed now.
+fn reopened(owner: Owner, disk: &Arc<Disk>) -> Vec<Vec<u8>> {
+    owner.store.close().unwrap();
+    drop(owner);
+    let store = disk.open(Store::options());
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let claims = store.tube("case").unwrap().take_many(usize::MAX, Duration::ZERO).unwrap();
+    claims.iter().map(|claim| claim.data().to_vec()).collect()
+}
+
+/// The owner had decided it.
+#[test]
+fn put_that_waits_for_its_flush_is_made_although_its_client_is_killed() {
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let owner = Owner::on(&disk, Store::options());
+        let mut client = disk.block_flush_of(|| owner.client("puts_one"));
+        assert_eq!(owner.tube.statistics().unwrap().tasks.total, 0);
+        assert!(owner.has_client());
+        client.kill();
+        wait_until(|| !owner.has_client());
+        disk.unblock_flushes();
+        wait_until(|| owner.tube.statistics().unwrap().tasks.ready == 1);
+        assert_eq!(reopened(owner, &disk), [b"of the client"]);
+    });
+}
+
+/// The owner had not decided it.
+#[test]
+fn put_that_waits_for_the_write_buffer_is_not_made_if_its_client_is_killed() {
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let owner = Owner::on(&disk, Store::options().max_pending(20, 1 << 20));
+        let deferred = owner.tube.deferred(WhenFull::Refuse);
+        let mut tickets = vec![disk.block_flush_of(|| deferred.put("x").unwrap())];
+        let refusal = loop {
+            match deferred.put("x") {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refusal, Error::Overloaded);
+        let mut client = owner.client("puts_one_later");
+        assert_eq!(client.next_line(DEADLINE).as_deref(), Some("waits"));
+        assert!(owner.has_client());
+        client.kill();
+        wait_until(|| !owner.has_client());
+        disk.unblock_flushes();
+        let put = tickets.len();
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        assert_eq!(reopened(owner, &disk), vec![b"x"; put]);
     });
 }
 

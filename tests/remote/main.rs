@@ -5,7 +5,8 @@
 //!
 //! [`random_steps`] compares a connection with the reference model. [`reconnected`], [`half_open`], [`cut`],
 //! [`killed`] and [`busy_owner`] are about connections alone: those that break or whose peer has vanished,
-//! processes that are killed, and owners that are busy. [`workers`] is about workers whose connection breaks.
+//! processes that are killed, and owners that are busy. [`limits`] is about the size of calls, and [`workers`] about
+//! workers whose connection breaks.
 //!
 //! A test is known by the name of its thread, so this target does not run with one thread for all
 //! tests (`--test-threads=1`).
@@ -25,6 +26,7 @@ mod cut;
 mod executor;
 mod half_open;
 mod killed;
+mod limits;
 mod owner_only;
 #[path = "../kill/process.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]

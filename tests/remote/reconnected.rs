@@ -22,8 +22,8 @@ pub struct Pair {
     pub tube: Tube,
     clock: ManualClock,
     disk: Arc<Disk>,
-    served: Served,
-    folder: TempDir,
+    pub served: Served,
+    pub folder: TempDir,
 }
 
 impl Pair {

@@ -271,32 +271,43 @@ fn handler_that_was_handed_out_can_stop_its_worker() {
     });
 }
 
-/// A lane takes a task, and its take waits for the disk.
+/// Stops a worker with a job that hangs, while the take of another lane waits for the disk. Returns how
+/// long the stop took.
+fn stop_of_a_stuck_worker(time: Duration) -> Duration {
+    let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+    let store = stores::serve(disk.open(Store::options().clock(&clock)));
+    let options = TubeOptions::new().max_attempts(9).count_takes(Counting::Flushed);
+    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    tube.put("runs").unwrap();
+    tube.put(Put::new("taken").delay(secs(60))).unwrap();
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).concurrency(2);
+    let worker = worker.start().unwrap();
+    wait_until(|| worker.running().len() == 1 && store.tubes()[0].waiting == 1);
+    // The clock may wait for the flush, too.
+    let advances = disk.block_flush_of(|| thread::spawn(move || clock.advance(secs(60))));
+    let (took, left) = timed(|| worker.stop(time).unwrap());
+    assert_eq!(left.len(), 1);
+    disk.unblock_flushes();
+    advances.join().unwrap();
+    gate.open();
+    assert_eq!(worker.wait().unwrap().left, 1);
+    drop(worker);
+    let tasks = tube.statistics().unwrap().tasks;
+    assert_eq!((tasks.ready, tasks.taken), (2, 0));
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    took
+}
+
+/// A busy machine may delay one stop, but not each of them.
 #[test]
-fn stop_with_a_time_does_not_wait_for_a_take_that_waits_for_the_storage() {
+fn stop_returns_at_most_100_ms_after_its_time_while_a_job_hangs_and_the_storage_blocks() {
     with_timeout(|| {
-        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
-        let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let options = TubeOptions::new().max_attempts(9).count_takes(Counting::Flushed);
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
-        tube.put("runs").unwrap();
-        tube.put(Put::new("taken").delay(secs(60))).unwrap();
-        let gate = Gate::default();
-        let wait = gate.clone();
-        let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).concurrency(2);
-        let worker = worker.start().unwrap();
-        wait_until(|| worker.running().len() == 1 && store.tubes()[0].waiting == 1);
-        // The clock may wait for the flush, too.
-        let advances = disk.block_flush_of(|| thread::spawn(move || clock.advance(secs(60))));
-        assert_eq!(worker.stop(Duration::from_millis(1)).unwrap().len(), 1);
-        disk.unblock_flushes();
-        advances.join().unwrap();
-        gate.open();
-        assert_eq!(worker.wait().unwrap().left, 1);
-        drop(worker);
-        let tasks = tube.statistics().unwrap().tasks;
-        assert_eq!((tasks.ready, tasks.taken), (2, 0));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let time = Duration::from_millis(1);
+        let took: Vec<Duration> = (0..5).map(|_| stop_of_a_stuck_worker(time)).collect();
+        let least = took.iter().min().unwrap();
+        assert!(*least <= time + Duration::from_millis(100), "{took:?}");
     });
 }
 

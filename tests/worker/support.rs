@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tubewell::worker::{
     Ended, IntoOutcome, Job, Report, Source, Stopper, Tally, Worker, WorkerHandle,
@@ -15,6 +15,14 @@ use crate::stores::{self, ManualClock};
 
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// How long a call takes on the clock of the machine, and its result.
+#[expect(clippy::disallowed_methods, reason = "the limit is one of the clock of the machine")]
+pub fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
+    let begun = Instant::now();
+    let result = call();
+    (begun.elapsed(), result)
 }
 
 /// A store with a clock that the test moves, and a tube.

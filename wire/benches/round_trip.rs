@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tubewell_wire::{
-    Address, Answering, CallKind, Client, ClientOptions, Handler, Reply, Server, ServerOptions,
-    Service,
+    Address, Answering, CallKind, Client, ClientOptions, Handler, Rejection, Reply, Server,
+    ServerOptions, Service,
 };
 
 /// How long each line measures.
@@ -51,7 +51,7 @@ struct Echo;
 impl Service for Echo {
     type Peer = ();
 
-    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), String> {
+    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), Rejection> {
         Ok(((), Vec::new()))
     }
 

@@ -126,7 +126,7 @@ pub(crate) enum Reason {
     Version = 1,
     /// The client does not know the secret.
     Secret = 2,
-    /// Too many connections.
+    /// There are too many connections, or the application refuses for now. The client tries again.
     Full = 3,
     /// The application refuses.
     Application = 4,

@@ -19,13 +19,19 @@ pub enum WireError {
     /// This system has no unix sockets.
     #[error("unix sockets are not available on this system; use tcp://127.0.0.1:PORT")]
     UnixUnsupported,
-    /// Something accepts connections at this address already, or a file that is not a socket is there.
-    #[error("{address} is in use: {why}")]
+    /// Something accepts connections at this address already.
+    #[error("{address} is in use: {why}; use another address, or end that process")]
     AddressInUse {
         /// The address.
         address: Address,
         /// What is there.
         why: String,
+    },
+    /// A file that is not a socket has this path. It is not replaced.
+    #[error("{address} names a file that is not a socket; use another path, or remove the file")]
+    NotASocket {
+        /// The address.
+        address: Address,
     },
     /// TCP needs a secret that both sides know, and none was given. Also: the server of a unix socket
     /// asks for one.
@@ -116,8 +122,10 @@ impl WireError {
         move |source| WireError::Io { what, address, source }
     }
 
-    /// Whether another attempt to connect cannot succeed unless a person changes something.
-    pub(crate) fn is_final(&self) -> bool {
+    /// Whether another attempt to connect cannot succeed unless a person changes something. Such an error
+    /// ends a [`Client`](crate::Client) that connects again.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
         match self {
             WireError::Refused { temporary, .. } => !temporary,
             WireError::Io { .. } | WireError::Protocol { .. } => false,

@@ -19,14 +19,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use tubewell_wire::{
-//!     Address, Answering, CallKind, Client, ClientOptions, Handler, Reply, Server, ServerOptions, Service,
+//!     Address, Answering, CallKind, Client, ClientOptions, Handler, Rejection, Reply, Server, ServerOptions,
+//!     Service,
 //! };
 //!
 //! struct Upper;
 //!
 //! impl Service for Upper {
 //!     type Peer = ();
-//!     fn connect(&self, _hello: &[u8]) -> Result<((), Vec<u8>), String> {
+//!     fn connect(&self, _hello: &[u8]) -> Result<((), Vec<u8>), Rejection> {
 //!         Ok(((), Vec::new()))
 //!     }
 //!     fn call(&self, _peer: &Arc<()>, body: &[u8]) -> Answering {
@@ -89,4 +90,4 @@ pub use address::Address;
 pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};
 pub use error::{CallError, WireError};
 pub use limits::{HELLO_BODY, Limits};
-pub use server::{Answering, Reply, Server, ServerOptions, Service};
+pub use server::{Answering, Rejection, Reply, Server, ServerOptions, Service};

@@ -21,7 +21,7 @@ use listener::Listener;
 use queue::Queue;
 use reactor::{Reactor, Shared};
 
-pub use service::{Answering, Reply, Service};
+pub use service::{Answering, Rejection, Reply, Service};
 
 /// Options of a [`Server`].
 #[derive(Clone, Default)]
@@ -70,7 +70,8 @@ impl Server {
     ///
     /// After an error nothing listens.
     ///
-    /// * [`WireError::AddressInUse`]: a server listens there, or a file is there that is not a socket.
+    /// * [`WireError::AddressInUse`]: a server listens there.
+    /// * [`WireError::NotASocket`]: a file that is not a socket has the path.
     /// * [`WireError::SecretNeeded`]: TCP without a secret.
     /// * [`WireError::NotLoopback`]: TCP that other machines can reach, without `any_interface`.
     /// * [`WireError::UnixUnsupported`]: a unix socket on a system without them.

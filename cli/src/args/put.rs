@@ -47,7 +47,8 @@ pub struct PutOptions {
     /// The moment before which the task is not ready, such as 2026-12-24T09:00:00Z. Default: none
     #[arg(long, value_parser = moment::parse, value_name = "MOMENT", allow_hyphen_values = true)]
     pub not_before: Option<SystemTime>,
-    /// The sub-queue: one task of each is taken at a time. Default: the one without a name
+    /// The sub-queue, of which one task is taken at a time unless its tube has another limit. Default:
+    /// the one without a name
     #[arg(long, value_name = "NAME")]
     pub sub_queue: Option<String>,
     /// How often the task is attempted; then it is buried. Default: the tube's

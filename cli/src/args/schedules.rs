@@ -44,11 +44,11 @@ pub struct Rule {
     #[arg(long, value_name = "EXPRESSION", conflicts_with = "every")]
     #[arg(add = ArgValueCandidates::new(expressions))]
     pub cron: Option<String>,
-    /// The time zone of --cron, such as Europe/Berlin. Default: UTC
+    /// The time zone of --cron, such as Europe/Berlin; UTC if it is left out
     #[arg(long, value_name = "ZONE", requires = "cron", conflicts_with = "every")]
     pub zone: Option<String>,
-    /// The moment of the first run, such as 2026-12-24T09:00:00Z. Default: now, or the next
-    /// moment of --cron
+    /// The moment of the next run, such as 2026-12-24T09:00:00Z. Default: now, or the next moment of
+    /// --cron
     #[arg(long, value_parser = moment::parse, value_name = "MOMENT", allow_hyphen_values = true)]
     pub starting: Option<SystemTime>,
 }

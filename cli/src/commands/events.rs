@@ -112,6 +112,7 @@ fn print_all(follower: &mut Follower, args: &Events, output: &mut Output) -> Com
             Followed::Broken(why) if args.follow => note(&format!("{why}; waiting for the owner")),
             Followed::Resumed => note("connected again; events may have been missed"),
             Followed::Broken(why) => return Err(Failure::new(Exit::Failed, why)),
+            Followed::Refused(error) => return Err(error.into()),
             // A signal closes the store too.
             Followed::TimedOut | Followed::Closed => return Ok(printed),
         }

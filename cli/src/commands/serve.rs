@@ -80,9 +80,13 @@ fn serve(
 
 fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
     match error {
-        Error::InUse { .. } => {
-            Failure::new(Exit::InUse, format!("another process serves a store at {at}"))
-                .hint("name another place with --socket or --tcp")
+        Error::AddressInUse { .. } => {
+            Failure::new(Exit::InUse, format!("another process listens at {at}"))
+                .hint("name another place with --socket or --tcp, or end that process")
+        }
+        Error::FileExists { path } => {
+            Failure::new(Exit::Refused, format!("{path} is a file, and not a socket"))
+                .hint("name another place with --socket, or remove the file")
         }
         error => error.into(),
     }

@@ -142,6 +142,7 @@ fn follow(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSen
             let message = match events.next(None) {
                 Followed::Closed => Message::Closed,
                 Followed::Broken(why) => Message::Input(Input::Cut(why)),
+                Followed::Refused(error) => Message::Failed(error.into()),
                 Followed::TimedOut => continue,
                 Followed::Event(_) | Followed::Resumed => {
                     if permitted.recv().is_err() {
@@ -152,7 +153,7 @@ fn follow(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSen
                     Message::Input(Input::Changed)
                 }
             };
-            let is_last = matches!(message, Message::Closed);
+            let is_last = matches!(message, Message::Closed | Message::Failed(_));
             if inbox.send(message).is_err() || is_last {
                 return;
             }

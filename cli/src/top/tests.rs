@@ -13,7 +13,7 @@ use tubewell::{FIFOTTL, Failure, ManualClock, Put, Schedule, Session, Store, Tub
 use super::draw::draw;
 use super::key::Key;
 use super::model::{Input, Model, Request, TASKS};
-use super::reading::read;
+use super::reading::{Detail, Want, read};
 use super::view::Tone;
 
 /// A model at a store.
@@ -292,6 +292,46 @@ fn long_lists_are_read_in_parts_and_scroll() {
     assert!(desk.shown(80, 10).contains(">431"), "{}", desk.shown(80, 10));
     desk.press([Key::Home]);
     assert!(desk.shown(80, 10).contains(">  0"));
+}
+
+#[test]
+fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
+    let (_clock, store) = store();
+    let hourly = Schedule::every(Duration::from_secs(3600));
+    let session = store.session();
+    for name in ["mail", "news"] {
+        store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = session.tube(name).unwrap();
+        tube.put_many(["x"; 120]).unwrap();
+        for n in 0..60 {
+            let failure = Failure::new(format!("group {n}"), "");
+            tube.try_take().unwrap().unwrap().bury_with(failure).unwrap();
+            let _taken = tube.try_take().unwrap().unwrap().detach();
+            tube.schedule(hourly.clone().key(format!("{name} {n}"))).unwrap();
+        }
+    }
+    let reading = read(&store, Want::Overview, Duration::ZERO).unwrap();
+    let Detail::Overview(overview) = reading.detail else { panic!("{reading:?}") };
+    let rows = [overview.running.len(), overview.groups.len(), overview.schedules.len()];
+    assert_eq!(rows, [100; 3]);
+}
+
+#[test]
+fn task_is_shown_with_the_first_64_kib_of_its_body() {
+    const SHOWN: usize = 64 * 1024;
+    for more in [0, 1] {
+        let (_clock, store) = store();
+        let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+        let id = jobs.put(vec![b'x'; SHOWN + more]).unwrap().id;
+        let want = Want::Task { tube: "jobs".into(), id };
+        let reading = read(&store, want, Duration::ZERO).unwrap();
+        let Detail::Task(detail) = reading.detail else { panic!("{reading:?}") };
+        let lines = super::task_view::lines(&detail, Duration::ZERO, reading.now);
+        let body = lines.iter().position(|(line, _)| line == "body").unwrap() + 1;
+        assert_eq!(lines[body].0, "x".repeat(SHOWN));
+        let rest: Vec<&str> = lines[body + 1..].iter().map(|(line, _)| line.as_str()).collect();
+        assert_eq!(rest, ["… and 1 B more"; 1][..more]);
+    }
 }
 
 #[test]

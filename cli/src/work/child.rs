@@ -2,10 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::mem::replace;
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tubewell::MAX_BODY;
@@ -40,15 +41,22 @@ pub struct Ended {
     pub last_lines: String,
     /// Its standard output, if it was kept. One with more than `MAX_BODY` bytes is cut.
     pub output: Option<Vec<u8>>,
-    /// It was told to end because it ran too long.
+    /// It ran too long and was told to end, before `work` was told to terminate it.
     pub ran_too_long: bool,
 }
 
 /// The process group of a command: the command and the processes that it started.
 pub struct ProcessGroup {
     pid: u32,
+    state: Mutex<GroupState>,
+}
+
+#[derive(Default)]
+struct GroupState {
     /// The command has been waited for, so its process id may be used again.
-    reaped: Mutex<bool>,
+    is_reaped: bool,
+    /// The group was told to end.
+    is_terminated: bool,
 }
 
 impl Child {
@@ -94,7 +102,7 @@ impl Child {
         if let Some(stdin) = process.stdin.take() {
             write_body(stdin, job.data());
         }
-        let group = Arc::new(ProcessGroup { pid: process.id(), reaped: Mutex::new(false) });
+        let group = Arc::new(ProcessGroup { pid: process.id(), state: Mutex::default() });
         #[cfg(unix)]
         let pipes = || {
             let stderr = process.stderr.take().map(|from| Pipe::read(from, Kind::Messages));
@@ -129,11 +137,11 @@ impl Child {
                 if ends_in(most) {
                     return false;
                 }
-                group.terminate(false);
+                let is_first = group.terminate(false);
                 if !ends_in(TERM_GRACE) {
                     group.terminate(true);
                 }
-                true
+                is_first
             };
             let thread = std::thread::Builder::new().name("limit".into());
             let limit = terminated_on_error(&self.group(), || thread.spawn_scoped(scope, limit))?;
@@ -166,24 +174,25 @@ impl Child {
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
         self.group.await_end()?;
-        *self.group.reaped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.group.state().is_reaped = true;
         self.process.wait()
     }
 }
 
 #[cfg(unix)]
 impl ProcessGroup {
-    /// Sends SIGTERM, or SIGKILL if `kill` is set.
-    pub fn terminate(&self, kill: bool) {
+    /// Sends SIGTERM, or SIGKILL if `kill` is set. Returns whether the command runs, and is told to
+    /// end for the first time.
+    pub fn terminate(&self, kill: bool) -> bool {
         use rustix::process::{Pid, Signal, kill_process_group};
 
-        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if let (false, Some(pid)) = (*reaped, pid) {
-            let signal = if kill { Signal::KILL } else { Signal::TERM };
-            // The group may have ended by itself.
-            let _ = kill_process_group(pid, signal);
-        }
+        let (false, Some(pid)) = (state.is_reaped, pid) else { return false };
+        let signal = if kill { Signal::KILL } else { Signal::TERM };
+        // The group may have ended by itself.
+        let _ = kill_process_group(pid, signal);
+        !replace(&mut state.is_terminated, true)
     }
 
     /// Returns when the command has ended, without freeing its process id: a signal sent now must
@@ -205,13 +214,20 @@ impl ProcessGroup {
 
 #[cfg(not(unix))]
 impl ProcessGroup {
-    /// No signal is received on other systems, so no command is terminated.
-    pub fn terminate(&self, _kill: bool) {
+    /// No signal is sent on other systems: a command that runs too long goes on to its end.
+    pub fn terminate(&self, _kill: bool) -> bool {
         let _ = self.pid;
+        !replace(&mut self.state().is_terminated, true)
     }
 
     fn await_end(&self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl ProcessGroup {
+    fn state(&self) -> MutexGuard<'_, GroupState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -220,7 +236,9 @@ fn terminated_on_error<T>(
     group: &ProcessGroup,
     start: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    start().inspect_err(|_| group.terminate(true))
+    start().inspect_err(|_| {
+        group.terminate(true);
+    })
 }
 
 /// Whether the reader of standard output has closed it, which makes commands fail.

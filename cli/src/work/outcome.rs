@@ -108,7 +108,7 @@ impl Policy {
     }
 
     /// Decides what becomes of a task whose command has ended like this. `is_terminated` says that
-    /// `work` was stopped, so that a failure does not count.
+    /// `work` was stopped, so that a failure does not count, unless the command ran too long.
     pub fn decide(
         &self,
         job: &Job,
@@ -120,7 +120,7 @@ impl Policy {
         if end.is_success() {
             return decided(Outcome::Done, ended.output.map_or(End::Done, End::Result));
         }
-        if is_terminated {
+        if is_terminated && end.cause != Cause::MaxRuntime {
             return decided(Outcome::Ended, self.give_back(job));
         }
         let code = end.exit.filter(|_| end.cause == Cause::Status);

@@ -125,7 +125,9 @@ impl Running {
     }
 
     fn terminate_all(&self, kill: bool) {
-        self.state().groups.values().for_each(|group| group.terminate(kill));
+        for group in self.state().groups.values() {
+            group.terminate(kill);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

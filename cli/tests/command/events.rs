@@ -1,11 +1,14 @@
 //! `events`: what happens in a store, as it happens. Without an owner that serves it, that is what falls
 //! due.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use serde_json::Value;
+use tubewell::{FIFO, Put, ServeOptions, Store, TubeOptions};
 
-use crate::support::{Running, Sandbox, columns_of};
+use crate::support::{Running, Sandbox, columns_of, finish, within_deadline};
 
 /// A store in which delays of `mail` and ttls of `news` elapse again and again for a minute: the first
 /// ones may have elapsed when a command has opened it.
@@ -81,6 +84,48 @@ fn signal_before_the_first_event_ends_the_command() {
     running.notes("no other process can change the store");
     running.signal(Signal::INT);
     assert_eq!(running.ends(), 130);
+}
+
+/// Beside those that wait at the owner, at most 4,000 are on their way: in the connection, and in the pipe.
+#[test]
+fn slow_reader_gets_10_000_events_and_is_told_how_many_it_has_missed() {
+    const PUTS: usize = 30_000;
+    let sandbox = Sandbox::empty();
+    let store = Store::in_memory().unwrap();
+    let mail = store.create_tube("mail", FIFO, TubeOptions::new()).unwrap();
+    let served = store.serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
+    let mut command = sandbox.command(&["events", "--follow", "--json", "--connect", served.url()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let [out, err]: [Box<dyn BufRead + Send>; 2] = [
+        Box::new(BufReader::new(child.stdout.take().unwrap())),
+        Box::new(BufReader::new(child.stderr.take().unwrap())),
+    ];
+    let following = within_deadline("the begin", move || err.lines().next().unwrap().unwrap());
+    assert!(following.contains("following"), "{following}");
+    // Nothing is read meanwhile.
+    mail.put_many(vec![""; PUTS]).unwrap();
+    let (printed, missed) = within_deadline("the output", move || {
+        let (mut printed, mut missed) = (0, 0);
+        for line in out.lines() {
+            let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            missed += event["missed"].as_u64().unwrap_or(0);
+            if event["key"] == "last" {
+                break;
+            }
+            printed += 1;
+            // There is room at the owner again.
+            if printed == 5000 {
+                mail.put(Put::new("").key("last")).unwrap();
+            }
+        }
+        (printed, missed)
+    });
+    assert_eq!(printed + missed, PUTS as u64);
+    assert!((10_000..14_000).contains(&printed), "{printed}");
+    child.kill().unwrap();
+    finish(child);
+    store.close().unwrap();
 }
 
 #[test]

@@ -200,7 +200,10 @@ fn manual_pages_have_the_usage_of_each_command() {
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--group\\fR \
-                 \\fINAME\\fR [\\fB--count\\fR \\fIN\\fR]",
+                 \\fINAME\\fR [\\fB--tag\\fR \\fITAG\\fR] [\\fB--count\\fR \\fIN\\fR]",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--tag\\fR \
+                 \\fITAG\\fR [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (
@@ -223,6 +226,42 @@ fn manual_pages_have_the_usage_of_each_command() {
     assert!(arguments.contains(".TP\n\\fICMD\\fR...\nThe command and its arguments"));
     // The options do not list the arguments again.
     assert!(!section(&work, "OPTIONS").iter().any(|line| line.contains("\\fITUBE")));
+}
+
+#[test]
+fn usage_has_each_way_to_select_tasks() {
+    let sandbox = Sandbox::empty();
+    for (command, options) in [
+        ("kick", &["<ID>...", "--count", "--all", "--group", "--tag"][..]),
+        ("delete", &["<ID>...", "--state", "--group", "--tag"]),
+        ("revoke", &["<ID>...", "--all"]),
+        ("move", &["<ID>...", "--all"]),
+        ("remove-parents", &["<PARENT>...", "--all"]),
+    ] {
+        let help = sandbox.ok(&format!("{command} --help"));
+        let (_, usage) = help.split_once("Usage:").unwrap();
+        let (usage, _) = usage.split_once("\n\n").unwrap();
+        for option in options {
+            // Not in brackets, as an addition to another way.
+            let is_way = usage.contains(&format!("> {option}"));
+            assert!(is_way, "{command} {option}\n{usage}");
+        }
+    }
+}
+
+#[test]
+fn options_that_keep_their_values_name_no_default() {
+    let sandbox = Sandbox::empty();
+    let defaults = |command: &str| {
+        let help = sandbox.ok(&format!("{command} --help"));
+        let (options, _) = help.split_once("Global options:").unwrap();
+        assert!(options.contains("--max-attempts"), "{options}");
+        options.matches("Default:").count()
+    };
+    assert!(defaults("create") > 10 && defaults("put") > 5 && defaults("schedule") > 5);
+    // The delay and the ttl of a task that is put anew begin anew.
+    assert_eq!((defaults("alter"), defaults("reschedule"), defaults("requeue")), (0, 0, 2));
+    assert!(!sandbox.ok("alter --help").contains("see below"));
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod list;
 mod movement;
 mod not_before;
 mod outcomes;
+mod owner_ends;
 mod parents;
 mod policies;
 mod schedules;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -293,6 +293,18 @@ impl Running {
     /// Waits for a line with this text on standard output, of the process or of its commands.
     pub fn prints(&self, text: &str) -> String {
         await_line(&self.out, text)
+    }
+
+    /// As `prints`. False if the process and its commands end without such a line.
+    pub fn prints_before_its_end(&self, text: &str) -> bool {
+        loop {
+            match self.out.recv_timeout(DEADLINE) {
+                Ok(line) if line.contains(text) => return true,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => panic!("no line with {text:?}"),
+            }
+        }
     }
 
     /// Waits for a line with this text on standard error.

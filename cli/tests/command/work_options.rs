@@ -2,7 +2,7 @@
 //! meaning of their own.
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Ended, Sandbox, run};
 
@@ -76,6 +76,64 @@ fn command_that_ignores_sigterm_is_killed() {
     let done = run(sandbox.shell("sh", script), b"").expect(7);
     assert!(done.err.contains("signal 9 after max-runtime had elapsed"), "{}", done.err);
     assert_eq!(sandbox.last_attempt(0)[0], "buried");
+}
+
+/// The state, the failure group, and how many takes of task 0 were attempts that count.
+fn counted(sandbox: &Sandbox) -> (String, String, bool) {
+    let task = sandbox.json("peek jobs 0").remove(0);
+    let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+    let is_counted = task["attempts"] == task["takes"];
+    (text(&task["state"]), text(&task["failure"]["group"]), is_counted)
+}
+
+#[test]
+fn command_that_runs_too_long_while_work_stops_has_failed() {
+    let failed = ("ready".to_owned(), "max-runtime".to_owned(), true);
+    // It ends by SIGTERM, or reports that as shells do.
+    for script in ["exec sleep 1000", "trap 'exit 143' TERM; echo started; sleep 1000 & wait"] {
+        let sandbox = Sandbox::with_jobs("--max-attempts 1000", &["slow"]);
+        let mut work = sandbox.work("jobs --max-runtime 1s", &format!("echo started; {script}"));
+        work.prints("started");
+        work.signal(Signal::TERM);
+        assert_eq!(work.ends(), 0);
+        assert_eq!(counted(&sandbox), failed, "{script}");
+    }
+    // `work` stops after it has told the command to end.
+    let script = "trap 'echo told; read x < gate; exit 143' TERM; sleep 1000 & wait";
+    for signals in [&[Signal::TERM][..], &[Signal::TERM, Signal::INT]] {
+        let sandbox = Sandbox::with_jobs("--max-attempts 1000", &["slow"]);
+        let mut gate = sandbox.gate();
+        let mut work = sandbox.work("jobs --max-runtime 300ms", script);
+        work.prints("told");
+        for (signal, note) in signals.iter().zip(["stopping after", "sent SIGTERM"]) {
+            work.signal(*signal);
+            work.notes(note);
+        }
+        gate.open(1);
+        assert_eq!(work.ends(), if signals.len() > 1 { 130 } else { 0 });
+        assert_eq!(counted(&sandbox), failed, "{signals:?}");
+    }
+}
+
+#[test]
+fn command_that_was_terminated_with_work_does_not_fail_by_max_runtime() {
+    // On a busy machine the time may be over before the second signal comes, but not every time.
+    let is_forgiven = || {
+        let sandbox = Sandbox::with_jobs("--max-attempts 1000", &["slow"]);
+        let script = "trap 'echo told' TERM; echo started; while :; do sleep 1000 & wait; done";
+        let mut work = sandbox.work("jobs --max-runtime 2s", script);
+        work.prints("started");
+        work.signal(Signal::TERM);
+        work.notes("stopping");
+        work.signal(Signal::INT);
+        work.prints("told");
+        // Now its time is over, too.
+        work.prints("told");
+        work.signal(Signal::INT);
+        assert_eq!(work.ends(), 130);
+        sandbox.last_attempt(0) == json!(["ready", 0, null, null])
+    };
+    assert!((0..5).any(|_| is_forgiven()));
 }
 
 #[test]

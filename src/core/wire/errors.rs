@@ -46,6 +46,8 @@ wire_enum! { Error {
     39 => Interrupted { id, why },
     40 => NotConnected { why },
     41 => OwnerOnly { what },
+    42 => Refused { why },
+    43 => AddressInUse { address, why },
 }}
 
 /// What [`Error::NewerFormat`] names.

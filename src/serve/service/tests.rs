@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tubewell_wire::{Answering, Service};
+use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
@@ -137,7 +137,9 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
                 assert!(fits);
                 served.service.disconnect(Arc::new(peer));
             }
-            Err(why) => assert!(!fits && why.contains("at most 255 bytes"), "{why}"),
+            Err(Rejection { why, .. }) => {
+                assert!(!fits && why.contains("at most 255 bytes"), "{why}")
+            }
         }
     }
 }
@@ -264,6 +266,26 @@ fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
         assert!(is_begun(&waits(other)), "{other:?} beside {kind:?}");
         drop(ends);
     }
+}
+
+#[test]
+fn client_is_refused_for_good_because_of_its_hello_only() {
+    let served = served();
+    let hello = |label: &str| {
+        let id = SessionId::random();
+        let session = HelloSession { id, label: Some(label.into()) };
+        Hello { sessions: vec![session], client: None }.to_bytes()
+    };
+    let is_temporary = |hello: &[u8]| match served.service.connect(hello) {
+        Err(rejection) => Some(rejection.temporary),
+        Ok(_) => None,
+    };
+    let (valid, invalid) = (hello("label"), hello(&"l".repeat(1000)));
+    assert_eq!(is_temporary(&valid), None);
+    assert_eq!(is_temporary(&invalid), Some(false));
+    assert_eq!(is_temporary(b"garbage"), Some(false));
+    served.store.close().unwrap();
+    assert_eq!(is_temporary(&valid), Some(true));
 }
 
 /// The signal of a claim is one of the owner's process, whether the claim is named by its key or by the

@@ -105,10 +105,17 @@ fn check_owner(path: &std::path::Path, address: &Address) -> Result<(), WireErro
     use std::os::unix::fs::MetadataExt;
     let file = std::fs::metadata(path).map_err(WireError::io("connect to", address))?;
     let owner = file.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(WireError::WrongOwner { address: address.clone(), owner });
+    if is_trusted(owner, rustix::process::geteuid().as_raw()) {
+        return Ok(());
     }
-    Ok(())
+    Err(WireError::WrongOwner { address: address.clone(), owner })
+}
+
+/// Whether a process of the effective user `user` may connect to a server of `owner`: it is the same
+/// user, or root.
+#[cfg(unix)]
+fn is_trusted(owner: u32, user: u32) -> bool {
+    owner == user || owner == 0
 }
 
 #[cfg(unix)]
@@ -199,4 +206,23 @@ impl Stream {
 /// The systems disagree on the error of a time-out.
 fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_of_this_user_and_of_root_are_trusted() {
+        for (owner, user, expected) in [
+            (1000, 1000, true),
+            (0, 1000, true),
+            (0, 0, true),
+            (1001, 1000, false),
+            (1000, 0, false),
+            (u32::MAX, 1000, false),
+        ] {
+            assert_eq!(is_trusted(owner, user), expected, "owner {owner}, user {user}");
+        }
+    }
 }

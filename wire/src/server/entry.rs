@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::connection::{Connection, call_lost};
 use super::protocol::{Event, Protocol};
 use super::queue::Queue;
-use super::service::{Answering, Service};
+use super::service::{Answering, Rejection, Service};
 use super::state::{Beats, Misuse, Stage};
 use super::task::{Task, Work};
 use crate::auth::{Reason, Refusal};
@@ -200,7 +200,10 @@ impl<S: Service> Entry<S> {
                     "the welcome is longer than 64 KiB",
                 ));
             }
-            Ok(Err(text)) => self.refuse(&Refusal::new(Reason::Application, text)),
+            Ok(Err(Rejection { why, temporary })) => {
+                let reason = if temporary { Reason::Full } else { Reason::Application };
+                self.refuse(&Refusal::new(reason, why));
+            }
             Err(_) => self.close(),
         }
     }

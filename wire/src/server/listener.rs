@@ -147,7 +147,7 @@ mod unix {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(WireError::io("listen at", address)(error)),
             Ok(file) if !file.file_type().is_socket() => {
-                return Err(in_use("a file that is not a socket is there"));
+                return Err(WireError::NotASocket { address: address.clone() });
             }
             Ok(_) => {}
         }

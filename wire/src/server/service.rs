@@ -25,8 +25,8 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The text goes to the client, which does not try again.
-    fn connect(&self, hello: &[u8]) -> Result<(Self::Peer, Vec<u8>), String>;
+    /// The rejection goes to the client, which ends unless it is temporary.
+    fn connect(&self, hello: &[u8]) -> Result<(Self::Peer, Vec<u8>), Rejection>;
 
     /// Which client says this hello: a number that it has chosen at random, the same for each of its
     /// connections. `None`, the default: unknown.
@@ -49,6 +49,22 @@ pub trait Service: Send + Sync + 'static {
     /// All futures of its calls have been dropped, and `on_lost` of all answers that were not received has been
     /// called. Called on the reading thread; must not block.
     fn disconnect(&self, peer: Arc<Self::Peer>);
+}
+
+/// Why a [`Service`] does not accept a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The reason, for a person.
+    pub why: String,
+    /// It holds only for now: the client tries again.
+    pub temporary: bool,
+}
+
+/// A rejection that is not temporary.
+impl From<String> for Rejection {
+    fn from(why: String) -> Rejection {
+        Rejection { why, temporary: false }
+    }
 }
 
 /// One answer.

@@ -12,8 +12,8 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use tubewell_wire::explored::{open_sockets, pass, switch_point};
 use tubewell_wire::{
-    Answering, CallError, CallKind, Client, ClientOptions, Handler, Limits, Reply, Server,
-    ServerOptions, Service, WireError,
+    Answering, CallError, CallKind, Client, ClientOptions, Handler, Limits, Rejection, Reply,
+    Server, ServerOptions, Service, WireError,
 };
 
 /// A call that is made again, and cancelled when dropped.
@@ -89,7 +89,7 @@ struct Words(Arc<Desk>);
 impl Service for Words {
     type Peer = ();
 
-    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), String> {
+    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), Rejection> {
         self.0.log.add("connect");
         Ok(((), Vec::new()))
     }

@@ -10,7 +10,7 @@ use tubewell_wire::{
 
 use crate::raw::{PROOF, REFUSED, Raw, WELCOME, frame, hello, welcome};
 use crate::support::{
-    Desk, Ears, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
+    Desk, Ears, NOT_NOW, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
 };
 
 fn connect(address: &Address, options: ClientOptions) -> Result<Client, WireError> {
@@ -143,7 +143,7 @@ fn a_stale_socket_is_replaced_and_another_file_is_not() {
     drop(serving);
     std::fs::write(place.path(), "precious").unwrap();
     let error = start(&place.address, ServerOptions::default()).unwrap_err();
-    assert!(matches!(error, WireError::AddressInUse { .. }), "{error}");
+    assert!(matches!(error, WireError::NotASocket { .. }), "{error}");
     assert_eq!(std::fs::read(place.path()).unwrap(), b"precious");
 }
 
@@ -177,7 +177,7 @@ fn a_stopping_server_leaves_the_socket_of_another_one() {
 fn a_socket_of_another_user_is_not_used() {
     let place = Place::new();
     let _serving = Serving::start(&place);
-    // Only root can give files away.
+    // Only root can give files away. For other users a test of the rule itself stands in.
     if std::os::unix::fs::chown(place.path(), Some(12345), None).is_ok() {
         let error = connect(&place.address, options()).unwrap_err();
         assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
@@ -187,12 +187,14 @@ fn a_socket_of_another_user_is_not_used() {
 #[test]
 fn a_refusal_of_the_service_reaches_the_client() {
     let serving = Serving::start(&Place::tcp());
-    *serving.desk.refusal.lock().unwrap() = Some("not today".to_owned());
-    match connect(&serving.address, options()).unwrap_err() {
-        WireError::Refused { why, temporary, .. } => {
-            assert_eq!((why.as_str(), temporary), ("not today", false));
+    for (text, is_temporary) in [("not today", false), (NOT_NOW, true)] {
+        *serving.desk.refusal.lock().unwrap() = Some(text.to_owned());
+        match connect(&serving.address, options()).unwrap_err() {
+            WireError::Refused { why, temporary, .. } => {
+                assert_eq!((why.as_str(), temporary), (text, is_temporary));
+            }
+            error => panic!("{error}"),
         }
-        error => panic!("{error}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tubewell_wire::{CallError, ClientOptions};
 
 use crate::raw::{ANSWER, CALL, HELLO, Raw, frame, listen, welcome};
-use crate::support::{AGAIN, ALWAYS, CHANGES, Ears, ONCE, Place, Serving, ask, options};
+use crate::support::{AGAIN, ALWAYS, CHANGES, Ears, NOT_NOW, ONCE, Place, Serving, ask, options};
 
 fn quick() -> ClientOptions {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(20);
@@ -118,6 +118,23 @@ fn a_refusal_of_a_later_connection_ends_the_client() {
     let answer = client.call(b"new".to_vec(), ONCE).wait();
     assert_eq!(answer, Err(CallError::Refused { why }));
     assert_eq!(ears.log.lines(), ["welcome ", "broken"]);
+}
+
+#[test]
+fn a_temporary_refusal_of_a_later_connection_does_not_end_the_client() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let options = ClientOptions { connect_timeout: Duration::from_millis(50), ..quick() };
+    let (client, _) = serving.client_with(options);
+    *serving.desk.refusal.lock().unwrap() = Some(NOT_NOW.to_owned());
+    let again = client.call(b"panic".to_vec(), AGAIN);
+    let Err(CallError::NotConnected { why }) = again.wait() else { panic!("no refusal") };
+    assert!(why.contains(NOT_NOW), "{why}");
+    *serving.desk.refusal.lock().unwrap() = None;
+    let end = crate::support::deadline();
+    while client.call(b"new".to_vec(), ONCE).wait().is_err() {
+        assert!(crate::support::now() < end);
+    }
 }
 
 #[test]

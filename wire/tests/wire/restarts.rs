@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tubewell_wire::{
-    Answering, CallError, CallKind, Client, ClientOptions, Handler, Reply, Server, ServerOptions,
-    Service,
+    Answering, CallError, CallKind, Client, ClientOptions, Handler, Rejection, Reply, Server,
+    ServerOptions, Service,
 };
 
 use crate::support::{PATIENCE, Place, SECRET, deadline, now, options};
@@ -85,7 +85,7 @@ struct Clerk(Arc<Ledger>);
 impl Service for Clerk {
     type Peer = ();
 
-    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), String> {
+    fn connect(&self, _: &[u8]) -> Result<((), Vec<u8>), Rejection> {
         Ok(((), Vec::new()))
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use tubewell_wire::{
-    Address, Answering, CallKind, Client, ClientOptions, Handler, Limits, Reply, Server,
+    Address, Answering, CallKind, Client, ClientOptions, Handler, Limits, Rejection, Reply, Server,
     ServerOptions, Service,
 };
 
@@ -181,16 +181,20 @@ pub fn text(body: &[u8]) -> String {
     String::from_utf8_lossy(body).into_owned()
 }
 
+/// A refusal that holds only for now.
+pub const NOT_NOW: &str = "not now";
+
 /// The service: the first word of a call says how it is answered.
 pub struct Words(pub Arc<Desk>);
 
 impl Service for Words {
     type Peer = String;
 
-    fn connect(&self, hello: &[u8]) -> Result<(String, Vec<u8>), String> {
+    fn connect(&self, hello: &[u8]) -> Result<(String, Vec<u8>), Rejection> {
         assert_ne!(hello, b"panic in connect");
         if let Some(refusal) = self.0.refusal.lock().unwrap().clone() {
-            return Err(refusal);
+            let temporary = refusal == NOT_NOW;
+            return Err(Rejection { why: refusal, temporary });
         }
         let hello = text(hello);
         self.0.log.add(format!("hello {hello}"));
