@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tubewell::{
     Claim, Durability, FIFO, ManualClock, Put, Store, StoreOptions, Tube, TubeOptions, UTUBETTL,
@@ -321,6 +321,34 @@ fn close_returns_the_space_of_a_drained_file() {
     assert!(size(&path) < 4 << 20, "{} bytes", size(&path));
     let store = options(&clock).open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Puts this many small tasks, acks them, and closes the store at once.
+fn close_after_draining(path: &Path, options: StoreOptions, tasks: usize) {
+    let store = options.open(path).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    for _ in 0..tasks / 1000 {
+        tube.put_many(vec![[7; 128].as_slice(); 1000]).unwrap();
+    }
+    drain(&tube, tasks);
+    let full = size(path);
+    let began = now();
+    store.close().unwrap();
+    println!("{full} bytes before the close, {} after it, in {:?}", size(path), began.elapsed());
+    assert!(full > tasks as u64 * 200, "{full} bytes");
+    assert!(size(path) < 4 * MIB, "{} of {full} bytes", size(path));
+}
+
+#[expect(clippy::disallowed_methods, reason = "only to print how long a close takes")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[test]
+fn close_returns_the_space_of_many_small_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Store::options().clock(ManualClock::new());
+    close_after_draining(&folder.path().join("store"), options, 40_000);
 }
 
 #[test]

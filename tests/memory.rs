@@ -1,13 +1,35 @@
-//! Memory use of a backlog: the page cache only, however many tasks there are.
+//! Memory use: of a backlog the page cache only, however many tasks there are, and beside a
+//! checkpoint that takes long the changes that may wait.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/blocking_disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod blocking_disk;
+#[path = "common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL};
+use blocking_disk::Disk;
+use executor::{wait_until, with_timeout};
+use tubewell::{
+    Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL,
+    WhenFull,
+};
 
 #[global_allocator]
 static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
+
+/// Held by each test: the memory is that of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 const CACHE: usize = 1 << 20;
 /// Tasks in a batch, which is held in memory with its rows while it is put.
@@ -49,6 +71,7 @@ fn allocated_in_use(store: &Store, tube: &Tube) -> usize {
 
 #[test]
 fn memory_use_does_not_grow_with_the_backlog() {
+    let _alone = alone();
     for driver in [FIFO, FIFOTTL, UTUBE, UTUBETTL] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
@@ -73,4 +96,88 @@ fn memory_use_does_not_grow_with_the_backlog() {
         assert!(many <= few + SLACK, "{driver}: {many} bytes instead of {few}");
         assert!(reopened <= few + SLACK, "{driver}: {reopened} bytes instead of {few}");
     }
+}
+
+/// The changes that may wait for a commit, in rows and bytes.
+const PENDING: (usize, usize) = (20_000, 4 << 20);
+/// The bytes of both halves of the journal.
+const JOURNAL: usize = 1 << 20;
+/// In bytes: the changes that wait and those in the journal, twice for their keys, their maps and the
+/// pages of the running checkpoint.
+const BESIDE_CHECKPOINT: usize = 2 * (PENDING.1 + JOURNAL);
+/// No caller may put so many tasks without waiting.
+const MAX_PUTS: u64 = 100_000;
+
+/// Callers of three durabilities, which put until they are stopped.
+struct Producers {
+    stop: AtomicBool,
+    /// The number of puts that were accepted.
+    accepted: AtomicU64,
+}
+
+impl Producers {
+    fn put_until_stopped(&self, tube: &Tube) {
+        while !self.stop.load(Ordering::SeqCst) {
+            tube.put(vec![7; 100]).unwrap();
+            self.count_put();
+        }
+    }
+
+    fn count_put(&self) {
+        let accepted = self.accepted.fetch_add(1, Ordering::SeqCst);
+        assert!(accepted < MAX_PUTS, "puts do not wait for the checkpoint");
+    }
+
+    /// Puts without waiting until the write buffer is full.
+    fn put_until_full(&self, tube: &Tube) {
+        let deferred = tube.deferred(WhenFull::Refuse);
+        loop {
+            match deferred.put(vec![7; 100]) {
+                Ok(_ticket) => self.count_put(),
+                Err(Error::Overloaded) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
+    let _alone = alone();
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let options = Store::options().max_pending(PENDING.0, PENDING.1);
+        let store = disk.open(options);
+        let all = [Durability::Flush, Durability::write(), Durability::relaxed()];
+        let tubes = all.map(|durability| {
+            let options = TubeOptions::new().durability(durability);
+            let tube = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
+            tube.put("the first put of a run reserves ids").unwrap();
+            tube
+        });
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let allocated = || MEMORY.allocated() - disk.allocated();
+        let before = allocated();
+        disk.block_database_writes();
+        let producers = Producers { stop: AtomicBool::new(false), accepted: AtomicU64::new(3) };
+        thread::scope(|scope| {
+            for tube in tubes.iter().chain(&tubes) {
+                scope.spawn(|| producers.put_until_stopped(tube));
+            }
+            disk.wait_for_database_write();
+            wait_until(|| store.counters().journal_waits > 0);
+            producers.put_until_full(&tubes[2]);
+            let grown = allocated().saturating_sub(before);
+            let accepted = producers.accepted.load(Ordering::SeqCst);
+            println!("{grown} bytes more with {accepted} puts");
+            // The threads must end if the assertion fails.
+            producers.stop.store(true, Ordering::SeqCst);
+            disk.unblock_database_writes();
+            assert!(grown < BESIDE_CHECKPOINT, "{grown} bytes with {accepted} puts");
+        });
+        let ready = tubes.iter().map(|tube| tube.statistics().unwrap().tasks.ready).sum::<u64>();
+        assert_eq!(ready, producers.accepted.into_inner());
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store.close().unwrap();
+    });
 }

@@ -8,12 +8,16 @@ use tubewell::{Storage, Store, StoreOptions};
 
 use super::executor::wait_until;
 
+/// The offset of the database, behind the journal.
+const DATABASE_START: u64 = 1 << 20;
+
 /// A disk in memory. Its writes and its flushes can be blocked, and its flushes can be made to
 /// fail. A blocked write or flush blocks no read.
 #[derive(Debug, Default)]
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
     writes: Gate,
+    database_writes: Gate,
     flushes: Gate,
     fails: AtomicBool,
     pub is_closed: AtomicBool,
@@ -47,6 +51,11 @@ impl Gate {
 
     fn unblock(&self) {
         self.change(|state| state.is_blocked = false);
+    }
+
+    /// Returns when a call is blocked.
+    fn wait_until_blocking(&self) {
+        self.wait_for(|state| state.is_blocked && state.waiting > 0);
     }
 
     fn pass(&self) {
@@ -104,6 +113,25 @@ impl Disk {
 
     pub fn unblock_writes(&self) {
         self.writes.unblock();
+    }
+
+    /// Blocks the writes behind the journal. Those of the journal go on.
+    pub fn block_database_writes(&self) {
+        self.database_writes.block();
+    }
+
+    /// Returns when a write of the database is blocked.
+    pub fn wait_for_database_write(&self) {
+        self.database_writes.wait_until_blocking();
+    }
+
+    pub fn unblock_database_writes(&self) {
+        self.database_writes.unblock();
+    }
+
+    /// The memory that the bytes of the disk take.
+    pub fn allocated(&self) -> usize {
+        self.bytes.lock().unwrap().capacity()
     }
 
     pub fn fail_flushes(&self, fails: bool) {
@@ -166,6 +194,9 @@ impl Storage for DiskStorage {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.0.writes.pass();
+        if offset >= DATABASE_START {
+            self.0.database_writes.pass();
+        }
         let at = position(offset);
         self.0.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
         Ok(())

@@ -67,13 +67,14 @@ fn finish_all(store: &Store, names: &[&str]) -> u64 {
     done
 }
 
-fn create_tubes(store: &Store) -> [&'static str; 4] {
+fn create_tubes(store: &Store) -> [&'static str; 5] {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
     store.create_tube("utubettl", UTUBETTL, TubeOptions::new()).unwrap();
     store.create_tube("relaxed", FIFOTTL, relaxed).unwrap();
     store.create_tube("written", FIFO, written()).unwrap();
-    ["fifo", "utubettl", "relaxed", "written"]
+    store.create_tube("temporary", UTUBETTL, TubeOptions::new().temporary(true)).unwrap();
+    ["fifo", "utubettl", "relaxed", "written", "temporary"]
 }
 
 /// The options of a written tube whose later flush does not come.
@@ -95,8 +96,10 @@ fn full_disk_refuses_puts_and_allows_other_calls() {
     let many = vec![Put::new("x".repeat(2000)); 500];
     let refused = store.tube("fifo").unwrap().put_many(many.clone());
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+    // A temporary tube needs no disk space.
+    let in_memory = store.tube("temporary").unwrap().put_many(many.clone()).unwrap().len() as u64;
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(finish_all(&store, &names), stored);
+    assert_eq!(finish_all(&store, &names), stored + in_memory);
     disk.add_space(8 * MIB);
     store.tube("fifo").unwrap().put_many(many).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -145,6 +148,9 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     let disk = Disk::with_capacity(4 * MIB);
     let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
     let tube = store.create_tube("fifo", FIFO, options_of_tube).unwrap();
+    let temporary = TubeOptions::new().temporary(true);
+    let temporary = store.create_tube("temporary", FIFO, temporary).unwrap();
+    let in_memory = temporary.put("in memory").unwrap().id;
     let mut accepted = vec![tube.put("kept").unwrap().id];
     disk.take_free_space_and_ballast();
     let mut errors = Vec::new();
@@ -174,6 +180,7 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     assert_eq!(ids.len(), accepted.len() + unknown);
     assert_eq!(ids[..accepted.len()], accepted);
     assert_eq!(tube.try_take().unwrap().unwrap().id(), accepted[0]);
+    assert_eq!(temporary.try_take().unwrap().unwrap().id(), in_memory);
     tube.put("resumed").unwrap();
     store.close().unwrap();
 }

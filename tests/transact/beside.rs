@@ -8,7 +8,7 @@ use tubewell::{Durability, Error, FIFO, Result, Store, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::support::{serve, served};
-use crate::executor::wait_until;
+use crate::executor::{wait_until, with_timeout};
 
 /// Runs `beside` on another thread while a closure runs, which ends after it.
 fn while_closure_runs<T: Send>(store: &Store, beside: impl FnOnce() -> T + Send) -> T {
@@ -94,30 +94,32 @@ fn commit_that_needs_the_database_waits_for_the_closure() {
 /// Both halves of the journal fill up while the closure runs: other callers wait for it.
 #[test]
 fn full_journal_waits_for_the_closure() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let (at, progress) = channel();
-    scope(|scope| {
-        let puts = store
-            .transact(|tx| -> Result<_> {
-                let puts = scope.spawn(|| {
-                    for round in 0..20 {
-                        at.send(round).unwrap();
-                        work.put(vec![7; 100_000]).unwrap();
-                    }
-                });
-                // Both halves have 1 MiB.
-                while progress.recv().unwrap() < 9 {}
-                serve(tx, "ann")?;
-                tx.put(&work, "own")?;
-                Ok(puts)
-            })
-            .unwrap();
-        puts.join().unwrap();
+    with_timeout(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("store")).unwrap();
+        let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        assert_eq!(store.counters().journal_waits, 0);
+        scope(|scope| {
+            let puts = store
+                .transact(|tx| -> Result<_> {
+                    let puts = scope.spawn(|| {
+                        for _ in 0..20 {
+                            work.put(vec![7; 100_000]).unwrap();
+                        }
+                    });
+                    // Both halves have 1 MiB.
+                    wait_until(|| store.counters().journal_waits > 0);
+                    assert!(!puts.is_finished());
+                    serve(tx, "ann")?;
+                    tx.put(&work, "own")?;
+                    Ok(puts)
+                })
+                .unwrap();
+            puts.join().unwrap();
+        });
+        assert_eq!(work.statistics().unwrap().tasks.ready, 21);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     });
-    assert_eq!(work.statistics().unwrap().tasks.ready, 21);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
 /// A flush in flight, calls that wait for the next one, and a leader that is ready to begin it.

@@ -97,3 +97,33 @@ fn medium_keeps_its_first_failure() {
     assert!(io.first_failure().unwrap().starts_with("cannot write to the disk: "));
     assert_eq!((io.writes(), io.bytes_written(), io.reads(), io.flushes()), (1, 12, 1, 0));
 }
+
+/// Linux reports a failed write-back once to each open file description. If the journal and the
+/// database shared one, only one of them would learn of a failed flush.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn journal_of_a_file_has_an_open_file_description_of_its_own() {
+    use std::io::{Seek, SeekFrom};
+    let file = tempfile::tempfile().unwrap();
+    // It shares the description of the database.
+    let mut database = file.try_clone().unwrap();
+    let medium = Medium::file(file, IoCounters::new("the file".into()), 0).unwrap();
+    let mut journal = medium.journal_file.as_ref().unwrap();
+    medium.set_len(4096).unwrap();
+    assert_eq!(journal.metadata().unwrap().len(), 4096);
+    database.seek(SeekFrom::Start(7)).unwrap();
+    assert_eq!(journal.stream_position().unwrap(), 0, "they share a seek position");
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn failed_flush_of_the_journal_file_fails_flushes_of_the_database() {
+    let cannot_flush = File::open("/dev/null").unwrap();
+    let medium = Medium::memory(IoCounters::new("the disk".into()));
+    let medium = Medium { journal_file: Some(cannot_flush), ..medium };
+    medium.sync(FlushOf::Database).unwrap();
+    assert!(medium.sync(FlushOf::Journal).is_err());
+    assert!(medium.sync(FlushOf::Database).is_err());
+    // What was written again must be flushed through both.
+    assert!(medium.rewrite_unflushed().is_err());
+}
