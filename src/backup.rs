@@ -24,7 +24,8 @@ impl Store {
     ///
     /// # Errors
     /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
-    /// [`Invalid`](crate::Error::Invalid): through a connection, the path must be UTF-8.
+    /// Through a connection, [`Invalid`](crate::Error::Invalid): the path must be UTF-8; and
+    /// [`OwnerBusy`](crate::Error::OwnerBusy).
     /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
     /// [`flush`](Store::flush). After an error there is no file of this name, with one exception:
     /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.

@@ -32,8 +32,11 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The tube has no task with this id: it was removed, or never existed.
-    #[error("task {id} not found in this tube: it was removed, or never existed")]
+    /// The tube has no task with this id: it was removed, or never existed. Check the id and the tube;
+    /// [`Store::find`](crate::Store::find) looks for a task in all tubes.
+    #[error(
+        "task {id} not found in this tube: it was removed, or never existed; check the id and the tube"
+    )]
     NotFound {
         /// The id of the task.
         id: u64,
@@ -48,8 +51,10 @@ pub enum Error {
         /// The id to restore.
         id: u64,
     },
-    /// The task is not buried, so that it cannot be kicked. It is unchanged.
-    #[error("task {id} is not buried, so it cannot be kicked")]
+    /// The task is not buried, so that it cannot be kicked. It is unchanged. Kick only buried tasks.
+    #[error(
+        "task {id} is not buried, so it cannot be kicked; look at its state, and kick buried tasks"
+    )]
     NotBuried {
         /// The id of the task.
         id: u64,
@@ -109,8 +114,11 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The task is in another state than those in which the call changes it. It is unchanged.
-    #[error("task {id} is {state}, not {wanted}; it was not deleted")]
+    /// The task is in another state than those in which the call changes it. It is unchanged. Name that
+    /// state too, or leave the task.
+    #[error(
+        "task {id} is {state}, not {wanted}; it was not deleted: name its state too, or leave it"
+    )]
     WrongState {
         /// The id of the task.
         id: u64,
@@ -305,6 +313,14 @@ pub enum Error {
         /// The address, and the reason.
         why: String,
     },
+    /// The owner of the store already makes as many of these calls for other processes as it does at a
+    /// time: two of [`verify`](crate::Store::verify) and [`backup`](crate::Store::backup), four of
+    /// [`catch_up`](crate::Store::catch_up). Nothing changed. Try again later.
+    #[error("the owner of the store makes {what} already, and no more at a time; try again later")]
+    OwnerBusy {
+        /// The calls that it makes, and how many.
+        what: String,
+    },
     /// Only the process that owns the store can do this. Nothing changed.
     #[error("{what} is only possible in the process that owns the store; do it there")]
     OwnerOnly {
@@ -355,14 +371,14 @@ pub enum Error {
         /// The error of redb.
         what: String,
     },
-    /// A job of a [worker](crate::worker) is to return now: its claim has ended, or the worker stops.
-    /// Returned by [`Job::check`](crate::worker::Job::check). If its handler returns an error then,
-    /// the attempt does not fail.
-    #[error("the job of task {id} is to return now: {why}")]
+    /// A job of a [worker](crate::worker) must return now: its claim has ended, or the worker stops.
+    /// Returned by [`Job::check`](crate::worker::Job::check). Return this error from the handler: the
+    /// attempt does not fail then.
+    #[error("the job of task {id} must return now: {why}; return this error from its handler")]
     Interrupted {
         /// The id of the task.
         id: u64,
-        /// Why it is to return.
+        /// Why it must return.
         why: String,
     },
     /// A body could not be encoded from its type, or decoded to it. A taken task whose body cannot
@@ -382,8 +398,9 @@ impl Error {
     /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
     /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse),
     /// [`AddressInUse`](Error::AddressInUse), [`DiskFull`](Error::DiskFull),
-    /// [`Unavailable`](Error::Unavailable) and [`NotConnected`](Error::NotConnected). The failed call
-    /// has changed nothing, so a retry does nothing twice.
+    /// [`Unavailable`](Error::Unavailable), [`NotConnected`](Error::NotConnected) and
+    /// [`OwnerBusy`](Error::OwnerBusy). The failed call has changed nothing, so a retry does nothing
+    /// twice.
     ///
     /// It is not so for [`OutcomeUnknown`](Error::OutcomeUnknown): the store may still apply the
     /// first call, and a second one would then be applied too. Nor is it for [`Io`](Error::Io),
@@ -419,6 +436,7 @@ impl Error {
             | Error::AddressInUse { .. }
             | Error::Unavailable { .. }
             | Error::NotConnected { .. }
+            | Error::OwnerBusy { .. }
             | Error::DiskFull { .. } => true,
             Error::NotTaken { .. }
             | Error::NotFound { .. }
@@ -535,9 +553,10 @@ mod tests {
             (Error::OwnerOnly { what: text() }, false),
             (Error::Refused { why: text() }, false),
             (Error::AddressInUse { address: text(), why: text() }, true),
+            (Error::OwnerBusy { what: text() }, true),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..44).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..45).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -587,6 +606,7 @@ mod tests {
             Error::OwnerOnly { .. } => 41,
             Error::Refused { .. } => 42,
             Error::AddressInUse { .. } => 43,
+            Error::OwnerBusy { .. } => 44,
         }
     }
 

@@ -500,6 +500,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
+    /// Through a connection, [`OwnerBusy`](Error::OwnerBusy).
     pub fn catch_up(&self) -> Result<()> {
         self.handle.catch_up()
     }

@@ -194,6 +194,31 @@ fn events_reach_a_subscription_through_a_connection() {
     assert_eq!((event.id, &*event.tube), (0, "jobs"));
 }
 
+/// Its process keeps 1024 events that are not read, and the owner as many as the subscription has room for.
+#[test]
+fn slow_subscriber_of_a_connection_is_told_how_many_events_it_missed() {
+    const CAPACITY: usize = 100;
+    const PUTS: u64 = 3000;
+    let pair = pair();
+    let puts = Filter::new().kinds([EventKind::Put]);
+    let events = pair.remote.events(puts, CAPACITY).unwrap();
+    // The answer to a later call: the subscription has begun.
+    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    for _ in 0..PUTS / 100 {
+        jobs.put_many(["x"; 100]).unwrap();
+    }
+    let (mut received, mut missed) = (0, 0);
+    while missed < PUTS - 1024 - 2 * CAPACITY as u64 {
+        while let Some(event) = events.try_recv() {
+            (received, missed) = (received + 1, missed + event.missed);
+            assert_eq!(event.id + 1, received + missed);
+        }
+        // The next event that is sent tells of those that were missed before it.
+        jobs.put("x").unwrap();
+    }
+    assert_eq!(events.dropped(), missed);
+}
+
 #[test]
 fn sessions_end_with_their_connection() {
     let pair = pair();

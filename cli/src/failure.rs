@@ -179,6 +179,7 @@ impl From<Error> for Failure {
             | Error::Cycle { .. }
             | Error::WrongState { .. }
             | Error::Overloaded
+            | Error::OwnerBusy { .. }
             | Error::IdUsed { .. } => failure(Exit::Refused),
             Error::KeyInUse { .. } => failure(Exit::Refused)
                 .hint("`tubewell find KEY` shows that task; --on-key keep or replace"),

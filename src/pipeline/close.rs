@@ -40,12 +40,10 @@ impl StoreInner {
         core.sweeper_wakes_at = NEVER;
         self.unlock(core);
         let core = self.finish_checkpoints();
-        let began = self.clock.running();
         let (mut core, written, last_commit) = match core.check_failure() {
             Ok(()) => self.write_last(core),
             Err(failure) => (core, Err(failure), None),
         };
-        let commit = self.clock.running().saturating_sub(began);
         core.drop_callbacks();
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
         let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
@@ -58,7 +56,7 @@ impl StoreInner {
         drop(self.engine_reads.write());
         let [file, memory] = engines.map(|engine| engine.and_then(Arc::into_inner));
         let shrunk = match &file {
-            Some(file) if written.is_ok() => shrink_at_close(file, commit),
+            Some(file) if written.is_ok() => shrink_at_close(file, || self.clock.running()),
             _ => Ok(()),
         };
         let [file, memory] = [file, memory].map(|engine| engine.map_or(Ok(()), Engine::close));

@@ -7,25 +7,30 @@ use super::inner::StoreInner;
 use super::leadership::pass_lead;
 use crate::Result;
 use crate::core::{FILE, is_mostly_empty};
-use crate::storage::{Engine, FailureCause, Overlay};
+use crate::storage::{Checkpoint, Engine, FailureCause, Overlay};
 
 /// A close returns free space if that takes no longer than this, in microseconds.
 const MAX_AT_CLOSE: u64 = 50_000;
-/// Shrinking a file takes about as long as this many times its last commit, which has two flushes.
+/// Shrinking a file takes about as long as this many commits of one row, each with two flushes.
 const COMMITS_PER_SHRINK: u64 = 8;
 
-/// Returns the free space of a file that is mostly empty and about to be closed. `commit` is how long
-/// its last commit took, in microseconds.
-pub(super) fn shrink_at_close(engine: &Engine, commit: u64) -> Result<()> {
+/// Returns the free space of a file that is mostly empty and about to be closed, with all its edits in the database. `now`
+/// is the time in microseconds.
+pub(super) fn shrink_at_close(engine: &Engine, now: impl Fn() -> u64) -> Result<()> {
     if engine.journal().is_none()
-        || commit.saturating_mul(COMMITS_PER_SHRINK) > MAX_AT_CLOSE
         || !is_mostly_empty(engine, Overlay::default())?
         // Moving damaged pages would give them valid checksums.
         || engine.check_pages()?.is_some()
     {
         return Ok(());
     }
-    engine.shrink()?;
+    // The last commit before it may have removed many rows: what a commit takes here is measured without them.
+    let began = now();
+    engine.checkpoint(&Checkpoint::up_to(engine.last_record()), true)?;
+    let commit = now().saturating_sub(began);
+    if commit.saturating_mul(COMMITS_PER_SHRINK) <= MAX_AT_CLOSE {
+        engine.shrink()?;
+    }
     Ok(())
 }
 
@@ -78,6 +83,8 @@ impl StoreInner {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tubewell_drivers::Table;
 
     use super::*;
@@ -100,9 +107,14 @@ mod tests {
         keys().for_each(|key| removed.remove(Table::Bodies, key));
         engine.commit(removed);
         let full = engine.size();
-        shrink_at_close(&engine, 10_000).unwrap();
+        let time = Cell::new(0);
+        let each_commit_takes = |micros| {
+            let time = &time;
+            move || time.replace(time.get() + micros)
+        };
+        shrink_at_close(&engine, each_commit_takes(10_000)).unwrap();
         assert_eq!(engine.size(), full);
-        shrink_at_close(&engine, 1000).unwrap();
+        shrink_at_close(&engine, each_commit_takes(1000)).unwrap();
         assert!(engine.size() < full / 4, "{} of {full} bytes", engine.size());
     }
 }

@@ -30,6 +30,15 @@ pub(super) enum Lengthy {
     CatchUp,
 }
 
+impl Lengthy {
+    fn as_many_as_may_be(self) -> String {
+        match self {
+            Lengthy::Copy => format!("{COPIES_MAX} verifications or backups for other processes"),
+            Lengthy::CatchUp => format!("{CATCH_UPS_MAX} catch-ups for other processes"),
+        }
+    }
+}
+
 /// The threads that do what takes long, of all connections.
 #[derive(Default)]
 pub(super) struct Threads {
@@ -161,7 +170,9 @@ impl Peer {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answering {
         let (slot, permit) = (Arc::new(WaitSlot::new()), Permit::new(&self.threads, kind));
-        let Some(permit) = permit else { return refused(Error::Overloaded) };
+        let Some(permit) = permit else {
+            return refused(Error::OwnerBusy { what: kind.as_many_as_may_be() });
+        };
         let filled = slot.clone();
         let run = move || {
             let done = panic_to_error(work);

@@ -99,7 +99,8 @@ impl Store {
     /// meanwhile. Space that they free in the file is not used again before the check ends.
     ///
     /// # Errors
-    /// The store could not be read or flushed.
+    /// The store could not be read or flushed. Through a connection,
+    /// [`OwnerBusy`](crate::Error::OwnerBusy).
     ///
     /// # Example
     /// ```

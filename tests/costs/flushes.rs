@@ -101,7 +101,7 @@ fn flush_returns_at_least_commit_of_earlier_receipts() {
 fn calls_that_change_nothing_name_the_last_flushed_commit() {
     let dir = tempfile::tempdir().unwrap();
     for durability in [Durability::write(), Durability::relaxed()] {
-        let options = Store::options().clock(&ManualClock::new());
+        let options = Store::options().clock(ManualClock::new());
         let store = options.open(dir.path().join(durability.to_string())).unwrap();
         let options = TubeOptions::new().durability(durability);
         let tube = store.create_tube("work", FIFOTTL, options).unwrap();

@@ -49,7 +49,7 @@ pub enum WireError {
         address: Address,
     },
     /// The other side does not know the secret.
-    #[error("{address} does not have the same secret")]
+    #[error("{address} does not have the same secret; give both sides the same one")]
     WrongSecret {
         /// The address.
         address: Address,

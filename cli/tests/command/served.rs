@@ -221,7 +221,8 @@ fn commands_ask_no_owner_to_catch_up() {
     assert_eq!(events.ends(), 0);
     put.wait().unwrap();
     let refused = caught_up.into_iter().filter_map(|caught_up| caught_up.join().unwrap().err());
-    assert_eq!(refused.collect::<Vec<_>>(), [Error::Overloaded]);
+    let what = "4 catch-ups for other processes".into();
+    assert_eq!(refused.collect::<Vec<_>>(), [Error::OwnerBusy { what }]);
     store.close().unwrap();
 }
 

@@ -48,6 +48,7 @@ wire_enum! { Error {
     41 => OwnerOnly { what },
     42 => Refused { why },
     43 => AddressInUse { address, why },
+    44 => OwnerBusy { what },
 }}
 
 /// What [`Error::NewerFormat`] names.

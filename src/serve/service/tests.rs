@@ -138,7 +138,7 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
                 served.service.disconnect(Arc::new(peer));
             }
             Err(Rejection { why, .. }) => {
-                assert!(!fits && why.contains("at most 255 bytes"), "{why}")
+                assert!(!fits && why.contains("at most 255 bytes"), "{why}");
             }
         }
     }
