@@ -128,34 +128,3 @@ impl Socket {
 pub(crate) fn is_drained(read: usize, room: usize) -> bool {
     cfg!(unix) && read < room
 }
-
-#[cfg(all(
-    test,
-    any(
-        target_os = "linux",
-        target_os = "android",
-        target_os = "freebsd",
-        target_vendor = "apple"
-    )
-))]
-mod tests {
-    use std::time::Duration;
-
-    use rustix::net::sockopt::{socket_keepalive, tcp_keepcnt, tcp_keepidle, tcp_keepintvl};
-
-    use super::*;
-    use crate::os::TcpStream;
-
-    #[test]
-    fn tcp_peer_that_has_vanished_is_noticed_after_90_seconds() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let socket = Socket::Tcp(TcpStream::from_std(stream));
-        socket.set_options().unwrap();
-        let Socket::Tcp(stream) = &socket else { panic!("{socket:?}") };
-        assert!(socket_keepalive(stream).unwrap());
-        let (idle, interval) = (tcp_keepidle(stream).unwrap(), tcp_keepintvl(stream).unwrap());
-        assert_eq!(idle + interval * tcp_keepcnt(stream).unwrap(), Duration::from_secs(90));
-    }
-}

@@ -76,3 +76,26 @@ pub(crate) fn now() -> Instant {
 pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "freebsd",
+        target_vendor = "apple"
+    ))]
+    fn tcp_peer_that_has_vanished_is_noticed_after_90_seconds() {
+        use rustix::net::sockopt::{socket_keepalive, tcp_keepcnt, tcp_keepidle, tcp_keepintvl};
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = super::TcpStream::from_std(stream);
+        super::keep_alive(&stream).unwrap();
+        assert!(socket_keepalive(&stream).unwrap());
+        let (idle, interval) = (tcp_keepidle(&stream).unwrap(), tcp_keepintvl(&stream).unwrap());
+        let noticed = idle + interval * tcp_keepcnt(&stream).unwrap();
+        assert_eq!(noticed, std::time::Duration::from_secs(90));
+    }
+}
