@@ -12,3 +12,8 @@ pub(crate) fn random_u64() -> u64 {
     // Without a source of randomness, use the seed that std has for its hash maps.
     RandomState::new().build_hasher().finish()
 }
+
+/// A random id of 16 bytes, of a session, a client or a store.
+pub(crate) fn random_id() -> [u8; 16] {
+    (u128::from(random_u64()) << 64 | u128::from(random_u64())).to_be_bytes()
+}

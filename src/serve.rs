@@ -171,8 +171,9 @@ impl Store {
     /// it, or after the [grace](crate::StoreOptions::session_grace), and its tasks are released. Being
     /// served does not keep the store open.
     ///
-    /// Does not block, except for one flush when a file of an earlier release is served for the first time: it gets an id,
-    /// so that a connection that is made anew does not take another store at the address for it. A socket file that a killed process has left is replaced.
+    /// Does not block, except for one flush when a file of an earlier release is served for the first
+    /// time: it gets an id, so that a connection that is made anew does not take another store at the
+    /// address for it. A socket file that a killed process has left is replaced.
     ///
     /// # Errors
     /// [`AddressInUse`](Error::AddressInUse): another process listens at the address.
@@ -180,7 +181,8 @@ impl Store {
     /// [`Invalid`](Error::Invalid): a TCP address needs a secret, or is one that other machines can
     /// reach. [`Io`](Error::Io).
     /// [`OwnerOnly`](Error::OwnerOnly): the store is one of another process.
-    /// [`Unavailable`](Error::Unavailable), [`DiskFull`](Error::DiskFull): the id cannot be stored now. Nothing is served.
+    /// [`Unavailable`](Error::Unavailable), [`DiskFull`](Error::DiskFull): the id cannot be stored
+    /// now. Nothing is served.
     ///
     /// # Example
     /// ```

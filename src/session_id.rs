@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::random::random_u64;
+use crate::random::random_id;
 
 /// The id of a session, with which it can be resumed. Random, so that ids do not repeat.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,8 +22,7 @@ impl SessionId {
     }
 
     pub(crate) fn random() -> SessionId {
-        let (high, low) = (random_u64(), random_u64());
-        SessionId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+        SessionId(random_id())
     }
 }
 

@@ -586,7 +586,7 @@ impl Store {
             threads: Mutex::new(threads),
             servers: Mutex::default(),
         });
-        // The first commit of a new file makes it a store.
+        // The first commit of a new file makes it a store. It has the header and the id.
         if store.inner().run(|core| last_commit(core)) == 0 {
             store.inner().call(FILE, Core::store_id)?;
         }

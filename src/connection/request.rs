@@ -7,6 +7,7 @@ use crate::core::{
     decode_call, from_bytes,
 };
 use crate::events::Filter;
+use crate::random::random_id;
 use crate::{Error, Result, SessionId, WhenFull};
 
 /// How the owner makes a call. What the call waits for follows from the call itself: the first three are one to the
@@ -296,7 +297,7 @@ pub(crate) struct ClientId([u8; 16]);
 
 impl ClientId {
     pub(crate) fn random() -> ClientId {
-        ClientId(SessionId::random().to_bytes())
+        ClientId(random_id())
     }
 
     pub(crate) fn number(self) -> u128 {

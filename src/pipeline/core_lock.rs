@@ -26,7 +26,7 @@ const PAUSES: u32 = 64;
 pub(super) struct CoreLock {
     core: Mutex<Core>,
     calls: CallsInARow,
-    /// Several processors: the one that has the lock goes on while others stay away.
+    /// There are several processors: the one that has the lock goes on while the threads of the other ones stay away.
     has_others: bool,
 }
 
@@ -71,7 +71,7 @@ impl CoreLock {
 }
 
 /// Counts the calls since the last one that waits for a flush, as far as `CALLS_IN_A_ROW`. It changes under the lock alone,
-/// and not at all while no call waits for a flush, so that it costs those who read it nothing.
+/// and not at all while no call waits for a flush, so that the threads that read it share its line.
 #[derive(Default)]
 struct CallsInARow(AtomicU32);
 

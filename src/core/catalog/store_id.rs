@@ -5,7 +5,7 @@ use tubewell_drivers::{Reads, Table};
 use super::rows::encode;
 use crate::Result;
 use crate::core::state::{Core, Decided, FILE};
-use crate::random::random_u64;
+use crate::random::random_id;
 
 /// The key of the row of `meta` that stores the id. Releases that do not know the row leave it alone.
 const ID: &[u8] = b"id";
@@ -23,8 +23,7 @@ impl Core {
         if let Some(id) = row.as_ref().and_then(|row| crate::codec::decode_row(row)) {
             return Ok(Decided { answer: StoreId(id), wait: None });
         }
-        let number = u128::from(random_u64()) << 64 | u128::from(random_u64());
-        let id = number.to_be_bytes();
+        let id = random_id();
         self.buffers[FILE].edits.active.replace(Table::Meta, ID.to_vec(), encode(&id));
         self.buffers[FILE].end_call();
         Ok(Decided { answer: StoreId(id), wait: Some(self.flush_of(FILE)) })

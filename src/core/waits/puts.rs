@@ -95,9 +95,9 @@ impl Core {
             Wait::Flush(buffer, _) => self.buffers[*buffer].has_waiters = true,
             Wait::Write(_) => {
                 self.buffers[FILE].needs_write = true;
-                let busy = &mut self.effects;
-                busy.call_checkpointer |= busy.writer_is_busy;
-                busy.call_sweeper |= busy.writer_is_busy && self.checkpoint_thread_is_busy;
+                let effects = &mut self.effects;
+                effects.call_checkpointer |= effects.writer_is_busy;
+                effects.call_sweeper |= effects.writer_is_busy && self.checkpoint_thread_is_busy;
             }
         }
         self.effects.call_writer = true;
