@@ -140,6 +140,12 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
+/// What is left to read until `deadline`. This thread may have been stopped until then, so what has arrived is read
+/// even later: that ends, since the welcome has a limit.
+fn left_to_read(deadline: Instant) -> Duration {
+    clock::left(deadline).max(Duration::from_millis(1))
+}
+
 impl Stream {
     fn write(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
@@ -167,7 +173,7 @@ impl Stream {
 
     fn read(&self, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
         loop {
-            let timeout = Some(left(deadline)?);
+            let timeout = Some(left_to_read(deadline));
             let read = match self {
                 #[cfg(unix)]
                 Stream::Unix(stream) => {

@@ -47,6 +47,8 @@ pub(crate) struct Entry<S: Service> {
     heard: Option<Instant>,
     /// More of a long call must have arrived by then.
     pub(crate) arrives_by: Option<Instant>,
+    /// The time of the connection seems to be over. It is closed if that is still so when it is looked at again.
+    pub(crate) second_look: Option<Instant>,
     /// When to look at the time-outs of the connection.
     pub(crate) deadline: Option<Instant>,
     /// The hello, or writing the last output, must be done by then.
@@ -84,6 +86,7 @@ impl<S: Service> Entry<S> {
             silent: None,
             heard: None,
             arrives_by: None,
+            second_look: None,
             deadline: None,
             until: Some(until),
         }
@@ -150,7 +153,10 @@ impl<S: Service> Entry<S> {
     fn fill(&mut self, scratch: &mut [u8]) {
         // The frames behind a long call are read once it is taken.
         let room = self.protocol.make_room().unwrap_or(usize::MAX).min(scratch.len());
-        let scratch = scratch.get_mut(..room).unwrap_or_default();
+        self.read_once(scratch.get_mut(..room).unwrap_or_default());
+    }
+
+    fn read_once(&mut self, scratch: &mut [u8]) {
         match self.connection.socket.read(scratch) {
             Ok(0) => self.close(),
             Ok(bytes) => {
@@ -168,6 +174,27 @@ impl<S: Service> Entry<S> {
             }
             Err(_) => self.close(),
         }
+    }
+
+    /// The time of the connection is over at `deadline`, and it is `now`. This thread may have been stopped in
+    /// between, so what has arrived and what can be written counts first: it has a turn before its second look. A
+    /// client may have been stopped together with this thread. It has as much time to go on as the thread is late,
+    /// but no more than `most`.
+    pub(crate) fn look_again(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        most: Duration,
+        scratch: &mut [u8],
+    ) {
+        let late = now.saturating_duration_since(deadline);
+        self.second_look = now.checked_add(late.min(most));
+        if self.stage == Stage::Open && self.arrived == Arrived::Nothing {
+            // One byte says enough, also of a connection that may not be read now.
+            self.arrived = Arrived::Bytes;
+            self.read_once(scratch.get_mut(..1).unwrap_or_default());
+        }
+        self.connection.writable();
     }
 
     /// Which client has said hello, if it says so.

@@ -140,18 +140,20 @@ impl<S: Service> Reactor<S> {
         let _ = drop_caught(self.service);
     }
 
-    /// Waits for events, until the first deadline.
+    /// Waits for events, until the first deadline. A signal that interrupts it says nothing of the events.
     fn poll(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout = if self.turns.is_empty() {
-            self.deadlines
-                .first()
-                .map(|&(deadline, _)| clock::left(deadline).min(clock::LONGEST_SLEEP))
-        } else {
-            Some(Duration::ZERO)
-        };
-        match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            polled => polled,
+        loop {
+            let timeout = if self.turns.is_empty() {
+                self.deadlines
+                    .first()
+                    .map(|&(deadline, _)| clock::left(deadline).min(clock::LONGEST_SLEEP))
+            } else {
+                Some(Duration::ZERO)
+            };
+            match self.poll.poll(events, timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                polled => return polled,
+            }
         }
     }
 
@@ -286,7 +288,7 @@ impl<S: Service> Reactor<S> {
         }
         entry.await_rest(status.is_long_arriving, self.limits.stalled);
         let deadlines = [entry.until, status.stalled, entry.silent, entry.arrives_by];
-        let deadline = deadlines.into_iter().flatten().min();
+        let deadline = entry.second_look.or(deadlines.into_iter().flatten().min());
         let deadline = deadline.filter(|_| entry.stage != Stage::Closed);
         let before = std::mem::replace(&mut entry.deadline, deadline);
         if before != deadline {
@@ -301,19 +303,29 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// Closes connections whose time is over.
+    /// Closes connections whose time is over, at their second look.
     fn expire(&mut self) {
         let now = clock::now();
+        let mut due = Vec::new();
         while let Some(&(deadline, token)) = self.deadlines.first()
             && deadline <= now
         {
             self.deadlines.pop_first();
+            due.push((deadline, token));
+        }
+        for (deadline, token) in due {
             if token == LISTENER {
                 self.accept();
                 continue;
             }
             let Some(entry) = self.entries.get_mut(&token) else { continue };
             entry.deadline = None;
+            if entry.second_look.take().is_none() {
+                entry.look_again(now, deadline, self.limits.silence / 3, &mut self.scratch);
+                self.give_turn(token);
+                self.set_deadline(token);
+                continue;
+            }
             let status = entry.connection.status();
             let is_over =
                 [entry.until, status.stalled].into_iter().flatten().any(|until| until <= now);

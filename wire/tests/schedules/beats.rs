@@ -94,3 +94,37 @@ fn heartbeats_are_made_while_callers_wait_and_end_when_they_are_not_wanted() {
         end(&server, &desk, [client]);
     });
 }
+
+/// The thread that reads may be stopped at any moment: between a report and the clock, or by a signal that
+/// interrupts the wait for reports.
+#[test]
+fn heartbeat_that_lies_in_the_socket_is_read_before_its_connection_counts_as_silent() {
+    explore(
+        "heartbeat_that_lies_in_the_socket_is_read_before_its_connection_counts_as_silent",
+        || {
+            let (server, desk) = serve(Limits { silence: 30 * MS, ..Limits::default() });
+            let (client, ears) = connect();
+            assert_eq!(ask(&client, "beats:on", ONCE).as_deref(), Ok("on"));
+            pass(29 * MS);
+            let beat = client.call("now:beat".into(), ONCE);
+            pass(MS);
+            assert_eq!(beat.wait().as_deref(), Ok(&b"beat"[..]));
+            assert_eq!((desk.log.count("disconnect"), ears.log.count("broken")), (0, 0));
+            end(&server, &desk, [client]);
+        },
+    );
+}
+
+/// As after a suspend of the machine that both are on.
+#[test]
+fn client_that_was_stopped_together_with_the_server_has_time_to_go_on() {
+    explore("client_that_was_stopped_together_with_the_server_has_time_to_go_on", || {
+        let (server, desk) = serve(Limits { silence: 30 * MS, ..Limits::default() });
+        let (client, ears) = connect();
+        assert_eq!(ask(&client, "beats:on", ONCE).as_deref(), Ok("on"));
+        pass(100 * MS);
+        assert_eq!(ask(&client, "now:a", ONCE).as_deref(), Ok("a"));
+        assert_eq!((desk.log.count("disconnect"), ears.log.count("broken")), (0, 0));
+        end(&server, &desk, [client]);
+    });
+}
