@@ -7,12 +7,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Much longer than an example takes, even on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(120);
+#[path = "common/patience.rs"]
+mod patience;
+use patience::HANGS_AFTER;
 
 /// Each example, and a line that it prints if it succeeds.
 const EXPECTED_LINES: &[(&str, &str)] = &[
@@ -82,8 +82,8 @@ fn run(example: &str, folder: &Path, arguments: &[&str]) -> Run {
     let stderr = read_to_end(process.0.stderr.take().unwrap());
     // Both streams end when the process exits.
     let stdout =
-        stdout.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{example} does not exit"));
-    let stderr = stderr.recv_timeout(DEADLINE).unwrap();
+        stdout.recv_timeout(HANGS_AFTER).unwrap_or_else(|_| panic!("{example} does not exit"));
+    let stderr = stderr.recv_timeout(HANGS_AFTER).unwrap();
     Run { status: process.0.wait().unwrap(), stdout, stderr }
 }
 
@@ -229,7 +229,7 @@ mod runner {
     use tempfile::TempDir;
     use tubewell::Store;
 
-    use super::{ChildGuard, DEADLINE, names_in, run, start};
+    use super::{ChildGuard, HANGS_AFTER, names_in, run, start};
 
     struct Film(PathBuf);
 
@@ -244,7 +244,7 @@ mod runner {
         fn write(&self, text: &'static str) {
             let (path, (sender, written)) = (self.0.clone(), channel());
             std::thread::spawn(move || sender.send(fs::write(path, text).is_ok()));
-            assert_eq!(written.recv_timeout(DEADLINE), Ok(true), "no child reads the film");
+            assert_eq!(written.recv_timeout(HANGS_AFTER), Ok(true), "no child reads the film");
         }
     }
 
@@ -279,7 +279,7 @@ mod runner {
                 if let Some(line) = self.printed.iter().find(|line| line.contains(text)) {
                     return line.clone();
                 }
-                let line = self.lines.recv_timeout(DEADLINE);
+                let line = self.lines.recv_timeout(HANGS_AFTER);
                 self.printed.push(line.unwrap_or_else(|_| panic!("it does not print {text:?}")));
             }
         }
@@ -298,7 +298,7 @@ mod runner {
 
         /// Waits until the runner ends. Returns what it has printed.
         fn end(mut self) -> Vec<String> {
-            let next = || self.lines.recv_timeout(DEADLINE);
+            let next = || self.lines.recv_timeout(HANGS_AFTER);
             self.printed.extend(std::iter::from_fn(|| next().ok()));
             assert!(self.process.0.wait().unwrap().success());
             self.printed
@@ -306,7 +306,7 @@ mod runner {
     }
 
     fn wait_until(done: impl Fn() -> bool) {
-        let mut turns = DEADLINE.as_millis();
+        let mut turns = HANGS_AFTER.as_millis();
         while !done() {
             turns -= 1;
             assert!(turns > 0, "it does not happen");
@@ -397,7 +397,7 @@ mod runner {
             for lines in kills {
                 let runner = Runner::start(folder.path(), films);
                 films = &[];
-                (0..lines).for_each(|_| drop(runner.lines.recv_timeout(DEADLINE).unwrap()));
+                (0..lines).for_each(|_| drop(runner.lines.recv_timeout(HANGS_AFTER).unwrap()));
                 runner.kill();
             }
             let run = run("runner", folder.path(), &["queue"]).succeeded("runner");

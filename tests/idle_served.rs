@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use tubewell::{FIFO, ServeOptions, Store, TubeOptions, connect};
 
+/// So long that a busy machine keeps no connection from making its heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(400);
+
 /// How often each thread of a server or a connection has begun to wait, by its name.
 fn waits() -> Vec<(String, String)> {
     let mut waits = Vec::new();
@@ -35,14 +38,14 @@ fn idle_connections_wake_no_thread() {
     let store = Store::in_memory().unwrap();
     store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     let socket = ServeOptions::unix(folder.path().join("sock"));
-    let served = store.serve(socket.heartbeat(Duration::from_millis(20))).unwrap();
+    let served = store.serve(socket.heartbeat(HEARTBEAT)).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
     let events = connections[0].subscribe(10);
     // Without a claim, its heartbeats end.
     let jobs = connections[0].tube("jobs").unwrap();
     jobs.put("done").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    std::thread::sleep(HEARTBEAT);
     claim.ack().unwrap();
     let waiting = connections[1].tube("jobs").unwrap();
     let taker = std::thread::spawn(move || waiting.take(None).unwrap().unwrap().ack().unwrap());
@@ -53,7 +56,7 @@ fn idle_connections_wake_no_thread() {
     // What the calls above have begun ends first.
     let mut before = waits();
     loop {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(HEARTBEAT * 2);
         let now = waits();
         if now == before {
             break;
@@ -61,7 +64,7 @@ fn idle_connections_wake_no_thread() {
         before = now;
     }
     assert_eq!(before.len(), 5, "two threads serve, and each connection has one: {before:?}");
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(HEARTBEAT * 3);
     assert_eq!(waits(), before);
 
     // They are there all the same.

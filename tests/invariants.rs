@@ -206,6 +206,24 @@ fn storage_and_pipeline_do_not_know_the_handles() {
     }
 }
 
+/// A wait that must succeed has the limit of `tests/common/patience.rs` (or that of its crate). Limits in
+/// seconds of its own would be broken by a machine that is busy enough.
+#[test]
+fn waits_of_tests_have_one_limit() {
+    let waits =
+        ["recv_timeout(", "wait_timeout(", "wait_timeout_while(", "next_line(", "read_lines("];
+    for folder in ["tests", "wire/tests", "cli/tests"] {
+        for source in sources(folder) {
+            for line in
+                source.lines.iter().filter(|line| waits.iter().any(|wait| line.contains(wait)))
+            {
+                let has_own_limit = ["from_secs(", "secs("].iter().any(|own| line.contains(own));
+                assert!(!has_own_limit, "{}: {}", source.path, line.trim());
+            }
+        }
+    }
+}
+
 #[test]
 fn sources_have_no_unfinished_code_and_no_long_files() {
     for folder in ["src", "drivers/src", "examples", "benches"] {

@@ -3,8 +3,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/patience.rs"]
+mod patience;
+
 use std::time::Duration;
 
+use patience::HANGS_AFTER;
 use tempfile::TempDir;
 use tubewell::{
     Claim, ConnectOptions, Driver, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put,
@@ -405,7 +409,7 @@ fn owner_that_closes_is_reported_and_found_again() {
     let owner = Store::open(&file).unwrap();
     owner.serve(ServeOptions::unix(&socket)).unwrap();
     // The handles of the connection work on.
-    let claim = jobs.take(Duration::from_secs(30)).unwrap().unwrap();
+    let claim = jobs.take(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(claim.data(), b"one");
     claim.ack().unwrap();
     assert_eq!(owner.verify().unwrap(), [""; 0]);

@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/patience.rs"]
+mod patience;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use patience::HANGS_AFTER;
 use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions, UTUBE, WhenFull};
 
 /// A disk in memory that outlives the store and fails on demand.
@@ -180,7 +184,7 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     assert!(findings[1].contains("tube \"work\": task 0: its body"), "{findings:?}");
     let tube = store.tube("work").unwrap();
     assert!(matches!(tube.try_take(), Err(Error::Corrupt { .. })));
-    let next = tube.take(Duration::from_secs(60)).unwrap().unwrap();
+    let next = tube.take(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(next.data(), "good".repeat(1000).as_bytes());
     assert_eq!(tube.statistics().unwrap().tasks.buried, 1);
 }

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+#[path = "../common/patience.rs"]
+mod patience;
+use patience::HANGS_AFTER;
+
 use crate::MEMORY;
 
-/// A check that takes longer hangs, even on a slow machine.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes that the process may have allocated.
 const MAX_ALLOCATED: usize = 1 << 30;
 
@@ -86,7 +88,7 @@ impl Drop for Watchdog {
 
 fn abort_if_exceeded() {
     let running = RUNNING.lock().unwrap();
-    let late = running.values().any(|(began, _)| now() - *began > CHECK_TIMEOUT);
+    let late = running.values().any(|(began, _)| now() - *began > HANGS_AFTER);
     let allocated = MEMORY.allocated();
     if late || allocated > MAX_ALLOCATED {
         eprintln!("{allocated} bytes allocated; under way: {running:#?}");

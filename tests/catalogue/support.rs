@@ -16,7 +16,7 @@ use tubewell::{
     TakeFuture, TaskInfo, Tube, TubeOptions,
 };
 
-use super::executor::WakeFlag;
+use super::executor::{HANGS_AFTER, WakeFlag};
 use crate::stores::{self, ManualClock};
 
 pub const ALL: &[&str] = &[FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
@@ -322,12 +322,12 @@ impl CallbackLog {
         Arc::new(self.callback())
     }
 
-    /// Waits until there are `count` new events, at most a minute, and returns all new events.
+    /// Waits until there are `count` new events and returns all new events.
     pub fn read(&self, count: usize) -> Vec<TaskEvent> {
         let (calls, changed) = &*self.0;
         let calls = calls.lock().unwrap();
         let too_few = |calls: &mut Vec<TaskEvent>| calls.len() < count;
-        let (mut calls, _) = changed.wait_timeout_while(calls, secs(60), too_few).unwrap();
+        let (mut calls, _) = changed.wait_timeout_while(calls, HANGS_AFTER, too_few).unwrap();
         std::mem::take(&mut *calls)
     }
 }
@@ -351,7 +351,7 @@ impl Events {
     pub fn read(&self) -> Vec<Event> {
         stores::settle(&self.store);
         let expected: Vec<Event> = std::iter::from_fn(|| self.of_owner.try_recv()).collect();
-        let next = |_: &Event| self.stream.recv_timeout(secs(30));
+        let next = |_: &Event| self.stream.recv_timeout(HANGS_AFTER);
         let events: Vec<Event> = expected.iter().map_while(next).collect();
         assert_eq!(events, expected);
         assert_eq!((self.stream.try_recv(), self.stream.dropped()), (None, 0));

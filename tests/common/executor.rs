@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Far longer than any test takes that does not deadlock.
-const TIMEOUT: Duration = Duration::from_secs(30);
+#[path = "patience.rs"]
+mod patience;
+pub use patience::HANGS_AFTER;
 
 /// Runs a test, which must end in time.
 pub fn with_timeout(test: impl FnOnce() + Send + 'static) {
@@ -21,17 +22,24 @@ pub fn with_timeout(test: impl FnOnce() + Send + 'static) {
         test();
     });
     let runner = runner.unwrap();
-    let ended = is_done.recv_timeout(TIMEOUT);
+    let ended = is_done.recv_timeout(HANGS_AFTER);
     assert!(ended != Err(mpsc::RecvTimeoutError::Timeout), "the test deadlocks");
     if let Err(panic) = runner.join() {
         std::panic::resume_unwind(panic);
     }
 }
 
-/// Spins until the condition is true; `with_timeout` limits how long.
+/// Waits until the condition is true; `with_timeout` limits how long. A condition that is not true soon is
+/// looked at less often, so that the threads it waits for have the processors.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    let mut looks = 0;
     while !condition() {
-        thread::yield_now();
+        looks += 1;
+        if looks < 1000 {
+            thread::yield_now();
+        } else {
+            thread::park_timeout(Duration::from_millis(1));
+        }
     }
 }
 
@@ -71,7 +79,8 @@ impl WakeFlag {
     /// Waits until the flag is raised, which must be in time.
     pub fn wait(&self) {
         let raised = self.0.lock().unwrap();
-        let (raised, _) = self.1.wait_timeout_while(raised, TIMEOUT, |raised| !*raised).unwrap();
+        let (raised, _) =
+            self.1.wait_timeout_while(raised, HANGS_AFTER, |raised| !*raised).unwrap();
         assert!(*raised, "the waker was not called");
     }
 }

@@ -11,12 +11,14 @@ use tubewell::{
     Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Result, Store, Tube, TubeOptions,
 };
 
+#[path = "patience.rs"]
+mod patience;
+use patience::HANGS_AFTER;
+
 /// The steps in the order of the work.
 pub const NAMES: [&str; 6] = ["first", "part 0", "part 1", "rest", "both", "last"];
 const REST: Duration = Duration::from_secs(100);
 const TICK: Duration = Duration::from_secs(50);
-/// A worker that reports nothing for so long is stuck.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// What has happened to a step, to a child, or to the job.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,7 +199,7 @@ impl Workshop {
         let Ok(worker) = worker.start() else { return false };
         let mut is_well = true;
         while is_well {
-            is_well = reports.recv_timeout(REPORT_TIMEOUT).unwrap();
+            is_well = reports.recv_timeout(HANGS_AFTER).unwrap();
             if limit == 1 || is_idle().unwrap_or(true) {
                 break;
             }

@@ -45,12 +45,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use disk::Disk;
+use executor::HANGS_AFTER;
 use faults::{Fault, Kind, Plan};
 use scenario::{End, run};
 use tubewell::{FIFO, ManualClock, Put, State, Store, TubeOptions, UTUBETTL};
-
-/// A run that takes longer hangs. No run comes near it.
-const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
 const KINDS: [Kind; 6] =
     [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen, Kind::Close];
@@ -102,7 +100,7 @@ fn with_timeout<T: Send + 'static>(what: String, run: impl FnOnce() -> T + Send 
         let _ = done.send(());
         outcome
     });
-    if is_done.recv_timeout(RUN_TIMEOUT).is_err() {
+    if is_done.recv_timeout(HANGS_AFTER).is_err() {
         eprintln!("{what}: the run hangs");
         std::process::abort();
     }

@@ -11,6 +11,7 @@ use tubewell::{
     StepKind, Store, Tube, TubeOptions,
 };
 
+use crate::HANGS_AFTER;
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, Resumed, fail_with_all_faults};
 use crate::support::{NEVER, open};
@@ -46,8 +47,6 @@ const JOB_CALLS: [(&str, JobCall); 2] = [
 /// The task that a step has put.
 const CHILD: u64 = 1;
 const REST: Duration = Duration::from_secs(100);
-/// A worker that says nothing for so long is stuck.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Each task: its tube, id, body, whether it is done, its steps, and the tasks that it waits for.
 type Contents = Vec<(String, u64, Vec<u8>, bool, Vec<Step>, Vec<u64>)>;
@@ -159,7 +158,7 @@ fn in_job(store: &Store, call: JobCall) -> Result<()> {
         }
     };
     let worker = Worker::new(store).on(&tube, handler).watch(watch).limit(1).start()?;
-    let answer = answers.recv_timeout(REPORT_TIMEOUT).unwrap();
+    let answer = answers.recv_timeout(HANGS_AFTER).unwrap();
     // The end of the job may fail, too.
     let _ = worker.stop(Duration::ZERO);
     let _ = worker.wait();

@@ -2,6 +2,7 @@
 
 use tubewell::{Error, EventKind, FIFO, Filter, Put, TubeOptions};
 
+use super::executor::HANGS_AFTER;
 use super::support::*;
 
 /// A filter that asks for this many tubes, keys, owners and tags.
@@ -49,7 +50,7 @@ fn filter_of_4096_combinations_lets_each_of_its_events_pass() {
         let other = put_and_ack(Put::new(""));
         let ids = if keys > 0 { vec![id; 3] } else { [[id; 3], [other; 3]].concat() };
         for id in ids {
-            assert_eq!(events.recv_timeout(secs(60)).unwrap().id, id);
+            assert_eq!(events.recv_timeout(HANGS_AFTER).unwrap().id, id);
         }
         assert!(events.try_recv().is_none());
     }
@@ -67,7 +68,7 @@ fn large_filters_that_begin_and_end_lose_no_event_of_others() {
             for _ in 0..20 {
                 let events = store.events(filter(64, 64, 0, 0), 10).unwrap();
                 let before = store.tube("0").unwrap().put(Put::new("").key("1")).unwrap().id;
-                let event = events.recv_timeout(secs(60)).unwrap();
+                let event = events.recv_timeout(HANGS_AFTER).unwrap();
                 assert_eq!((event.id, event.kind), (before, EventKind::Put));
                 drop(events);
                 store.tube("0").unwrap().delete(before).unwrap();
@@ -79,7 +80,7 @@ fn large_filters_that_begin_and_end_lose_no_event_of_others() {
         others.join().unwrap();
     });
     for _ in 0..PUTS + 20 {
-        assert_eq!(puts.recv_timeout(secs(60)).unwrap().kind, EventKind::Put);
+        assert_eq!(puts.recv_timeout(HANGS_AFTER).unwrap().kind, EventKind::Put);
     }
     assert_eq!((puts.try_recv().is_none(), puts.dropped()), (true, 0));
 }

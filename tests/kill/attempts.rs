@@ -21,6 +21,7 @@ use std::time::Duration;
 use tubewell::{Backoff, Claim, Counting, FIFO, FIFOTTL, Failure, State, Store, TaskInfo, Tube};
 
 use crate::durability::options_of;
+use crate::executor::HANGS_AFTER;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{ChildProcess, Job, ReportWriter};
@@ -282,7 +283,7 @@ pub fn kill_every_holder(path: &Path) {
     for run in 0..4 {
         let job = Job { mode: HOLDING.into(), path: path.to_owned(), seed: 0, run };
         let mut child = ChildProcess::start(&job);
-        assert!(!child.read_lines(1 + TUBES.len() as u64, Duration::from_secs(60)));
+        assert!(!child.read_lines(1 + TUBES.len() as u64, HANGS_AFTER));
         let reported = child.kill();
         let handed_out = reported.iter().filter(|line| line.starts_with('a')).count();
         let with_attempt = |limit: u32| u64::from(limit) > run;

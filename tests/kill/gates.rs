@@ -14,6 +14,7 @@ use std::time::Duration;
 use tubewell::{FIFO, Put, Store, Tube, UTUBE, WhenFull};
 
 use crate::durability::options_of;
+use crate::executor::HANGS_AFTER;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
 use crate::values::Values;
@@ -132,7 +133,7 @@ impl Ledger {
 pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
     let job = Job { mode: MODE.into(), path: path.into(), seed: rng.next(), run };
     let mut worker = ChildProcess::start(&job);
-    worker.read_lines(rng.range(1..60), Duration::from_secs(60));
+    worker.read_lines(rng.range(1..60), HANGS_AFTER);
     ledger.add_reports(&worker.kill());
     ledger.check(path);
 }

@@ -40,8 +40,8 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
+use executor::HANGS_AFTER;
 use expected::Expected;
 use moment::kill_at_random;
 use process::{ChildProcess, Job};
@@ -170,7 +170,7 @@ fn abort_at_points(
         let mode = format!("{prefix}{point}:{nth}");
         let job = Job { mode, path: path.clone(), seed: rng.next(), run: round };
         let mut child = ChildProcess::start(&job);
-        let aborted = child.read_lines(1000, Duration::from_secs(60));
+        let aborted = child.read_lines(1000, HANGS_AFTER);
         let reported = child.kill();
         *reached.entry(point).or_default() += u64::from(aborted);
         expected.add_reports(round, &reported);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::executor::HANGS_AFTER;
 use crate::process::{ChildProcess, Job};
 use crate::rng::Rng;
 
@@ -12,7 +13,7 @@ pub fn kill_at_random(job: &Job, rng: &mut Rng, lines: u64) -> Vec<String> {
     // One in four children is killed early, most of these while they open the store.
     let timeout = match rng.range(0..4) {
         0 => Duration::from_micros(rng.range(0..30_000)),
-        _ => Duration::from_secs(60),
+        _ => HANGS_AFTER,
     };
     child.read_lines(rng.range(1..lines), timeout);
     child.kill()

@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use super::executor::HANGS_AFTER;
+
 const VARIABLE: &str = "TUBEWELL_KILL_CHILD";
 const PREFIX: &str = "#";
 
@@ -111,14 +113,14 @@ impl ChildProcess {
         self.process.kill().unwrap();
         let status = self.process.wait().unwrap();
         assert!(status.signal().is_some(), "the child has panicked: {status}");
-        while self.next_line(Duration::from_secs(60)).is_some() {}
+        while self.next_line(HANGS_AFTER).is_some() {}
         assert!(self.ended, "the pipe of a killed child is still open in another process");
         std::mem::take(&mut self.reported)
     }
 
     /// Waits until the child exits with success. Returns all its reports.
     pub fn wait(&mut self) -> Vec<String> {
-        while self.next_line(Duration::from_secs(60)).is_some() {}
+        while self.next_line(HANGS_AFTER).is_some() {}
         assert!(self.ended, "the child hangs");
         assert!(self.process.wait().unwrap().success(), "the child failed");
         std::mem::take(&mut self.reported)

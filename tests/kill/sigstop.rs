@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tubewell::{Error, FIFOTTL, Put, Store, TubeOptions};
 
+use crate::executor::HANGS_AFTER;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
 
@@ -58,7 +59,7 @@ pub fn run_round(path: PathBuf, rng: &mut Rng, round: u64) -> bool {
     let job = Job { mode, path: path.clone(), seed: 0, run: round };
     let started = Stopwatch::start();
     let mut child = ChildProcess::start(&job);
-    assert_eq!(child.next_line(Duration::from_secs(60)).as_deref(), Some("claimed"));
+    assert_eq!(child.next_line(HANGS_AFTER).as_deref(), Some("claimed"));
     let pid = Pid::from_raw(i32::try_from(child.pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let stopped = Stopwatch::start();

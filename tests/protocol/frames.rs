@@ -3,10 +3,9 @@
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 /// After this a test fails instead of waiting forever.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub use super::executor::HANGS_AFTER as PATIENCE;
 
 pub const HELLO: u8 = 1;
 pub const WELCOME: u8 = 2;

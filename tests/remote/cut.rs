@@ -8,10 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::{ConnectOptions, Error, FIFO, ServeOptions, Store, Tube, TubeOptions};
 
-use super::executor::{wait_until, with_timeout};
+use super::executor::{HANGS_AFTER, wait_until, with_timeout};
 use super::tunnel::Tunnel;
-
-const LONG: Duration = Duration::from_secs(60);
 
 /// An owner, and a connection to it that can be cut.
 struct Pair {
@@ -32,7 +30,7 @@ impl Pair {
         owner.serve(ServeOptions::unix(&socket).heartbeat(None)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
-        let remote = ConnectOptions::new().timeout(LONG).connect(&url).unwrap();
+        let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&url).unwrap();
         let remote_tube = remote.tube("case").unwrap();
         Pair { owner, tube, remote_tube, tunnel, url, _folder: folder }
     }
@@ -75,7 +73,7 @@ fn call_is_made_only_if_all_of_its_frame_has_arrived() {
 #[test]
 fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven() {
     with_timeout(|| {
-        let pair = Pair::new(LONG);
+        let pair = Pair::new(HANGS_AFTER);
         let waiting = pair.remote_tube.clone();
         let taker = thread::spawn(move || waiting.take(None).unwrap().unwrap());
         wait_until(|| pair.tube.info().unwrap().waiting == 1);
@@ -84,7 +82,7 @@ fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven()
         let lost = taker.join().unwrap();
         assert_eq!(lost.id(), id);
         pair.tunnel.cut();
-        let again = pair.tube.take(LONG).unwrap().unwrap();
+        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.attempts_left()), (id, Some(8)));
         assert_eq!(lost.ack(), Err(Error::NotTaken { id }));
         again.ack().unwrap();
@@ -96,7 +94,7 @@ fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven()
 #[test]
 fn task_whose_answer_was_confirmed_stays_with_its_session() {
     with_timeout(|| {
-        let pair = Pair::new(LONG);
+        let pair = Pair::new(HANGS_AFTER);
         pair.tube.put("x").unwrap();
         let claim = pair.remote_tube.try_take().unwrap().unwrap();
         assert!(claim.is_current());

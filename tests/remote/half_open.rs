@@ -8,10 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::{ConnectOptions, FIFO, ServeOptions, State, Store, Tube, TubeOptions};
 
-use super::executor::{wait_until, with_timeout};
+use super::executor::{HANGS_AFTER, wait_until, with_timeout};
 use super::tunnel::Tunnel;
-
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// An owner, and the connection of a client that goes through a tunnel.
 struct Pair {
@@ -32,7 +30,7 @@ impl Pair {
         let served = owner.serve(ServeOptions::unix(&socket).heartbeat(heartbeat)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
-        let remote = ConnectOptions::new().timeout(DEADLINE).connect(&url).unwrap();
+        let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&url).unwrap();
         Pair { owner, tube, remote, tunnel, url: served.url().to_owned(), _folder: folder }
     }
 
@@ -58,7 +56,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         pair.tube.put("lost").unwrap();
         let lost = pair.remote_tube().try_take().unwrap().unwrap();
         pair.tunnel.vanish();
-        let again = pair.tube.take(DEADLINE).unwrap().unwrap();
+        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (lost.id(), 2));
         assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, State::Taken);
         kept.ack().unwrap();
@@ -78,7 +76,7 @@ fn task_that_is_handed_to_a_process_that_has_vanished_is_released() {
         wait_until(|| pair.waiting() == 1);
         pair.tunnel.vanish();
         let id = pair.tube.put("x").unwrap().id;
-        let claim = pair.tube.take(DEADLINE).unwrap().unwrap();
+        let claim = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes()), (id, 2));
     });
 }
@@ -86,7 +84,7 @@ fn task_that_is_handed_to_a_process_that_has_vanished_is_released() {
 #[test]
 fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
     with_timeout(|| {
-        let pair = Pair::new(None, DEADLINE * 10);
+        let pair = Pair::new(None, HANGS_AFTER * 10);
         let held = {
             pair.tube.put("held").unwrap();
             pair.remote_tube().try_take().unwrap().unwrap()

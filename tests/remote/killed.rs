@@ -13,10 +13,8 @@ use tubewell::{
 };
 
 use super::blocking_disk::Disk;
-use super::executor::{wait_until, with_timeout};
+use super::executor::{HANGS_AFTER, wait_until, with_timeout};
 use super::process::{ChildProcess, Job};
-
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A store that is served to one connection at a time, at the socket beside its path.
 struct Owner {
@@ -105,7 +103,7 @@ fn wait_for_an_end_ends_with_its_killed_client() {
         let owner = Owner::new(FIFO, TubeOptions::new());
         let id = owner.tube.put("x").unwrap().id;
         let mut client = owner.client("waits_for_an_end");
-        assert_eq!(client.next_line(DEADLINE).as_deref(), Some("waits"));
+        assert_eq!(client.next_line(HANGS_AFTER).as_deref(), Some("waits"));
         assert!(owner.has_client());
         client.kill();
         wait_until(|| !owner.has_client());
@@ -121,10 +119,10 @@ fn task_of_a_killed_client_is_ready_again() {
         let owner = Owner::new(FIFO, TubeOptions::new().max_attempts(2));
         let id = owner.tube.put("x").unwrap().id;
         let mut client = owner.client("holds");
-        assert_eq!(client.next_line(DEADLINE), Some(id.to_string()));
+        assert_eq!(client.next_line(HANGS_AFTER), Some(id.to_string()));
         assert_eq!(owner.tube.peek(id).unwrap().info.state, State::Taken);
         client.kill();
-        let claim = owner.tube.take(DEADLINE).unwrap().unwrap();
+        let claim = owner.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes(), claim.attempts_left()), (id, 2, Some(0)));
         claim.ack().unwrap();
         owner.assert_sound();
@@ -137,7 +135,7 @@ fn subscription_ends_with_its_killed_client() {
         let owner = Owner::new(FIFO, TubeOptions::new());
         let mut client = owner.client("listens");
         // An event has reached the client: the owner has its subscription.
-        assert!(client.next_line(DEADLINE).is_some());
+        assert!(client.next_line(HANGS_AFTER).is_some());
         assert!(owner.has_client());
         client.kill();
         // Without a further event.
@@ -194,7 +192,7 @@ fn put_that_waits_for_the_write_buffer_is_not_made_if_its_client_is_killed() {
         };
         assert_eq!(refusal, Error::Overloaded);
         let mut client = owner.client("puts_one_later");
-        assert_eq!(client.next_line(DEADLINE).as_deref(), Some("waits"));
+        assert_eq!(client.next_line(HANGS_AFTER).as_deref(), Some("waits"));
         assert!(owner.has_client());
         client.kill();
         wait_until(|| !owner.has_client());
@@ -213,7 +211,7 @@ fn every_put_that_a_killed_client_saw_answered_is_there() {
         for reports in [1, 7, 60] {
             let owner = Owner::new(FIFO, TubeOptions::new());
             let mut client = owner.client("puts");
-            assert!(!client.read_lines(reports, DEADLINE));
+            assert!(!client.read_lines(reports, HANGS_AFTER));
             let answered = client.kill().len();
             let claims = owner.tube.take_many(usize::MAX, Duration::ZERO).unwrap();
             // The last put may have been made without its answer.
@@ -232,7 +230,7 @@ fn jobs_of_a_killed_worker_process_are_done_by_another_one() {
         let owner = Owner::new(FIFO, TubeOptions::new());
         let ids = owner.tube.put_many(["a", "b"]).unwrap();
         let mut client = owner.client("works");
-        assert_eq!(client.next_line(DEADLINE), Some(ids[0].id.to_string()));
+        assert_eq!(client.next_line(HANGS_AFTER), Some(ids[0].id.to_string()));
         assert_eq!(owner.store.owners()[0].label.as_deref(), Some("child"));
         client.kill();
         wait_until(|| owner.store.owners().is_empty());
@@ -264,12 +262,12 @@ fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
     let mut lines = Vec::new();
     for round in 0..=KILLS {
         let mut owner = start(&path, "owner", 0);
-        assert_eq!(owner.next_line(DEADLINE).as_deref(), Some("serves"));
+        assert_eq!(owner.next_line(HANGS_AFTER).as_deref(), Some("serves"));
         if round == 0 {
             clients = (0..CLIENTS).map(|seed| start(&path, "load", seed)).collect();
         }
         for client in &mut clients {
-            assert!(!client.read_lines(40, DEADLINE), "a client has failed");
+            assert!(!client.read_lines(40, HANGS_AFTER), "a client has failed");
         }
         if round == KILLS {
             // The clients first: their last calls have answers that nobody reads.

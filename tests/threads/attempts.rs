@@ -14,7 +14,7 @@ use tubewell::{
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, with_timeout};
-use super::support::{DEADLINE, FileStore, ms};
+use super::support::{FileStore, HANGS_AFTER, ms};
 use crate::stores;
 
 const COUNTED: [Counting; 2] = [Counting::Written, Counting::Flushed];
@@ -55,7 +55,7 @@ fn written_take_returns_during_flush_and_flushed_take_after_it() {
                 let tube = &tube;
                 scope.spawn(move || answer.send(tube.try_take().unwrap().unwrap()).unwrap());
                 let claim = if counting == Counting::Written {
-                    let claim = answered.recv_timeout(DEADLINE / 2);
+                    let claim = answered.recv_timeout(HANGS_AFTER / 2);
                     disk.unblock_flushes();
                     claim.expect("the take waits for the flush")
                 } else {
@@ -63,7 +63,7 @@ fn written_take_returns_during_flush_and_flushed_take_after_it() {
                     let early = answered.recv_timeout(ms(30));
                     assert!(early.is_err(), "{early:?}");
                     disk.unblock_flushes();
-                    answered.recv_timeout(DEADLINE).unwrap()
+                    answered.recv_timeout(HANGS_AFTER).unwrap()
                 };
                 assert_eq!((claim.attempt(), attempts(tube)), (1, (State::Taken, 1)));
                 claim.ack().unwrap();

@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::{Error, LIMFIFOTTL, Put, TubeOptions};
 
-use super::support::{DEADLINE, FileStore, body, eventually, ms};
+use super::support::{FileStore, HANGS_AFTER, body, eventually, ms};
 
 #[test]
 fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
@@ -25,14 +25,14 @@ fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
             let (tube, look) = (&tube, &look);
             scope.spawn(move || {
                 for n in 0..EACH {
-                    tube.put_wait(format!("{producer}.{n:02}"), DEADLINE).unwrap();
+                    tube.put_wait(format!("{producer}.{n:02}"), HANGS_AFTER).unwrap();
                     look();
                 }
             });
         }
         eventually("the tube is full", || tube.statistics().unwrap().tasks.total == CAPACITY);
         while done.len() < 4 * EACH {
-            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
             done.push(body(&claim));
             claim.ack().unwrap();
             look();
@@ -57,7 +57,7 @@ fn waiting_puts_are_served_in_order_of_arrival() {
             .map(|n| {
                 // The most urgent put comes last, because only the order of arrival counts.
                 let (tube, put) = (&tube, Put::new(n.to_string()).pri(9 - n));
-                let putter = scope.spawn(move || tube.put_wait(put, DEADLINE).unwrap().id);
+                let putter = scope.spawn(move || tube.put_wait(put, HANGS_AFTER).unwrap().id);
                 eventually("the put waits", || file.waiting_puts(tube) == u64::from(n) + 1);
                 putter
             })
@@ -67,7 +67,7 @@ fn waiting_puts_are_served_in_order_of_arrival() {
         assert_eq!(tube.put_wait("x", ms(1)), Err(full));
         let mut served = Vec::new();
         for _ in 0..7 {
-            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
             served.push(body(&claim));
             claim.ack().unwrap();
         }

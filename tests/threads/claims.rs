@@ -10,7 +10,7 @@ use tubewell::{Durability, Error, FIFO, State, Store, Tube, TubeOptions, WhenFul
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, with_timeout};
-use super::support::{DEADLINE, ms};
+use super::support::{HANGS_AFTER, ms};
 use crate::stores;
 
 fn store(durability: Durability) -> (Arc<Disk>, Store, Tube) {
@@ -53,7 +53,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
                 assert!(early.is_err(), "{early:?}");
                 is_unblocked.store(true, Ordering::SeqCst);
                 unblock(&disk);
-                let (claim, early) = answered.recv_timeout(DEADLINE).unwrap();
+                let (claim, early) = answered.recv_timeout(HANGS_AFTER).unwrap();
                 assert!(!early, "the claim did not wait");
                 assert_eq!((claim.id(), claim.data()), (id, &b"second"[..]));
                 claim.ack().unwrap();
@@ -108,7 +108,7 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
                     let claimed = [tube.claim(id), block_on(tube.claim_async(0))];
                     answer.send(claimed.map(|claim| claim.unwrap().detach().data)).unwrap();
                 });
-                let claimed = answered.recv_timeout(DEADLINE / 2);
+                let claimed = answered.recv_timeout(HANGS_AFTER / 2);
                 unblock(&disk);
                 assert_eq!(claimed, Ok([b"second".to_vec(), b"first".to_vec()]));
             });

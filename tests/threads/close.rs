@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use tempfile::TempDir;
 use tubewell::{FIFO, FIFOTTL, Put, TubeOptions, WhenFull};
 
-use super::support::{DEADLINE, FileStore, NO_TIMEOUT, eventually, waiting_take};
+use super::support::{FileStore, HANGS_AFTER, NO_TIMEOUT, eventually, waiting_take};
 use crate::stores;
 
 /// Counts the threads of the process, so the test runs itself in a separate process.
@@ -72,9 +72,9 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let session = store.session();
     tube.put("held").unwrap();
     let claim = session.tube("work").unwrap().try_take().unwrap().unwrap();
-    tube.put(Put::new("later").delay(DEADLINE)).unwrap();
+    tube.put(Put::new("later").delay(HANGS_AFTER)).unwrap();
     let waits = waiting_take(&tube, NO_TIMEOUT);
-    let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(DEADLINE)).unwrap();
+    let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(HANGS_AFTER)).unwrap();
     let events = store.subscribe(10);
     vec![
         Box::new(store),
@@ -97,7 +97,7 @@ fn last_handle_may_be_dropped_by_a_callback() {
     let last = Mutex::new(Some((file.store.clone(), others_dropped)));
     let callback = move |_: &tubewell::Event| {
         if let Some((store, others_dropped)) = last.lock().unwrap().take() {
-            others_dropped.recv_timeout(DEADLINE).unwrap();
+            others_dropped.recv_timeout(HANGS_AFTER).unwrap();
             drop(store);
             closed.send(()).unwrap();
         }
@@ -107,7 +107,7 @@ fn last_handle_may_be_dropped_by_a_callback() {
     let FileStore { folder, store, .. } = file;
     drop((tube, store));
     sender.send(()).unwrap();
-    is_closed.recv_timeout(DEADLINE).unwrap();
+    is_closed.recv_timeout(HANGS_AFTER).unwrap();
     let store = stores::open(folder.path().join("store.tubewell"));
     assert_eq!(store.tube(FIFO).unwrap().statistics().unwrap().tasks.ready, 1);
 }

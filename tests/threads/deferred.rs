@@ -8,7 +8,7 @@ use std::{io, thread};
 
 use tubewell::{Claim, Error, FIFO, State, Storage, Store, TubeOptions, WhenFull};
 
-use super::support::{ALL_DRIVERS, DEADLINE, FileStore, block_on, drain, eventually, task};
+use super::support::{ALL_DRIVERS, FileStore, HANGS_AFTER, block_on, drain, eventually, task};
 use crate::stores;
 
 #[test]
@@ -68,15 +68,15 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
     let taker = thread::spawn({
         let tube = tube.clone();
         move || {
-            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.id()).unwrap();
             claim.release(Duration::ZERO).unwrap();
-            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.detach().info.id).unwrap();
             sender.send(tube.statistics().unwrap().tasks.total).unwrap();
         }
     });
-    let answers = [(); 3].map(|()| answers.recv_timeout(DEADLINE));
+    let answers = [(); 3].map(|()| answers.recv_timeout(HANGS_AFTER));
     let early = first.is_done() || others.iter().any(tubewell::Ticket::is_done);
     gate.open();
     taker.join().unwrap();
@@ -128,7 +128,7 @@ fn deferred_calls_block_or_are_refused_when_write_buffer_is_full() {
         let (sender, answer) = mpsc::channel();
         scope.spawn(move || sender.send(blocks.put("too late").map(drop)).unwrap());
         let closer = scope.spawn(|| store.close());
-        let answer = answer.recv_timeout(DEADLINE);
+        let answer = answer.recv_timeout(HANGS_AFTER);
         gate.open();
         assert_eq!(answer, Ok(Err(Error::Closed)));
         assert_eq!(closer.join().unwrap(), Ok(()));

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tubewell::{Claim, Durability, Error, FIFO, State, UTUBETTL, WhenFull};
 
 use super::support::{
-    ALL_DRIVERS, DEADLINE, FileStore, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body, drain,
-    eventually, task,
+    ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body,
+    drain, eventually, task,
 };
 use crate::stores;
 
@@ -41,9 +41,9 @@ fn every_task_is_acked_exactly_once() {
                 scope.spawn(move || {
                     loop {
                         let taken = if consumer == 0 {
-                            block_on(tube.take_async(DEADLINE))
+                            block_on(tube.take_async(HANGS_AFTER))
                         } else {
-                            tube.take(DEADLINE)
+                            tube.take(HANGS_AFTER)
                         };
                         let claim = match taken {
                             Ok(claim) => claim.expect("take timed out"),
@@ -91,7 +91,7 @@ fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
                 let (tube, held, last, done) = (tube.clone(), &held, &last, &done);
                 scope.spawn(move || {
                     loop {
-                        let claim = match tube.take(DEADLINE) {
+                        let claim = match tube.take(HANGS_AFTER) {
                             Ok(claim) => claim.unwrap(),
                             Err(error) => return assert!(stores::is_closed(&error)),
                         };
@@ -147,7 +147,7 @@ fn close_under_load(durability: Durability) {
             let (tube, acked) = (&tube, &acked);
             scope.spawn(move || {
                 loop {
-                    let claim = match tube.take(DEADLINE) {
+                    let claim = match tube.take(HANGS_AFTER) {
                         Ok(claim) => claim.unwrap(),
                         Err(error) => return assert_eq!(error, Error::Closed),
                     };
@@ -187,7 +187,7 @@ fn panicking_consumer_releases_its_task() {
         }
     });
     assert_eq!(*panics.join().unwrap_err().downcast::<u64>().unwrap(), id);
-    let again = tube.take(DEADLINE).unwrap().unwrap();
+    let again = tube.take(HANGS_AFTER).unwrap().unwrap();
     assert_eq!((again.id(), again.takes()), (id, 2));
 }
 

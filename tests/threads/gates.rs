@@ -7,7 +7,7 @@ use std::time::Duration;
 use tubewell::{FIFO, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::executor::with_timeout;
-use super::support::{DEADLINE, ms};
+use super::support::{HANGS_AFTER, ms};
 use crate::stores;
 
 const TASKS: u64 = 600;
@@ -102,9 +102,9 @@ fn blocked_takers_are_served_when_a_pause_or_a_rate_ends() {
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["a", "b", "c"]).unwrap();
         tube.pause_for(ms(30)).unwrap();
-        assert_eq!(tube.take(DEADLINE).unwrap().unwrap().detach().info.id, 0);
+        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 0);
         tube.alter(TubeOptions::new().rate(Rate::per(1, ms(30)))).unwrap();
-        assert_eq!(tube.take(DEADLINE).unwrap().unwrap().detach().info.id, 1);
-        assert_eq!(tube.take(DEADLINE).unwrap().unwrap().detach().info.id, 2);
+        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 1);
+        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 2);
     });
 }

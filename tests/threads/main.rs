@@ -2,7 +2,7 @@
 //! are served in order of arrival, and no call waits forever.
 //!
 //! No test sleeps. A test waits for a visible state ([`eventually`](support::eventually)), or in a
-//! call with a timeout that a correct store never reaches ([`DEADLINE`](support::DEADLINE)), so
+//! call with a timeout that a correct store never reaches ([`HANGS_AFTER`](support::HANGS_AFTER)), so
 //! that a call that would hang fails instead.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

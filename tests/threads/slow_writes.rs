@@ -9,7 +9,7 @@ use tubewell::{Claim, Counting, Durability, FIFO, State, Store, Tube, TubeOption
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, with_timeout};
-use super::support::{DEADLINE, drain, eventually};
+use super::support::{HANGS_AFTER, drain, eventually};
 use crate::stores::{self, ManualClock};
 
 /// A written put waits for its write. Takes, releases and statistics wait neither for this write
@@ -35,15 +35,15 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     let taker = thread::spawn({
         let tube = tube.clone();
         move || {
-            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
             let first = claim.id();
             claim.release(Duration::ZERO).unwrap();
-            let claims = [(); 2].map(|()| tube.take(DEADLINE).unwrap().unwrap());
+            let claims = [(); 2].map(|()| tube.take(HANGS_AFTER).unwrap().unwrap());
             let taken = tube.statistics().unwrap().tasks.taken;
             sender.send((first, [claims[0].id(), claims[1].id()], taken)).unwrap();
         }
     });
-    let answer = answers.recv_timeout(DEADLINE / 2);
+    let answer = answers.recv_timeout(HANGS_AFTER / 2);
     let early = blocks_write && ticket.is_done();
     disk.unblock_writes();
     disk.unblock_flushes();
@@ -180,7 +180,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
         for _ in 0..STEPS {
             disk.step_write();
             ask.send(()).unwrap();
-            has_waited |= answered.recv_timeout(DEADLINE / 3).is_err();
+            has_waited |= answered.recv_timeout(HANGS_AFTER / 3).is_err();
             if has_waited {
                 break;
             }

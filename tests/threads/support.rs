@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -14,7 +13,8 @@ use tubewell::{
 
 use crate::stores;
 
-pub use super::executor::block_on;
+use super::executor::wait_until;
+pub use super::executor::{HANGS_AFTER, block_on};
 
 pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
@@ -31,21 +31,18 @@ pub const fn all_durabilities() -> [Durability; 3] {
 
 pub const NO_TIMEOUT: Option<Duration> = None;
 
-/// Timeout of calls that must succeed, much longer than they take.
-pub const DEADLINE: Duration = Duration::from_secs(30);
-
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Waits until `condition` holds. Panics after [`DEADLINE`].
+/// Waits until `condition` holds. Panics after [`HANGS_AFTER`].
 #[expect(clippy::disallowed_methods, reason = "only to fail instead of waiting forever")]
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < DEADLINE, "timed out waiting until {what}");
-        thread::yield_now();
-    }
+    wait_until(|| {
+        assert!(begun.elapsed() < HANGS_AFTER, "timed out waiting until {what}");
+        condition()
+    });
 }
 
 /// A store in a temporary folder.

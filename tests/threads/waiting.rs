@@ -10,7 +10,7 @@ use tubewell::{
 };
 
 use super::support::{
-    ALL_DRIVERS, DEADLINE, FileStore, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
+    ALL_DRIVERS, FileStore, HANGS_AFTER, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
 };
 use crate::stores;
 
@@ -27,8 +27,8 @@ fn waiting_takers_are_served_in_order_of_arrival() {
                     let waiter = scope.spawn(move || {
                         let claim = match n % 3 {
                             0 => tube.take(NO_TIMEOUT),
-                            1 => tube.take(DEADLINE),
-                            _ => block_on(tube.take_async(DEADLINE)),
+                            1 => tube.take(HANGS_AFTER),
+                            _ => block_on(tube.take_async(HANGS_AFTER)),
                         };
                         claim.unwrap().unwrap().detach().info.id
                     });
@@ -57,7 +57,7 @@ fn dropped_take_future_passes_its_task_to_next_waiting_taker() {
     ];
     for (tube, rounds) in &tubes {
         for _ in 0..*rounds {
-            let (first, second) = (waiting_take(tube, NO_TIMEOUT), waiting_take(tube, DEADLINE));
+            let (first, second) = (waiting_take(tube, NO_TIMEOUT), waiting_take(tube, HANGS_AFTER));
             let start = Barrier::new(3);
             let (id, overtaker) = thread::scope(|scope| {
                 let putter = scope.spawn(|| {
@@ -132,9 +132,9 @@ fn take_any_takes_from_each_of_its_tubes() {
                 wanted.rotate_left(consumer);
                 loop {
                     let claim = if consumer == 0 {
-                        block_on(file.store.take_any_async(&wanted, DEADLINE))
+                        block_on(file.store.take_any_async(&wanted, HANGS_AFTER))
                     } else {
-                        file.store.take_any(&wanted, DEADLINE)
+                        file.store.take_any(&wanted, HANGS_AFTER)
                     };
                     let claim = match claim {
                         Ok(claim) => claim.unwrap(),
@@ -173,7 +173,7 @@ fn ended_session_wakes_only_its_own_waiting_takers() {
             })
             .collect();
         eventually("three takers of the session wait", || file.waiting(&tube) == 3);
-        let other = scope.spawn(|| tube.take(DEADLINE));
+        let other = scope.spawn(|| tube.take(HANGS_AFTER));
         eventually("the other taker waits", || file.waiting(&tube) == 4);
         ends.end().unwrap();
         for thread in ended {
@@ -236,8 +236,8 @@ fn delay_ttr_and_ttl_elapse_without_a_call() {
         let file = FileStore::new();
         let tube = file.tube(driver);
         let id = tube.put(Put::new("later").delay(ms(30)).ttr(ms(30))).unwrap().id;
-        let first = tube.take(DEADLINE).unwrap().unwrap();
-        let second = tube.take(DEADLINE).unwrap().unwrap();
+        let first = tube.take(HANGS_AFTER).unwrap().unwrap();
+        let second = tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((first.id(), second.id(), second.takes()), (id, id, 2));
         assert_eq!(first.ack().map(drop), Err(Error::NotTaken { id }));
         // The second claim may expire at any time too.

@@ -187,10 +187,12 @@ fn verify_and_compact_report_results() {
     assert_eq!(sandbox.json("verify"), [json!({"sound": true, "defects": 0, "tasks": 2000})]);
     sandbox.ok("truncate mail");
     sandbox.ok("verify");
+    let size = || std::fs::metadata(sandbox.store()).unwrap().len();
+    let before = size();
     let sizes = &sandbox.json("compact")[0];
-    let (before, after) = (&sizes["bytes_before"], &sizes["bytes_after"]);
-    assert!(after.as_u64() < before.as_u64(), "{sizes}");
-    assert_eq!(std::fs::metadata(sandbox.store()).unwrap().len(), after.as_u64().unwrap());
+    assert_eq!(sizes, &json!({"bytes_before": before, "bytes_after": size()}));
+    // The close of a command before it may have returned the space, if its estimate was low.
+    assert!(size() <= before && size() < 2 << 20, "{sizes}");
     assert!(sandbox.ok("compact").contains(" → "));
     assert_eq!(sandbox.counts(), (0, 0, 0));
 }

@@ -5,17 +5,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::served::serve;
-use crate::support::{Ended, Sandbox, finish};
-
-/// Only a process that hangs takes this long.
-const DEADLINE: Duration = Duration::from_secs(180);
+use crate::support::{Ended, HANGS_AFTER, Sandbox, finish};
 
 /// `top` at a terminal of its own.
 struct Top {
@@ -59,7 +55,7 @@ impl Top {
     /// Waits until the screen has this text on a line.
     fn shows(&mut self, text: &str) {
         while !self.screen.has(text) {
-            let part = self.output.recv_timeout(DEADLINE);
+            let part = self.output.recv_timeout(HANGS_AFTER);
             let part = part.unwrap_or_else(|_| panic!("no {text:?} in\n{}", self.screen.text()));
             self.screen.write(&part);
         }
@@ -77,7 +73,7 @@ impl Top {
         assert!(modes.contains(LocalModes::ECHO | LocalModes::ICANON), "{modes:?}");
         drop((terminal, other_end));
         while !screen.is_left {
-            screen.write(&output.recv_timeout(DEADLINE).unwrap());
+            screen.write(&output.recv_timeout(HANGS_AFTER).unwrap());
         }
         ended
     }

@@ -115,7 +115,7 @@ fn one_command_of_a_sub_queue_runs_at_a_time() {
 #[test]
 fn claim_does_not_expire_while_its_command_runs() {
     let sandbox = Sandbox::with(&[]);
-    sandbox.ok("create short --ttr 50ms");
+    sandbox.ok("create short --ttr 400ms");
     sandbox.ok("put short task");
     // Another task becomes ready long after the ttr of the first has elapsed.
     sandbox.ok("put short later --delay 1s");

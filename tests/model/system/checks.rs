@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell::{Claim, Day, Event, EventKind, Result, TaskInfo, Tube};
+
+#[path = "../../common/patience.rs"]
+mod patience;
+use patience::HANGS_AFTER;
 
 use super::convert::{
     backoff_of, counting_of, counts, finite, keep_of, micros, model_moment, name_of, non_zero,
@@ -462,7 +465,7 @@ impl System {
     /// limited, and `tests/jobs/progress.rs` has that.
     fn next_event(&self) -> Option<Event> {
         loop {
-            let event = self.events.recv_timeout(Duration::from_secs(10))?;
+            let event = self.events.recv_timeout(HANGS_AFTER)?;
             if event.kind != EventKind::Progress {
                 return Some(event);
             }

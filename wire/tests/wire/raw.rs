@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use tubewell_wire::Address;
 
-use crate::support::PATIENCE;
+use crate::support::HANGS_AFTER;
 
 pub const HELLO: u8 = 1;
 pub const WELCOME: u8 = 2;
@@ -70,13 +70,13 @@ impl Raw {
     }
 
     pub fn tcp(socket: TcpStream) -> Raw {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(HANGS_AFTER)).unwrap();
         Raw { socket: Box::new(socket), bytes: Vec::new(), taken: 0 }
     }
 
     #[cfg(unix)]
     pub fn unix(socket: UnixStream) -> Raw {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(HANGS_AFTER)).unwrap();
         Raw { socket: Box::new(socket), bytes: Vec::new(), taken: 0 }
     }
 

@@ -13,7 +13,7 @@ use tubewell_wire::{
     ServerOptions, Service,
 };
 
-use crate::support::{PATIENCE, Place, SECRET, deadline, now, options};
+use crate::support::{HANGS_AFTER, Place, SECRET, deadline, now, options};
 
 /// A call and which of its executions it was.
 type Key = (u64, u32);
@@ -52,7 +52,7 @@ impl Ledger {
     fn wait_for_more(&self, more: usize) {
         let books = self.books.lock().unwrap();
         let end = books.total + more;
-        let waited = self.grown.wait_timeout_while(books, PATIENCE, |books| books.total < end);
+        let waited = self.grown.wait_timeout_while(books, HANGS_AFTER, |books| books.total < end);
         assert!(!waited.unwrap().1.timed_out(), "no progress");
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tubewell_wire::{CallError, ClientOptions, Limits, Reply};
 
 use crate::raw::{ANSWER, CANCEL, Raw, frame};
-use crate::support::{ONCE, PATIENCE, Place, Serving, options};
+use crate::support::{HANGS_AFTER, ONCE, Place, Serving, options};
 
 /// Clients that give up soon when the server has stopped.
 fn brief() -> ClientOptions {
@@ -37,7 +37,7 @@ fn stopping_ends_calls_connections_and_threads() {
 #[test]
 fn what_was_written_is_read_before_the_end() {
     let place = Place::new();
-    let limits = Limits { stop: PATIENCE, unsent: 64 << 20, ..Limits::default() };
+    let limits = Limits { stop: HANGS_AFTER, unsent: 64 << 20, ..Limits::default() };
     let serving = Serving::with(&place, limits);
     let mut raw = Raw::welcomed(&serving.address);
     for number in 1..=10 {
@@ -102,7 +102,7 @@ fn stopping_waits_for_a_future_that_is_polled() {
 #[test]
 fn calls_that_were_woken_before_a_stop_are_answered() {
     let place = Place::new();
-    let serving = Serving::with(&place, Limits { stop: PATIENCE, ..Limits::default() });
+    let serving = Serving::with(&place, Limits { stop: HANGS_AFTER, ..Limits::default() });
     let (client, _) = serving.client_with(brief());
     let polled = client.call(b"future:waits, then is ready".to_vec(), ONCE);
     let woken = client.call(b"later:woken".to_vec(), ONCE);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tubewell_wire::{CallError, Limits, Reply};
 
 use crate::raw::{CALL, CANCEL, END, ITEM, Raw, SEEN, frame};
-use crate::support::{ONCE, PATIENCE, Place, Serving, ask, text};
+use crate::support::{HANGS_AFTER, ONCE, Place, Serving, ask, text};
 
 #[test]
 fn items_arrive_in_order_and_end() {
@@ -75,7 +75,7 @@ fn items_are_received_in_each_way() {
     assert_eq!(items.recv_timeout(Duration::from_millis(1)), None);
     assert_eq!(items.poll_next(Waker::noop()), Poll::Pending);
     serving.desk.finish("name", Reply::new(b"1".to_vec()));
-    assert_eq!(items.recv_timeout(PATIENCE).unwrap(), b"1");
+    assert_eq!(items.recv_timeout(HANGS_AFTER).unwrap(), b"1");
     serving.desk.finish("name", Reply::new(b"2".to_vec()));
     assert_eq!(items.recv().unwrap(), b"2");
     assert!(!items.is_ended());

@@ -14,7 +14,7 @@ use tubewell_wire::{
 };
 
 /// After this a test fails instead of waiting forever.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 /// A call that is made again, and cancelled when dropped.
 pub const AGAIN: CallKind = CallKind { resend: true, cancel: true, changes: false };
@@ -69,7 +69,7 @@ pub fn now() -> Instant {
 }
 
 pub fn deadline() -> Instant {
-    now() + PATIENCE
+    now() + HANGS_AFTER
 }
 
 /// The future of one call, which the test completes.
@@ -141,7 +141,7 @@ impl Desk {
     pub fn wait_for_holds(&self, calls: usize, ended: usize) -> usize {
         let holds = self.holds.lock().unwrap();
         let other = |holds: &mut Holds| (holds.calls, holds.ended) != (calls, ended);
-        let (holds, waited) = self.held.wait_timeout_while(holds, PATIENCE, other).unwrap();
+        let (holds, waited) = self.held.wait_timeout_while(holds, HANGS_AFTER, other).unwrap();
         let found = (holds.calls, holds.ended);
         assert!(
             !waited.timed_out(),
@@ -155,14 +155,14 @@ impl Desk {
     pub fn wait_for_ended(&self, ended: usize) {
         let holds = self.holds.lock().unwrap();
         let other = |holds: &mut Holds| holds.ended < ended;
-        let (holds, waited) = self.held.wait_timeout_while(holds, PATIENCE, other).unwrap();
+        let (holds, waited) = self.held.wait_timeout_while(holds, HANGS_AFTER, other).unwrap();
         assert!(!waited.timed_out(), "{} calls have ended, not {ended}", holds.ended);
     }
 
     pub fn wait_at_gate(&self) {
         self.log.add("at gate");
         let gate = self.gate.lock().unwrap();
-        let opened = self.opened.wait_timeout_while(gate, PATIENCE, |open| !*open);
+        let opened = self.opened.wait_timeout_while(gate, HANGS_AFTER, |open| !*open);
         assert!(!opened.unwrap().1.timed_out(), "the gate was not opened");
     }
 
@@ -523,7 +523,7 @@ impl Serving {
 
 pub fn options() -> ClientOptions {
     let secret = Some(SECRET.to_vec());
-    ClientOptions { secret, connect_timeout: PATIENCE, ..ClientOptions::default() }
+    ClientOptions { secret, connect_timeout: HANGS_AFTER, ..ClientOptions::default() }
 }
 
 /// Makes a call and waits for its answer.
