@@ -34,8 +34,8 @@ pub struct Counters {
 
 /// Two clocks, each as the time since the beginning of 1970, UTC.
 ///
-/// They differ by as much as the wall clock was set while the store was open. They also differ
-/// while the wall clock is behind the timeline, or is not trusted.
+/// They differ by as much as the wall clock was set while the store was open, or set back. They also
+/// differ while the wall clock is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClockReport {
@@ -43,7 +43,13 @@ pub struct ClockReport {
     pub timeline: Duration,
     /// The wall clock, now.
     pub wall: Duration,
-    /// The wall clock when the store was opened, if it was too far ahead to be trusted. The
-    /// timeline continued from the last commit instead.
+    /// The wall clock when the store was opened, if it was too far ahead to be trusted: the timeline
+    /// continued from the last commit instead, as if no time had passed. Or the wall clock now, if it was
+    /// set so far ahead since: moments and cron expressions do not follow it. If the clock is right, open
+    /// the store with [`trust_wall_clock`](crate::StoreOptions::trust_wall_clock).
     pub untrusted: Option<Duration>,
+    /// By how much the wall clock was behind the timeline when the store was opened, if it was set back
+    /// since the last commit: how long the store was closed is not known, and counts as no time. Delays,
+    /// ttls and pauses go on from the clock as it is.
+    pub set_back: Option<Duration>,
 }

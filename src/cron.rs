@@ -63,6 +63,10 @@ impl Moments for ZonedCron {
         self.last_until(seconds(until)?).and_then(micros)
     }
 
+    fn is_interval(&self) -> bool {
+        self.is_interval
+    }
+
     fn is_current(&self) -> bool {
         // jiff reads a time zone again if its file has changed.
         time_zone(&self.zone_name).is_ok_and(|zone| zone == self.zone)

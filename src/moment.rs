@@ -31,6 +31,9 @@ pub(crate) trait Moments: Send {
     /// The last moment that is not after this one.
     fn last(&self, until: u64) -> Option<u64>;
 
+    /// Whether it names moments every so often, and not fixed times of the day.
+    fn is_interval(&self) -> bool;
+
     /// Whether the time zone still has the rules with which it was read.
     fn is_current(&self) -> bool;
 }

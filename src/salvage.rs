@@ -14,7 +14,7 @@ use tubewell_drivers::keys::{self, NoteRow};
 use tubewell_drivers::{FIFOTTL, HISTORY_MAX, Reads, Row, Shelf, Table, UTUBETTL};
 
 use crate::core::{
-    Clocks, Definition, ParentEnd, UNTRUSTED, WallClock, read_catalog, read_ended_parents,
+    AHEAD, Clocks, Definition, ParentEnd, UNTRUSTED, WallClock, read_catalog, read_ended_parents,
     read_header, read_limits, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
@@ -256,8 +256,9 @@ impl Salvage<'_> {
     /// elapse here.
     fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
         let untrusted = self.reader.get(Table::Meta, UNTRUSTED);
-        let (timeline, ahead) =
-            timeline_of_reader(floor, self.now, untrusted.as_deref(), wall_limit);
+        let ahead = self.reader.get(Table::Meta, AHEAD);
+        let stored = (untrusted.as_deref(), ahead.as_deref());
+        let (timeline, ahead) = timeline_of_reader(floor, self.now, stored, wall_limit);
         self.now = timeline;
         let Some(ahead) = ahead else { return Ok(()) };
         self.report(Salvaged::UntrustedClock { ahead: Duration::from_micros(ahead) })

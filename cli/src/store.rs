@@ -86,16 +86,19 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 /// As `open`; creates the store if it does not exist.
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
-        Place::Owner(url) => return owner::connect(url, cli),
+        Place::Owner(url) => return owner::connect(url, cli).inspect(note_owners_clock),
         Place::File(path) => path,
     };
-    if let Some(store) = owner::of_file(path, cli)? {
+    if let Some(store) = owner::of_file(path, cli)?
+            .inspect(note_owners_clock) {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
     let socket = tubewell::socket_beside(path);
     match open_file(path, cli, || !cli.no_socket && connection::accepts(&socket)) {
-        Err(failure) if failure.exit == Exit::InUse => owner::of_file(path, cli)?.ok_or(failure),
+        Err(failure) if failure.exit == Exit::InUse => {
+            owner::of_file(path, cli)?.inspect(note_owners_clock).ok_or(failure)
+        }
         opened => opened,
     }
 }
@@ -112,7 +115,23 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
     if let Some(wall) = clocks.untrusted {
         note(&untrusted_clock(wall.saturating_sub(clocks.timeline)));
     }
+    if let Some(by) = clocks.set_back {
+        note(&clock_set_back(by));
+    }
     Ok(store)
+}
+
+/// Says that the owner of a store does not trust its wall clock.
+fn note_owners_clock(store: &Store) {
+    let clocks = store.clock_report();
+    if let Some(wall) = clocks.untrusted {
+        note(&format!(
+            "the wall clock is {} ahead of the time of the store, whose owner does not trust it: delays \
+             and ttls did not elapse meanwhile, and moments do not follow it; if the clock is right, end the \
+             owner, run a command with --trust-wall-clock, and start the owner again",
+            duration::show(wall.saturating_sub(clocks.timeline))
+        ));
+    }
 }
 
 /// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
@@ -127,6 +146,15 @@ pub fn untrusted_clock(ahead: Duration) -> String {
         "the wall clock is {} ahead of the last commit and not trusted: no delay or ttl has elapsed \
          since then; if the clock is right, give --trust-wall-clock",
         duration::show(ahead)
+    )
+}
+
+/// The remark that the wall clock was set back, once.
+fn clock_set_back(by: Duration) -> String {
+    format!(
+        "the wall clock was set back and is {} behind the time of the store: how long the store was \
+         closed is not known and counts as no time; from now on it goes by the clock as it is",
+        duration::show(by)
     )
 }
 

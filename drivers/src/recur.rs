@@ -42,6 +42,11 @@ pub struct Recur {
     /// Their tags. The schedule itself is not found by them. A record with others than
     /// [`More::tags`](crate::More::tags) may have does not decode.
     pub tags: Arc<[Arc<str>]>,
+    /// The moment of the wall clock before which a cron expression has no run, if one was given.
+    pub starting: Option<u64>,
+    /// The moments of a cron expression up to this one had their runs before the wall clock was set
+    /// back: they are not made up for once that clock is right again. `None` if all of them have passed.
+    pub covered: Option<u64>,
 }
 
 /// When the runs of a schedule are.

@@ -60,6 +60,8 @@ fn cron() -> Recur {
         ttr: Some(11),
         delay: 12,
         tags: ["nightly".into(), "mail".into()].into(),
+        starting: Some(13),
+        covered: Some(14),
     }
 }
 

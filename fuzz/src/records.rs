@@ -195,6 +195,8 @@ fn recur(number: u32) -> Recur {
         ttr: None,
         delay: 0,
         tags: (0..number >> 8 & 3).map(|tag| format!("{tag}").into()).collect(),
+        starting: is_cron.then_some(time),
+        covered: (number & 128 != 0).then_some(time),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) use state::{
     PutSlot, ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
     WatchKey, WatchSlot, check_key, check_size, check_tags,
 };
-pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
+pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{
     ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
     decode_step, describe, describe_unreachable,

@@ -187,8 +187,7 @@ impl Store {
         Date::of_micros(micros_ceil(self.clock_report().timeline))
     }
 
-    /// The store's timeline and the wall clock, and whether the wall clock was trusted when the
-    /// store was opened; see
+    /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
     /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
@@ -199,15 +198,21 @@ impl Store {
                     timeline: Duration::ZERO,
                     wall: Duration::ZERO,
                     untrusted: None,
+                    set_back: None,
                 };
                 return owner.ask(&Request::Clock).unwrap_or_else(|_| unknown());
             }
         };
-        let (timeline, untrusted) = store.run(|core| (core.now.timeline, core.untrusted));
+        let (timeline, untrusted, set_back) = store.run(|core| {
+            let timeline = core.now.timeline;
+            let untrusted = core.untrusted.or_else(|| core.wall.untrusted(timeline));
+            (timeline, untrusted, core.lead.set_back)
+        });
         ClockReport {
             timeline: duration(timeline),
             wall: duration(store.clock().wall()),
             untrusted: untrusted.map(duration),
+            set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
         }
     }
 }

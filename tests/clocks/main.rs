@@ -13,6 +13,7 @@
 
 mod boundaries;
 mod many_due;
+mod set_right;
 mod support;
 mod suspend;
 mod wall_clock;

@@ -90,7 +90,7 @@ fields! {
     }
     Limit { name, most, taken }
     PausedSubQueue { name, resumes_in }
-    ClockReport { timeline, wall, untrusted }
+    ClockReport { timeline, wall, untrusted, set_back }
     Day { date, puts, takes, acks, failed, failures, lost, retried, wait, run }
     Summary { count, mean, std, max }
 }

@@ -22,5 +22,7 @@ pub fn plain_recur(rule: RecurRule) -> Recur {
         ttr: None,
         delay: 0,
         tags: Arc::default(),
+        starting: None,
+        covered: None,
     }
 }

@@ -15,8 +15,9 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Calendars, Config, Core, Definition, Effects, EndedSessions, FILE, FIRST_FORMAT,
-    FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES, IdleState, Ids, MEMORY, Now, WallClock, Watches,
+    Alarms, Alignment, Calendars, Config, Core, Definition, Effects, EndedSessions, FILE,
+    FIRST_FORMAT, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES, IdleState, Ids, Lead, MEMORY, Now,
+    WallClock, Watches,
 };
 use crate::events::Readers;
 use crate::id_map::IdMap;
@@ -48,6 +49,7 @@ impl Core {
             now: Now::default(),
             wall: WallClock::default(),
             untrusted: None,
+            lead: Lead::default(),
             buffers: [file, WriteBuffer::new(None, 0)],
             tubes: IdMap::default(),
             names: BTreeMap::new(),
@@ -80,6 +82,7 @@ impl Core {
             arrivals: 0,
             readers: Readers::default(),
             origins: IdMap::default(),
+            alignment: Alignment::default(),
             calendars: Calendars::default(),
             serving: false,
             tubes_to_serve: None,
@@ -105,6 +108,7 @@ impl Core {
         }
         core.load_catalog()?;
         core.load_parked_claims()?;
+        core.load_alignment()?;
         core.buffers[FILE].end_call();
         Ok((core, header.map(|header| header.timeline)))
     }
@@ -257,6 +261,7 @@ impl Core {
         if buffer != FILE {
             return;
         }
+        self.note_lead(closing);
         let header = StoreHeader {
             format: self.format,
             commit: self.buffers[FILE].edits.next_commit(),

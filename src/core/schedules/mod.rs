@@ -7,6 +7,7 @@
 
 mod moments;
 mod pages;
+mod realign;
 mod runs;
 mod verbs;
 

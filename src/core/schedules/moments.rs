@@ -9,7 +9,7 @@ use crate::core::state::{Core, Expression, Interval, SAME_CLOCK};
 
 /// How late a run may be that is not made up for if it was missed, in microseconds: a minute. An open
 /// store is not so late, unless its machine was suspended.
-const LATE: u64 = 60_000_000;
+pub(super) const LATE: u64 = 60_000_000;
 
 /// How many of the newest moments of an expression are looked for.
 const MAX_LATEST: u64 = 100;
@@ -35,7 +35,7 @@ impl Core {
         read.err().map(|error| error.to_string())
     }
 
-    fn ask_calendar<T>(
+    pub(super) fn ask_calendar<T>(
         &self,
         rule: (&Arc<str>, &Arc<str>),
         ask: impl FnOnce(&mut Expression) -> T,
@@ -115,6 +115,10 @@ impl Core {
             _ => recur.within,
         };
         let oldest = within.map_or(0, |within| now.saturating_sub(within));
+        // The clock was behind, and is right again: what was put before is not made up for.
+        let covered = recur.covered.filter(|covered| *covered < now);
+        let uncovered = |covered: u64| covered.saturating_add(1).min(now.saturating_sub(LATE));
+        let oldest = oldest.max(covered.map_or(0, uncovered));
         let run = match &recur.rule {
             RecurRule::Every(interval) => {
                 let interval = Interval(*interval);

@@ -40,6 +40,7 @@ impl Core {
             due_run => due_run?,
         };
         let mut recur = recur.clone();
+        recur.covered = recur.covered.filter(|covered| *covered >= next);
         let Some(moment) = moment else {
             recur.next = next;
             return self.move_on(number, id, found, recur, next);
@@ -232,7 +233,7 @@ impl Core {
     }
 
     /// Writes when a schedule is due, or removes it if it has no further moment.
-    fn write_schedule(
+    pub(super) fn write_schedule(
         &mut self,
         number: u32,
         id: u64,
@@ -245,6 +246,7 @@ impl Core {
             return self.edit(number, |ledger| ledger.remove(id, found.shelf, old));
         };
         let mut header = old.clone();
+        self.note_aligned(number, &recur.rule);
         set_due(&mut header, recur, due);
         self.edit(number, |ledger| {
             ledger.rewrite(id, found, &header);

@@ -105,12 +105,32 @@ impl Core {
             ttr: None,
             delay: 0,
             tags: Arc::default(),
+            starting: self.starting_of_new(rule, next, request)?,
+            covered: None,
         };
         apply_terms(&mut recur, request)?;
         set_template(&mut header, &mut recur, put);
         header.edit_more(|more| more.key = Some(key.clone()));
         set_due(&mut header, recur, next);
         Ok((header, &put.body))
+    }
+
+    /// The moment before which a new schedule has no run. That of a restored one is not known: its next
+    /// run is such a moment, unless it is the next one of its expression.
+    fn starting_of_new(
+        &self,
+        rule: &RecurRule,
+        next: u64,
+        request: &ScheduleRequest,
+    ) -> Result<Option<u64>> {
+        if matches!(rule, RecurRule::Every(_)) {
+            return Ok(None);
+        }
+        if request.restored.is_none() {
+            return Ok(request.starting);
+        }
+        let is_later = next > self.first_moment(rule, None)?;
+        Ok(is_later.then_some(next))
     }
 
     fn insert_schedule(
@@ -122,6 +142,7 @@ impl Core {
         body: &Body,
     ) -> Result<Decided<Receipt>> {
         self.need_format(FORMAT_WITH_LABELS);
+        self.note_aligned_header(number, &header);
         let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
         self.note_id(id, is_restored);
@@ -155,6 +176,7 @@ impl Core {
         if before == number && body.is_none() && header == *old {
             return Ok(self.unchanged(number, id, found.shelf));
         }
+        self.note_aligned_header(number, &header);
         let visibility = self.common_visibility(&[before, number]);
         let (recurring, kind) = (State::Recurring, EventKind::Schedule);
         if before == number {
@@ -265,6 +287,8 @@ impl Core {
         if let Some(rule) = rule {
             recur.rule = rule.clone();
         }
+        let is_cron = matches!(recur.rule, RecurRule::Cron { .. });
+        (recur.starting, recur.covered) = (starting.filter(|_| is_cron), None);
         let has_interval = matches!(recur.rule, RecurRule::Every(_));
         recur.next = match (&recur.rule, starting, recur.fired) {
             // A run that is due, and waits or is not yet put, keeps its moment.

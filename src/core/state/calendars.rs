@@ -72,6 +72,11 @@ impl Expression {
         self.moments.next(moment).unwrap_or(NEVER)
     }
 
+    /// Whether it names moments every so often, and not fixed times of the day.
+    pub(in crate::core) fn is_interval(&self) -> bool {
+        self.moments.is_interval()
+    }
+
     /// The oldest of the `count` newest moments that are not after `now`, and `first` if that is later or
     /// there are not so many.
     pub(in crate::core) fn newest(&mut self, count: u64, now: u64, first: u64) -> u64 {
@@ -124,6 +129,10 @@ mod tests {
         fn last(&self, until: u64) -> Option<u64> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Some(until / 10 * 10).filter(|last| *last > 0)
+        }
+
+        fn is_interval(&self) -> bool {
+            true
         }
 
         fn is_current(&self) -> bool {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Driver, Header, Ledger, NEVER};
 
 use super::IdleState;
+use super::alignment::Alignment;
 use super::buffers::{FILE, MEMORY};
 use super::calendars::Calendars;
 use super::claims::{ClaimState, SessionState};
@@ -25,7 +26,7 @@ use super::moments::{Clocks, WallClock};
 use super::origin::Origin;
 use super::outage::Outage;
 use super::parents::Chore;
-use super::time::{Now, Timer};
+use super::time::{Lead, Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::commit::{Change, Visibility, WriteBuffer};
@@ -58,6 +59,7 @@ pub(crate) struct Core {
     pub(crate) wall: WallClock,
     /// What the wall clock showed at open, if it is not trusted.
     pub(crate) untrusted: Option<u64>,
+    pub(crate) lead: Lead,
     pub(crate) buffers: [WriteBuffer; 2],
     pub(crate) tubes: IdMap<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
@@ -108,6 +110,8 @@ pub(crate) struct Core {
     pub(crate) readers: Readers,
     /// What events say of tasks whose changes are not all visible, besides the changes.
     pub(in crate::core) origins: IdMap<u64, Origin>,
+    /// Up to where the schedules follow the wall clock.
+    pub(in crate::core) alignment: Alignment,
     /// The cron expressions of schedules that were looked at.
     pub(in crate::core) calendars: Calendars,
     /// Waiting takes are being served.
@@ -340,6 +344,7 @@ impl Core {
         let earliest = self.buffers.iter().map(|buffer| buffer.dues.earliest).min();
         let timeline = earliest.unwrap_or(NEVER);
         let timer = timer.min(self.next_moment());
+        let timer = if self.must_realign() { self.now.running } else { timer };
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
         let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {

@@ -1,5 +1,6 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
+mod alignment;
 mod bucket;
 mod buffers;
 mod calendars;
@@ -35,6 +36,7 @@ mod wait_slot;
 mod waits;
 pub(super) mod window;
 
+pub(in crate::core) use alignment::Alignment;
 pub(crate) use buffers::{FILE, MEMORY};
 pub(in crate::core) use calendars::{Calendars, Expression};
 pub(crate) use claims::About;
@@ -75,7 +77,7 @@ pub(super) use request::too_many_tags;
 pub(crate) use request::{PutRequest, check_key, check_size, check_tags};
 pub(crate) use schedule::{Calendar, ScheduleRequest};
 pub(super) use schedule::{Interval, missed_of, recurrence};
-pub(super) use time::{LAST, Now, Timer};
+pub(super) use time::{LAST, Lead, Now, Timer};
 pub(super) use tube::EmptyUpTo;
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use update::{TagEdit, UpdateRequest};

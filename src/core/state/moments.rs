@@ -45,11 +45,21 @@ impl WallClock {
     /// was trusted, plus the time that has passed since then.
     pub(crate) fn at(&self, timeline: u64) -> u64 {
         let shown = (self.read)().min(LAST);
-        if timeline < OLDEST_STORE || shown.saturating_sub(timeline) <= self.limit {
+        if self.trusts(shown, timeline) {
             self.ahead.set(i128::from(shown) - i128::from(timeline));
             return shown;
         }
         clamped(i128::from(timeline) + self.ahead.get())
+    }
+
+    /// What the clock shows, if it is not trusted at this moment of the timeline.
+    pub(crate) fn untrusted(&self, timeline: u64) -> Option<u64> {
+        let shown = (self.read)().min(LAST);
+        (!self.trusts(shown, timeline)).then_some(shown)
+    }
+
+    fn trusts(&self, shown: u64, timeline: u64) -> bool {
+        timeline < OLDEST_STORE || shown.saturating_sub(timeline) <= self.limit
     }
 
     /// How far ahead of the timeline the moments are that are shown now. The two clocks are not read

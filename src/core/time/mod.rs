@@ -7,4 +7,4 @@ mod timeline;
 
 pub(in crate::core) use due_kind::DueKind;
 pub(crate) use idle::is_mostly_empty;
-pub(crate) use timeline::{UNTRUSTED, timeline_of_reader};
+pub(crate) use timeline::{AHEAD, UNTRUSTED, timeline_of_reader};

@@ -58,6 +58,9 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
+        if self.must_realign() {
+            return self.realign_next().map(|()| true);
+        }
         if self.open_due_gates()? || self.open_next_sub_queues()? {
             return Ok(true);
         }

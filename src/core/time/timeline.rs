@@ -1,6 +1,8 @@
 //! The start of the timeline when a store is opened, computed from the wall clock.
 //!
-//! Invariant: the timeline never runs backwards. A wall clock that is behind it is ignored. A wall
+//! Invariants: the timeline never runs backwards, and it goes on while the store is closed. A wall clock
+//! that was set back behind the timeline counts from where it is: the timeline stays ahead of it by as
+//! much as it was at the last commit, until the clock has caught up. A wall
 //! clock that is too far ahead of the last commit is not trusted at first: if it were wrong, every
 //! task with a ttl would expire immediately, and the timeline could never return. A later open
 //! trusts it if it has advanced plausibly until then. If the timeline itself started at a wrong
@@ -12,11 +14,15 @@ use tubewell_drivers::{NEVER, Reads, Table};
 use crate::Result;
 use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, FORMAT_WITH_GATES, LAST, OLDEST_STORE};
+use crate::core::state::{Core, FILE, FORMAT_WITH_GATES, LAST, Lead, OLDEST_STORE, SAME_CLOCK};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
 pub(crate) const UNTRUSTED: &[u8] = b"doubted";
+
+/// The key of the row of `meta` that stores by how many microseconds the timeline was ahead of the wall
+/// clock at the last commit, if that was a second or more.
+pub(crate) const AHEAD: &[u8] = b"ahead";
 
 /// The minimum time for which an untrusted wall clock must advance plausibly: a day, in
 /// microseconds.
@@ -35,11 +41,37 @@ pub(crate) struct UntrustedClock {
     timeline: u64,
 }
 
+/// What the file says of the clocks at the last commit.
+#[derive(Clone, Copy, Debug, Default)]
+struct StoredClocks {
+    untrusted: Option<UntrustedClock>,
+    /// See [`AHEAD`]; 0 without such a row.
+    ahead: u64,
+}
+
+impl StoredClocks {
+    /// A damaged row does not prevent an open: an untrusted clock counts as first read now, and one that
+    /// was set back as set back now.
+    fn of_rows(untrusted: Option<&[u8]>, ahead: Option<&[u8]>) -> StoredClocks {
+        let untrusted = untrusted.and_then(crate::codec::decode_row);
+        let ahead = ahead.and_then(crate::codec::decode_row).unwrap_or_default();
+        StoredClocks { untrusted, ahead }
+    }
+}
+
 /// Where the timeline starts, and the wall clock if it is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimelineStart {
     timeline: u64,
     untrusted: Option<UntrustedClock>,
+    /// By how much the wall clock is behind, if it was set back since the last commit.
+    set_back: Option<u64>,
+}
+
+impl TimelineStart {
+    fn at(timeline: u64) -> TimelineStart {
+        TimelineStart { timeline, untrusted: None, set_back: None }
+    }
 }
 
 impl Core {
@@ -47,13 +79,13 @@ impl Core {
     /// untrusted clock is written with the next commit, at the latest at close.
     pub(crate) fn start_timeline(&mut self, floor: Option<u64>, wall: u64) -> Result<()> {
         let row = self.buffers[FILE].get(Table::Meta, UNTRUSTED)?;
-        // A damaged row does not prevent an open: the clock counts as first read now.
-        let stored: Option<UntrustedClock> =
-            row.as_ref().and_then(|row| crate::codec::decode_row(row));
+        let ahead = self.buffers[FILE].get(Table::Meta, AHEAD)?;
+        let stored = StoredClocks::of_rows(row.as_deref(), ahead.as_deref());
         let limit = if self.config.trust_wall { NEVER } else { self.config.wall_limit };
-        let TimelineStart { timeline, untrusted } = timeline_start(floor, wall, stored, limit);
+        let TimelineStart { timeline, untrusted, set_back } =
+            timeline_start(floor, wall, stored, limit);
         match untrusted {
-            Some(untrusted) if stored != Some(untrusted) => {
+            Some(untrusted) if stored.untrusted != Some(untrusted) => {
                 let rows = &mut self.buffers[FILE].edits.active;
                 rows.replace(Table::Meta, UNTRUSTED.to_vec(), encode(&untrusted));
             }
@@ -64,12 +96,37 @@ impl Core {
         }
         self.untrusted = untrusted.map(|_| wall);
         self.now.timeline = timeline;
+        self.lead = Lead { stored: stored.ahead, read_at: 0, set_back };
+        self.note_lead(true);
         if self.format >= FORMAT_WITH_GATES {
             // There may be tasks that wait for a moment.
             self.buffers[FILE].moments = DueCursor::default();
         }
         self.buffers[FILE].end_call();
         Ok(())
+    }
+
+    /// Stores with the next commit by how much the timeline is ahead of the wall clock, if that has
+    /// changed. Reads the clock once a second, and before the last commit.
+    pub(in crate::core) fn note_lead(&mut self, closing: bool) {
+        let timeline = self.now.timeline;
+        if !closing && timeline < self.lead.read_at.saturating_add(SAME_CLOCK) {
+            return;
+        }
+        self.lead.read_at = timeline;
+        let ahead = timeline.saturating_sub(self.wall.at(timeline));
+        let ahead = if ahead < SAME_CLOCK { 0 } else { ahead };
+        if (ahead == 0) == (self.lead.stored == 0) && ahead.abs_diff(self.lead.stored) < SAME_CLOCK
+        {
+            return;
+        }
+        self.lead.stored = ahead;
+        let rows = &mut self.buffers[FILE].edits.active;
+        if ahead == 0 {
+            rows.remove(Table::Meta, AHEAD.to_vec());
+        } else {
+            rows.replace(Table::Meta, AHEAD.to_vec(), encode(&ahead));
+        }
     }
 }
 
@@ -78,42 +135,57 @@ impl Core {
 pub(crate) fn timeline_of_reader(
     floor: Option<u64>,
     wall: u64,
-    untrusted: Option<&[u8]>,
+    (untrusted, ahead): (Option<&[u8]>, Option<&[u8]>),
     limit: u64,
 ) -> (u64, Option<u64>) {
-    let stored = untrusted.and_then(crate::codec::decode_row);
-    let TimelineStart { timeline, untrusted } = timeline_start(floor, wall, stored, limit);
+    let stored = StoredClocks::of_rows(untrusted, ahead);
+    let TimelineStart { timeline, untrusted, .. } = timeline_start(floor, wall, stored, limit);
     (timeline, untrusted.map(|_| wall.saturating_sub(timeline)))
 }
 
 fn timeline_start(
     floor: Option<u64>,
     wall: u64,
-    stored: Option<UntrustedClock>,
+    stored: StoredClocks,
     limit: u64,
 ) -> TimelineStart {
     let wall = wall.min(LAST);
-    let Some(floor) = floor else { return TimelineStart { timeline: wall, untrusted: None } };
+    let Some(floor) = floor else { return TimelineStart::at(wall) };
     let floor = floor.min(LAST);
-    if wall.saturating_sub(floor) <= limit {
-        return TimelineStart { timeline: wall.max(floor), untrusted: None };
+    if wall < floor {
+        return start_ahead(floor, wall, stored.ahead, limit);
     }
-    let stored = stored.filter(|stored| advanced_plausibly(*stored, floor, wall, limit));
-    let Some(stored) = stored else {
-        return TimelineStart {
-            timeline: floor,
-            untrusted: Some(UntrustedClock { wall, timeline: floor }),
-        };
+    if wall - floor <= limit {
+        return TimelineStart::at(wall);
+    }
+    let untrusted = stored.untrusted.filter(|it| advanced_plausibly(*it, floor, wall, limit));
+    let Some(untrusted) = untrusted else {
+        let untrusted = Some(UntrustedClock { wall, timeline: floor });
+        return TimelineStart { untrusted, ..TimelineStart::at(floor) };
     };
     if floor < OLDEST_STORE {
         // Advance as far as the clock has since it was first read; never jump to it.
-        let timeline = stored.timeline.saturating_add(wall - stored.wall);
-        return TimelineStart { timeline: timeline.max(floor), untrusted: Some(stored) };
+        let timeline = untrusted.timeline.saturating_add(wall - untrusted.wall).max(floor);
+        return TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(timeline) };
     }
-    if wall - stored.wall < PROBATION {
-        return TimelineStart { timeline: floor, untrusted: Some(stored) };
+    if wall - untrusted.wall < PROBATION {
+        return TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(floor) };
     }
-    TimelineStart { timeline: wall, untrusted: None }
+    TimelineStart::at(wall)
+}
+
+/// The start of a timeline that is ahead of the wall clock, and was so by `ahead` at the last commit.
+/// Since the time that passed while the store was closed is what the wall clock says, it is not known
+/// if the clock was set back meanwhile: then it counts as none.
+fn start_ahead(floor: u64, wall: u64, ahead: u64, limit: u64) -> TimelineStart {
+    let expected = wall.saturating_add(ahead).min(LAST);
+    let is_known =
+        expected.saturating_add(SAME_CLOCK) > floor && expected.saturating_sub(floor) <= limit;
+    let set_back = (!is_known).then_some(floor - wall);
+    TimelineStart {
+        set_back,
+        ..TimelineStart::at(if is_known { expected.max(floor) } else { floor })
+    }
 }
 
 /// Whether an untrusted wall clock has advanced plausibly since it was first read: at least as far
@@ -139,8 +211,12 @@ mod tests {
     const YEAR: u64 = 365 * PROBATION;
     const NOW: u64 = 56 * YEAR;
 
+    fn of(untrusted: Option<UntrustedClock>) -> StoredClocks {
+        StoredClocks { untrusted, ahead: 0 }
+    }
+
     fn timeline_of(floor: Option<u64>, wall: u64, stored: Option<UntrustedClock>) -> u64 {
-        timeline_start(floor, wall, stored, YEAR).timeline
+        timeline_start(floor, wall, of(stored), YEAR).timeline
     }
 
     #[test]
@@ -159,10 +235,10 @@ mod tests {
     fn untrusted_wall_clock_is_trusted_after_it_advanced_plausibly() {
         let wall = NOW + 10 * YEAR;
         let untrusted = UntrustedClock { wall, timeline: NOW };
-        let fresh = timeline_start(Some(NOW), wall, None, YEAR);
-        assert_eq!(fresh, TimelineStart { timeline: NOW, untrusted: Some(untrusted) });
+        let fresh = timeline_start(Some(NOW), wall, of(None), YEAR);
+        assert_eq!(fresh, TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(NOW) });
         let later =
-            |floor: u64, wall: u64| timeline_start(Some(floor), wall, Some(untrusted), YEAR);
+            |floor: u64, wall: u64| timeline_start(Some(floor), wall, of(Some(untrusted)), YEAR);
         // Too early; in time; further than is plausible; backwards.
         assert_eq!(later(NOW, wall + PROBATION - 1), fresh);
         assert_eq!(later(NOW, wall + PROBATION).timeline, wall + PROBATION);
@@ -184,18 +260,48 @@ mod tests {
     #[test]
     fn timeline_from_an_unset_clock_advances_with_the_untrusted_clock_without_a_jump() {
         let untrusted = UntrustedClock { wall: NOW, timeline: 5 };
-        let first = timeline_start(Some(5), NOW, None, YEAR);
-        assert_eq!(first, TimelineStart { timeline: 5, untrusted: Some(untrusted) });
+        let first = timeline_start(Some(5), NOW, of(None), YEAR);
+        assert_eq!(first, TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(5) });
         let later =
-            |floor: u64, wall: u64| timeline_start(Some(floor), wall, Some(untrusted), YEAR);
+            |floor: u64, wall: u64| timeline_start(Some(floor), wall, of(Some(untrusted)), YEAR);
         assert_eq!(later(5, NOW), first);
-        assert_eq!(later(5, NOW + 7), TimelineStart { timeline: 12, untrusted: Some(untrusted) });
-        assert_eq!(later(9, NOW + 2), TimelineStart { timeline: 9, untrusted: Some(untrusted) });
-        let days = TimelineStart { timeline: 5 + 300 * PROBATION, untrusted: Some(untrusted) };
+        assert_eq!(
+            later(5, NOW + 7),
+            TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(12) }
+        );
+        assert_eq!(
+            later(9, NOW + 2),
+            TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(9) }
+        );
+        let days =
+            TimelineStart { untrusted: Some(untrusted), ..TimelineStart::at(5 + 300 * PROBATION) };
         assert_eq!(later(5 + 200 * PROBATION, NOW + 300 * PROBATION), days);
         // An open at 1970 drops the untrusted clock; the next open with a correct clock stores it
         // anew.
-        assert_eq!(later(9, 3), TimelineStart { timeline: 9, untrusted: None });
+        assert_eq!(later(9, 3), TimelineStart::at(9));
+    }
+
+    #[test]
+    fn timeline_goes_on_beside_a_wall_clock_that_was_set_back() {
+        let start = |floor: u64, wall: u64, ahead: u64| {
+            let stored = StoredClocks { untrusted: None, ahead };
+            timeline_start(Some(floor), wall, stored, YEAR)
+        };
+        for by in [60_000_000, 3_600_000_000, 2 * PROBATION, YEAR, 3 * YEAR] {
+            // How long the store was closed is not known at first, and from then on it is.
+            let first = TimelineStart { set_back: Some(by), ..TimelineStart::at(NOW) };
+            assert_eq!(start(NOW, NOW - by, 0), first);
+            assert_eq!(start(NOW, NOW - by + 7, by), TimelineStart::at(NOW + 7));
+            // Set back again; and corrected by less than a second.
+            let again = TimelineStart { set_back: Some(by + PROBATION), ..TimelineStart::at(NOW) };
+            assert_eq!(start(NOW, NOW - by - PROBATION, by), again);
+            assert_eq!(start(NOW, NOW - by - 500, by), TimelineStart::at(NOW));
+            // The clock has caught up, or is set right.
+            assert_eq!(start(NOW, NOW + 9, by), TimelineStart::at(NOW + 9));
+        }
+        // A clock that jumps by more than the limit says nothing of the time that has passed.
+        let far = start(NOW, NOW - YEAR, 3 * YEAR);
+        assert_eq!(far, TimelineStart { set_back: Some(YEAR), ..TimelineStart::at(NOW) });
     }
 
     #[test]

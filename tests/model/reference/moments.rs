@@ -59,11 +59,15 @@ impl Model {
         self.now = now;
     }
 
-    /// Time passes while the store is closed. When it is opened, the time follows the wall clock,
-    /// unless this is behind.
+    /// Time passes while the store is closed. When it is opened, the time follows the wall clock. If
+    /// this is behind, the time stays as far ahead of it as it was at the close.
     pub(super) fn pass_while_closed(&mut self, closed_for: Micros) {
+        let ahead = self.now.saturating_sub(self.wall);
         self.wall = self.wall.saturating_add(closed_for);
-        self.now = self.now.max(self.wall);
+        self.now = match self.now.max(self.wall) {
+            now if now > self.wall && ahead >= SAME_CLOCK => now.max(self.wall + ahead),
+            now => now,
+        };
     }
 
     /// When a delayed task is ready, if the wall clock is not set until then.
