@@ -89,8 +89,7 @@ pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
         Place::Owner(url) => return owner::connect(url, cli).inspect(note_owners_clock),
         Place::File(path) => path,
     };
-    if let Some(store) = owner::of_file(path, cli)?
-            .inspect(note_owners_clock) {
+    if let Some(store) = owner::of_file(path, cli)?.inspect(note_owners_clock) {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.

@@ -183,11 +183,11 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { spawned_by: Some((1, 2, 300)), ..More::default() }, "fb00400102fb2c01"),
         (
             More { recur: Some(every().into()), ..More::default() },
-            "fb00800007fb2c0100000000000100000000000000",
+            "fb00800007fb2c01000000000001000000000000000000",
         ),
         (
             More { recur: Some(cron().into()), ..More::default() },
-            "fb0080010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c",
+            "fb0080010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
         ),
         (More { has_steps: true, ..More::default() }, "fc00000100"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),

@@ -1,5 +1,7 @@
 //! The commands, as text and as JSON.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Sandbox, run};
@@ -230,6 +232,18 @@ fn wall_clock_far_ahead_is_not_trusted_without_the_option() {
     assert!(!done.err.contains("the wall clock"), "{}", done.err);
     assert_eq!(sandbox.counts(), (0, 0, 0));
     assert_eq!(sandbox.run("tubes").expect(0).err, "");
+}
+
+/// The store was last open in 2096. Its delays go on by the clock of today.
+#[test]
+fn wall_clock_that_was_set_back_is_reported_once_and_then_followed() {
+    let sandbox = Sandbox::at(Duration::from_secs(4_000_000_000));
+    let first = sandbox.run("put mail later --delay 20ms").expect(0);
+    assert!(first.err.contains("the wall clock was set back and is "), "{}", first.err);
+    assert_eq!(sandbox.run("stats").expect(0).err, "");
+    sandbox.ok("pop mail");
+    let popped = sandbox.run("pop mail --timeout 1m").expect(0);
+    assert_eq!((popped.text(), popped.err.as_str()), ("later", ""));
 }
 
 #[test]

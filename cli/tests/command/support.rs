@@ -53,8 +53,13 @@ impl Sandbox {
 
     /// A store that was last open in 2001, with a task whose ttl was a day.
     pub fn of_2001() -> Sandbox {
+        Sandbox::at(Duration::from_secs(1_000_000_000))
+    }
+
+    /// A store that was last open when the clock showed this, with a task whose ttl was a day.
+    pub fn at(wall: Duration) -> Sandbox {
         let sandbox = Sandbox::empty();
-        let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
+        let clock = tubewell::ManualClock::at(wall);
         let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
         let options = tubewell::TubeOptions::new();
         let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
