@@ -313,12 +313,15 @@ pub enum Error {
         /// The address, and the reason.
         why: String,
     },
-    /// The owner of the store already makes as many of these calls for other processes as it does at a
-    /// time: two of [`verify`](crate::Store::verify) and [`backup`](crate::Store::backup), four of
-    /// [`catch_up`](crate::Store::catch_up). Nothing changed. Try again later.
-    #[error("the owner of the store makes {what} already, and no more at a time; try again later")]
+    /// The owner of the store already makes or keeps as much for other processes as it does at a time: two of
+    /// [`verify`](crate::Store::verify) and [`backup`](crate::Store::backup), four of
+    /// [`catch_up`](crate::Store::catch_up), or one of the limits on waiting calls, subscriptions, answers that are not
+    /// read and tubes. Nothing changed. Try again later.
+    #[error(
+        "the owner of the store has {what} already, and takes no more at a time; try again later"
+    )]
     OwnerBusy {
-        /// The calls that it makes, and how many.
+        /// What it makes or keeps, and how much.
         what: String,
     },
     /// Only the process that owns the store can do this. Nothing changed.

@@ -20,7 +20,7 @@ pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
 pub(crate) use filter::Facts;
 pub use filter::Filter;
-pub(crate) use local::Listing;
+pub(crate) use local::{EventBytes, Listing};
 use local::{Subscriptions, Wanted};
 pub(crate) use subscription::EventSource;
 pub use subscription::{EventStream, Subscription};
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn dropped_subscriptions_are_removed_without_events() {
         let subscribers = Subscribers::default();
-        let subscribe = |filter| subscribers.list(filter).begin(1);
+        let subscribe = |filter| subscribers.list(filter).begin(1, None);
         let first = subscribe(Filter::new());
         for _ in 0..100 {
             drop(subscribe(Filter::new()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tubewell_wire::Server;
 
 use crate::core::{ByteBudget, Call, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead};
+use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
@@ -21,6 +22,18 @@ impl LocalHandle {
 
     pub(crate) fn inner(&self) -> &StoreInner {
         &self.0.inner
+    }
+
+    /// Subscribes to events that pass a filter, which was checked. `bytes`: what their memory counts for.
+    pub(crate) fn events_of(
+        &self,
+        filter: Filter,
+        capacity: usize,
+        bytes: Option<Arc<EventBytes>>,
+    ) -> Subscription {
+        let listing = self.inner().subscribers.list(filter);
+        // Under the lock of the store: between two changes.
+        self.inner().run(|_| listing.begin(capacity, bytes))
     }
 
     pub(crate) fn open_store(&self) -> &OpenStore {

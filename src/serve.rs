@@ -5,6 +5,7 @@ mod calls;
 mod peer;
 mod requests;
 mod service;
+mod shares;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
 mod waits;
@@ -26,6 +27,8 @@ use service::StoreService;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// A shorter interval would keep a processor busy.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
+/// The tubes of a store to which other processes add further ones.
+const TUBES: usize = 65_536;
 /// A connection ends once it has missed this many heartbeats.
 const MISSED: u32 = 3;
 
@@ -49,6 +52,7 @@ pub struct ServeOptions {
     max_connections: Option<usize>,
     max_call_bytes: Option<usize>,
     max_all_call_bytes: Option<usize>,
+    max_tubes: usize,
     heartbeat: Option<Duration>,
 }
 
@@ -82,6 +86,7 @@ impl ServeOptions {
             max_connections: None,
             max_call_bytes: None,
             max_all_call_bytes: None,
+            max_tubes: TUBES,
             heartbeat,
         }
     }
@@ -122,6 +127,13 @@ impl ServeOptions {
     /// count, so that its short calls wait for no other connection.
     pub fn max_all_call_bytes(mut self, most: usize) -> ServeOptions {
         self.max_all_call_bytes = Some(most);
+        self
+    }
+
+    /// How many tubes the store may have if a process creates a further one through a connection. Default: 65,536. The
+    /// next one is refused with [`OwnerBusy`](Error::OwnerBusy). The process of the store has no such limit.
+    pub fn max_tubes(mut self, most: usize) -> ServeOptions {
+        self.max_tubes = most;
         self
     }
 
@@ -211,12 +223,12 @@ impl Store {
         let store = self.here("serving a store")?;
         let id = store.inner().call(FILE, Core::store_id)?;
         let limits = limits(&options);
-        let ServeOptions { address, secret, any_interface, heartbeat, .. } = options;
+        let ServeOptions { address, secret, any_interface, max_tubes, heartbeat, .. } = options;
         let server_options = ServerOptions { secret, limits, any_interface };
         let server = Server::start(
             &address,
             server_options,
-            StoreService::new(store.visitor(), id, heartbeat),
+            StoreService::new(store.visitor(), id, max_tubes, heartbeat),
         )
         .map_err(|error| cannot_serve(&address, &error))?;
         let server = Arc::new(server);

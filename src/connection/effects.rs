@@ -54,7 +54,7 @@ fn may_repeat(mode: Mode, call: &Call<'_>) -> bool {
 }
 
 /// Each call is named, so that a new one is not taken for one that changes nothing.
-fn changes(call: &Call<'_>) -> bool {
+pub(crate) fn changes(call: &Call<'_>) -> bool {
     match call {
         Call::Tube(_, verb) => verb_changes(verb),
         Call::Claim(_, verb) => holder_verb_changes(verb),

@@ -36,6 +36,9 @@ impl Mode {
     }
 }
 
+/// More tubes than one take may name: it waits in each of them.
+pub(crate) const TUBES_MAX: usize = 4096;
+
 /// A tube, as a request names it.
 #[derive(Clone, Debug)]
 pub(crate) struct TubeName {
@@ -184,7 +187,7 @@ impl<'a> Request<'a> {
 
     /// Reads a request, whose parts are kept in `parts`.
     pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
-        let mut input = Input::new(bytes);
+        let mut input = Input::of_request(bytes);
         let call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
             Ok(Request::Call(mode, decode_call(input, parts)?))
         };
@@ -216,7 +219,7 @@ impl<'a> Request<'a> {
             tag::EVENTS => {
                 Request::Events { filter: Wire::get(&mut input)?, capacity: Wire::get(&mut input)? }
             }
-            _ => return Err(Malformed { what: "an unknown number of a request" }),
+            _ => return Err(Malformed::Invalid("an unknown number of a request")),
         };
         input.end()?;
         Ok(request)
@@ -224,6 +227,8 @@ impl<'a> Request<'a> {
 }
 
 impl Wire for TubeName {
+    const MOST: usize = TUBES_MAX;
+
     fn put(&self, out: &mut Vec<u8>) {
         self.number.put(out);
         self.name.put(out);
@@ -461,11 +466,11 @@ fn read_tagged<T: Wire>(tag: u8, bytes: &[u8]) -> Result<T> {
         // A refusal is the same for all requests.
         Some(_) => match refusal_in(bytes) {
             Some(refusal) => Ok(Err(refusal)),
-            None => Err(Malformed { what: "the answer to another request" }),
+            None => Err(Malformed::Invalid("the answer to another request")),
         },
-        None => Err(Malformed { what: "an answer without bytes" }),
+        None => Err(Malformed::Invalid("an answer without bytes")),
     };
-    match answer.map_err(|Malformed { what }| unreadable(what))? {
+    match answer.map_err(|malformed| unreadable(&malformed.to_string()))? {
         // The owner will be back, or another one.
         Err(Error::Closed) => {
             Err(Error::NotConnected { why: "the owner of the store has closed it".into() })

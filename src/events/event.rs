@@ -114,6 +114,16 @@ pub struct Event {
     pub seq: u64,
 }
 
+impl Event {
+    /// The memory that it takes, with its texts.
+    pub(super) fn memory(&self) -> usize {
+        let texts = [Some(&self.tube), self.key.as_ref(), self.owner.as_ref(), self.cause.as_ref()];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        let progress = self.progress.as_ref().and_then(|progress| progress.text.as_ref());
+        size_of::<Event>() + texts + progress.map_or(0, |text| text.len())
+    }
+}
+
 /// A set of kinds, as one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct KindSet(u64);

@@ -110,8 +110,8 @@ impl Filter {
         self
     }
 
-    /// Refuses a filter that would take up too much space in the index.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses a filter that would take up too much space in the index. Returns the number of its combinations.
+    pub(crate) fn check(&self) -> Result<usize> {
         let fields = [
             ("tubes", &self.tubes),
             ("keys", &self.keys),
@@ -121,7 +121,7 @@ impl Filter {
         let asked: Vec<_> = fields.iter().filter(|(_, values)| !values.is_empty()).collect();
         let count = asked.iter().fold(1, |count: usize, (_, it)| count.saturating_mul(it.len()));
         if count <= COMBINATIONS_MAX {
-            return Ok(());
+            return Ok(count);
         }
         let counts = asked.iter().map(|(name, values)| format!("{} {name}", values.len()));
         Err(Error::invalid(format!(

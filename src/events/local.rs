@@ -1,7 +1,7 @@
 //! The events of a store of this process, and its subscriptions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 struct LocalEvents {
     /// Dropped before the receiver: nothing is sent to one that was dropped.
     _listing: Listing,
-    events: Receiver<Event>,
+    events: Receiver<Waiting>,
     shared: Arc<SubscriptionState>,
 }
 
@@ -41,10 +41,61 @@ struct SubscriptionState {
     waker: Mutex<Option<Waker>>,
 }
 
+/// Events of each subscription that do not count for [`EventBytes`].
+const FREE: usize = 128;
+/// The bytes of the events that wait in subscriptions of other processes.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The bytes of the events that wait in several subscriptions. An event for which there are none left is missed, as if
+/// its subscription were full.
+pub(crate) struct EventBytes {
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Default for EventBytes {
+    fn default() -> EventBytes {
+        EventBytes::up_to(BYTES_MAX)
+    }
+}
+
+impl EventBytes {
+    pub(crate) fn up_to(most: usize) -> EventBytes {
+        EventBytes { most, used: AtomicUsize::new(0) }
+    }
+
+    fn take(self: &Arc<EventBytes>, event: &Event) -> Option<Counted> {
+        let bytes = event.memory();
+        let more = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.most);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Counted { of: self.clone(), bytes })
+    }
+}
+
+/// The bytes of an event that waits.
+struct Counted {
+    of: Arc<EventBytes>,
+    bytes: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.of.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// An event that waits to be read.
+struct Waiting {
+    event: Event,
+    _counted: Option<Counted>,
+}
+
 /// The store's half of a [`Subscription`].
 pub(super) struct Subscriber {
-    sender: Sender<Event>,
+    sender: Sender<Waiting>,
     capacity: usize,
+    /// What it shares with other subscriptions; `None` for any number of bytes.
+    bytes: Option<Arc<EventBytes>>,
     /// How many events were dropped since the last one that was sent.
     missed: u64,
     shared: Arc<SubscriptionState>,
@@ -55,15 +106,26 @@ impl Subscriber {
     ///
     /// One caller at a time sends events, so at most `capacity` of them wait.
     fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
-        if self.sender.len() >= self.capacity {
+        let Some(counted) = self.count(event) else {
             self.missed += 1;
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             return;
-        }
+        };
         let missed = std::mem::take(&mut self.missed);
         // The subscription leaves the index before its receiver is dropped.
-        let _ = self.sender.send(Event { missed, ..event.clone() });
+        let event = Event { missed, ..event.clone() };
+        let _ = self.sender.send(Waiting { event, _counted: counted });
         wakers.extend(self.shared.waker.lock().take());
+    }
+
+    /// The bytes of a further event, if they count. `None`: there is no room for it.
+    fn count(&self, event: &Event) -> Option<Option<Counted>> {
+        let waiting = self.sender.len();
+        if waiting >= self.capacity {
+            return None;
+        }
+        let bytes = self.bytes.as_ref().filter(|_| waiting >= FREE);
+        bytes.map_or(Some(None), |bytes| bytes.take(event).map(Some))
     }
 
     /// Ends the stream. Returns the waker of its reader.
@@ -171,11 +233,12 @@ impl Listing {
     }
 
     /// Begins a subscription. That of a closed store has ended.
-    pub(crate) fn begin(self, most: usize) -> Subscription {
+    pub(crate) fn begin(self, most: usize, bytes: Option<Arc<EventBytes>>) -> Subscription {
         // Not `bounded`, which allocates its whole capacity immediately.
         let (sender, events) = unbounded();
         let shared = Arc::new(SubscriptionState::default());
-        let half = Subscriber { sender, capacity: most.max(1), missed: 0, shared: shared.clone() };
+        let capacity = most.max(1);
+        let half = Subscriber { sender, capacity, bytes, missed: 0, shared: shared.clone() };
         let mut locked = self.subscriptions.lock();
         if !locked.is_closed {
             locked.index.begin(self.id, self.filter.passing_kinds(), half);
@@ -206,15 +269,15 @@ impl Drop for Listing {
 
 impl EventSource for LocalEvents {
     fn recv(&self) -> Option<Event> {
-        self.events.recv().ok()
+        self.events.recv().ok().map(|waiting| waiting.event)
     }
 
     fn try_recv(&self) -> Option<Event> {
-        self.events.try_recv().ok()
+        self.events.try_recv().ok().map(|waiting| waiting.event)
     }
 
     fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
-        self.events.recv_timeout(timeout).ok()
+        self.events.recv_timeout(timeout).ok().map(|waiting| waiting.event)
     }
 
     fn poll_recv(&self, waker: &Waker) -> Poll<Option<Event>> {
@@ -238,7 +301,7 @@ impl EventSource for LocalEvents {
 impl LocalEvents {
     fn poll_now(&self) -> Poll<Option<Event>> {
         match self.events.try_recv() {
-            Ok(event) => Poll::Ready(Some(event)),
+            Ok(waiting) => Poll::Ready(Some(waiting.event)),
             Err(TryRecvError::Disconnected) => Poll::Ready(None),
             Err(TryRecvError::Empty) => Poll::Pending,
         }

@@ -20,20 +20,43 @@ pub(super) fn refused(error: Error) -> Answering {
 pub(super) fn value<T: Wire>(
     answer: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Answering {
-    later(async move { Reply { body: encode_value(&answer.await), ..Reply::default() } })
+    later(async move { reading(encode_value(&answer.await)) })
+}
+
+/// As `value`, of a request that changes something: it is not made again if there is no room for its answer.
+pub(super) fn change<T: Wire>(
+    answer: impl Future<Output = Result<T>> + Send + 'static,
+) -> Answering {
+    later(async move { Reply::new(encode_value(&answer.await)) })
+}
+
+/// The answer to a request that has changed nothing.
+pub(super) fn reading(body: Vec<u8>) -> Reply {
+    let busy = busy_instead_of(&body);
+    Reply { body, busy, ..Reply::default() }
+}
+
+/// A longer answer may be refused, for other ones that were not read.
+const LONG: usize = 64 << 10;
+
+fn busy_instead_of(body: &[u8]) -> Option<Vec<u8>> {
+    let what = || "too many bytes of answers that other processes have not read".to_owned();
+    (body.len() > LONG).then(|| encode_value(&Err::<(), Error>(Error::OwnerBusy { what: what() })))
 }
 
 /// The connection to which tasks are handed out.
 pub(super) struct Recipient {
-    /// Where tasks go back whose answer is lost; `None` if their session ends with the connection.
-    pub(super) store: Option<StoreHandle>,
+    /// Where tasks go back whose answer is lost.
+    pub(super) store: StoreHandle,
+    /// Their session does not end with the connection.
+    pub(super) has_grace: bool,
     /// The process says that it is there while it has claims.
     pub(super) beats: bool,
 }
 
 /// The answer of a future that hands out tasks.
 pub(super) fn grants(
-    Recipient { store, beats }: Recipient,
+    Recipient { store, has_grace, beats }: Recipient,
     claims: impl Future<Output = Result<Vec<Claim>>> + Send + 'static,
 ) -> Answering {
     later(async move {
@@ -41,8 +64,10 @@ pub(super) fn grants(
         let body = encode_grants(&grants);
         let grants: Vec<Grant> = grants.unwrap_or_default();
         let expect_beats = (beats && !grants.is_empty()).then_some(true);
-        let on_lost = store.and_then(|store| give_back(store, &grants));
-        Reply { body, on_lost, expect_beats }
+        let busy = busy_instead_of(&body);
+        let may_be_lost = has_grace || busy.is_some();
+        let on_lost = may_be_lost.then(|| give_back(store, &grants)).flatten();
+        Reply { body, on_lost, busy, expect_beats }
     })
 }
 

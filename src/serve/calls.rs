@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{grants, later, now, refused, value, without_body};
+use super::answers::{change, grants, later, now, reading, refused, value, without_body};
 use super::peer::Peer;
+use super::shares::Permit;
 use super::waits::{refusal_waits, waits_for_space};
-use crate::connection::{Mode, Request, encode_value};
+use crate::connection::{Mode, Request, changes, encode_value};
 use crate::core::{
     Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
     check_call,
@@ -44,30 +45,42 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
 
 /// The verbs that wait. `None` for the others.
 fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answering> {
+    if let Verb::PutOrWait { .. } | Verb::PutAndWait { .. } | Verb::Claim { .. } | Verb::Wait(_) =
+        verb
+    {
+        return Some(
+            peer.wait_in(1).map_or_else(refused, |permit| begin_wait(peer, target, verb, permit)),
+        );
+    }
+    matches!(
+        verb,
+        Verb::CancelPut { .. } | Verb::CancelWatch(_) | Verb::Held(_, _, HolderVerb::EndSignal)
+    )
+    .then(|| refused(not_for_peers()))
+}
+
+fn begin_wait(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>, permit: Permit) -> Answering {
     let tube = |session| peer.tube(target.number, target.name, session);
-    Some(match verb {
+    match verb {
         Verb::PutOrWait { session, request, timeout } => {
             let (tube, request) = (tube(session), request.clone());
-            value(async move { tube?.put_or_wait(&request, timeout).await })
+            change(permit.hold(async move { tube?.put_or_wait(&request, timeout).await }))
         }
         Verb::PutAndWait { session, request, timeout } => {
             let (tube, request) = (tube(session), request.clone());
-            value(async move { tube?.put_then_wait(&request, timeout).await })
+            change(permit.hold(async move { tube?.put_then_wait(&request, timeout).await }))
         }
         Verb::Claim { session, id } => {
             let tube = tube(session);
-            grants(peer.recipient(), async move { Ok(vec![tube?.claim_async(id).await?]) })
+            let claim = async move { Ok(vec![tube?.claim_async(id).await?]) };
+            grants(peer.recipient(), permit.hold(claim))
         }
         Verb::Wait(wait @ (WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. })) => {
             let tube = tube(session);
-            value(async move { tube?.watch_async(Verb::Wait(wait)).await })
+            value(permit.hold(async move { tube?.watch_async(Verb::Wait(wait)).await }))
         }
-        Verb::Wait(WaitVerb::Ready { .. })
-        | Verb::CancelPut { .. }
-        | Verb::CancelWatch(_)
-        | Verb::Held(_, _, HolderVerb::EndSignal) => refused(not_for_peers()),
-        _ => return None,
-    })
+        _ => refused(not_for_peers()),
+    }
 }
 
 fn not_for_peers() -> Error {
@@ -76,6 +89,11 @@ fn not_for_peers() -> Error {
 
 /// Decides a call at once, unless it waits for space in its write buffer.
 fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
+    if let Call::CreateTube(request) = asked
+        && let Err(refusal) = peer.check_tubes(&request.name)
+    {
+        return refused(refusal);
+    }
     let inner = peer.store.inner();
     let decide = |core: &mut Core| carry_out(core, mode, asked);
     let decided = if waits_for_space(&asked) {
@@ -88,7 +106,10 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
         Err(_) if mode == Mode::DeferredOrRefused => {
             answer(peer, mode, &asked, Err(Error::Overloaded))
         }
-        Err(buffer) => later(once_free(peer.clone(), mode, buffer, body.to_vec())),
+        Err(buffer) => match peer.wait_in(1) {
+            Ok(permit) => later(permit.hold(once_free(peer.clone(), mode, buffer, body.to_vec()))),
+            Err(busy) => answer(peer, mode, &asked, Err(busy)),
+        },
     }
 }
 
@@ -115,7 +136,7 @@ fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Resu
 async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) -> Reply {
     let parts = Parts::default();
     let Ok(Request::Call(_, asked)) = Request::read(&body, &parts) else {
-        return reply(&Err(not_for_peers()));
+        return reply(false, &Err(not_for_peers()));
     };
     let decided = if refusal_waits(mode, &asked) {
         wait::decide_once_visible(&peer.store, buffer, asked).await
@@ -125,7 +146,7 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     match answer(&peer, mode, &asked, decided) {
         Answering::Later(answer) | Answering::LaterWithoutBody(answer) => answer.await,
         Answering::Now(reply) => reply,
-        Answering::Many(_) => reply(&Err(not_for_peers())),
+        Answering::Many(_) => reply(false, &Err(not_for_peers())),
     }
 }
 
@@ -136,14 +157,17 @@ fn answer(
     asked: &Call<'_>,
     decided: Result<Decided<Result<Answer>>>,
 ) -> Answering {
+    let changes = changes(asked);
     match decided {
-        Ok(Decided { answer, wait: None }) => Answering::Now(reply(&answer)),
-        Ok(decided) => without_body(async move { reply(&wait::commit(decided).await.flatten()) }),
+        Ok(Decided { answer, wait: None }) => Answering::Now(reply(changes, &answer)),
+        Ok(decided) => {
+            without_body(async move { reply(changes, &wait::commit(decided).await.flatten()) })
+        }
         Err(refusal) => {
             if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
                 release(peer, asked);
             }
-            Answering::Now(reply(&Err(refusal)))
+            Answering::Now(reply(changes, &Err(refusal)))
         }
     }
 }
@@ -162,6 +186,8 @@ fn release(peer: &Peer, asked: &Call<'_>) {
     }
 }
 
-fn reply(answer: &Result<Answer>) -> Reply {
-    Reply { body: encode_value(answer), ..Reply::default() }
+/// The answer to a call, which may be made again if it changes nothing.
+fn reply(changes: bool, answer: &Result<Answer>) -> Reply {
+    let body = encode_value(answer);
+    if changes { Reply::new(body) } else { reading(body) }
 }

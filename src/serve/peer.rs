@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tubewell_wire::{Answering, Reply};
 
 use super::answers::{Recipient, later, refused};
+use super::shares::{Permit, Share, Shares};
 use crate::connection::encode_value;
-use crate::core::{Call, TubeHead, WaitSlot, Wire};
+use crate::core::{Call, Core, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
 use crate::open_store::LocalHandle;
 use crate::sync::{Mutex, thread};
@@ -18,43 +18,8 @@ use crate::{Error, Result, SessionId, Tube};
 
 /// More sessions than a connection may have. A client keeps to fewer: as many as fit into a hello.
 const SESSIONS_MAX: usize = 4096;
-/// More threads than may do what takes long at a time, of each kind.
-const COPIES_MAX: usize = 2;
-const CATCH_UPS_MAX: usize = 4;
-
-/// The requests that take long. Each kind has threads of its own, so that no kind waits for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lengthy {
-    /// It reads the whole file: `verify`, `backup`.
-    Copy,
-    CatchUp,
-}
-
-impl Lengthy {
-    fn as_many_as_may_be(self) -> String {
-        match self {
-            Lengthy::Copy => format!("{COPIES_MAX} verifications or backups for other processes"),
-            Lengthy::CatchUp => format!("{CATCH_UPS_MAX} catch-ups for other processes"),
-        }
-    }
-}
-
-/// The threads that do what takes long, of all connections.
-#[derive(Default)]
-pub(super) struct Threads {
-    copies: AtomicUsize,
-    catch_ups: AtomicUsize,
-}
-
-impl Threads {
-    fn of(&self, kind: Lengthy) -> (&AtomicUsize, usize) {
-        match kind {
-            Lengthy::Copy => (&self.copies, COPIES_MAX),
-            Lengthy::CatchUp => (&self.catch_ups, CATCH_UPS_MAX),
-        }
-    }
-}
-
+/// Sessions of a connection that has ended that are dropped before other connections have their turns.
+const DROPPED_AT_ONCE: usize = 16;
 /// A connection.
 pub(super) struct Peer {
     pub(super) store: LocalHandle,
@@ -63,23 +28,49 @@ pub(super) struct Peer {
     /// The process says that it is there while it has claims.
     beats: bool,
     sessions: Mutex<BTreeSet<SessionId>>,
-    threads: Arc<Threads>,
+    pub(super) shares: Arc<Shares>,
+    max_tubes: usize,
 }
 
 impl Peer {
-    pub(super) fn new(store: &LocalHandle, threads: &Arc<Threads>, beats: bool) -> Peer {
+    pub(super) fn new(
+        store: &LocalHandle,
+        shares: &Arc<Shares>,
+        max_tubes: usize,
+        beats: bool,
+    ) -> Peer {
         Peer {
             store: store.clone(),
             has_grace: store.inner().run(|core| core.config.grace > 0),
             beats,
             sessions: Mutex::default(),
-            threads: threads.clone(),
+            shares: shares.clone(),
+            max_tubes,
         }
     }
 
     /// The recipient of the tasks of an answer.
     pub(super) fn recipient(&self) -> Recipient {
-        Recipient { store: self.has_grace.then(|| self.handle()), beats: self.beats }
+        Recipient { store: self.handle(), has_grace: self.has_grace, beats: self.beats }
+    }
+
+    /// A call waits in so many tubes, or for one task, until the permit is dropped.
+    pub(super) fn wait_in(&self, tubes: usize) -> Result<Permit> {
+        self.shares.permit(Share::Waits, tubes)
+    }
+
+    /// Refuses to create a tube if the store has as many as other processes may create.
+    pub(super) fn check_tubes(&self, name: &str) -> Result<()> {
+        let is_full = |core: &mut Core| {
+            core.tubes.len() >= self.max_tubes
+                && matches!(core.find_tube(name), Err(Error::TubeNotFound { .. }))
+        };
+        if !self.store.inner().run(is_full) {
+            return Ok(());
+        }
+        let what =
+            format!("{} tubes, which is as many as other processes may create", self.max_tubes);
+        Err(Error::OwnerBusy { what })
     }
 
     /// The process is there. Whether it must say so further on: whether its sessions have claims.
@@ -166,12 +157,13 @@ impl Peer {
     /// Does what takes long on a thread of its own.
     pub(super) fn on_thread<T: Wire>(
         &self,
-        kind: Lengthy,
+        share: Share,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Answering {
-        let (slot, permit) = (Arc::new(WaitSlot::new()), Permit::new(&self.threads, kind));
-        let Some(permit) = permit else {
-            return refused(Error::OwnerBusy { what: kind.as_many_as_may_be() });
+        let slot = Arc::new(WaitSlot::new());
+        let permit = match self.shares.permit(share, 1) {
+            Ok(permit) => permit,
+            Err(busy) => return refused(busy),
         };
         let filled = slot.clone();
         let run = move || {
@@ -190,29 +182,13 @@ impl Peer {
         })
     }
 
-    pub(super) fn drop_sessions(&self) {
-        let sessions = std::mem::take(&mut *self.sessions.lock());
+    /// Drops the handles of some sessions of a connection that has ended. Returns whether it has more.
+    pub(super) fn drop_some_sessions(&self) -> bool {
         let handle = self.handle();
-        for id in sessions {
+        for _ in 0..DROPPED_AT_ONCE {
+            let Some(id) = self.sessions.lock().pop_first() else { return false };
             handle.tell(Call::DropSessionHandle(id));
         }
-    }
-}
-
-/// One of the threads that do what takes long.
-struct Permit(Arc<Threads>, Lengthy);
-
-impl Permit {
-    fn new(threads: &Arc<Threads>, kind: Lengthy) -> Option<Permit> {
-        let (running, most) = threads.of(kind);
-        let more = |running| (running < most).then_some(running + 1);
-        running.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Permit(threads.clone(), kind))
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.of(self.1).0.fetch_sub(1, Ordering::AcqRel);
+        true
     }
 }

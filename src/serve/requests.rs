@@ -10,7 +10,8 @@ use tubewell_wire::Answering;
 
 use super::answers::{grants, now, refused, value};
 use super::calls::call;
-use super::peer::{Lengthy, Peer};
+use super::peer::Peer;
+use super::shares::{Permit, Share};
 use crate::connection::{Request, TubeName};
 use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
 use crate::events::EventStream;
@@ -20,9 +21,6 @@ use crate::{Error, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
 const EVENTS_MAX: usize = 65_536;
-
-/// More tubes than one take may name: it waits in each of them.
-const TUBES_MAX: usize = 4096;
 
 /// The bytes of the tasks of one answer, unless it has one task.
 const TASKS_SIZE: usize = 16 << 20;
@@ -48,25 +46,29 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         }
         Request::WaitReady { tube: name, session, timeout } => {
             let timeout = timeout.map(Duration::from_micros);
-            value(peer.tube(name.number, &name.name, session)?.wait_ready_async(timeout))
+            let tube = peer.tube(name.number, &name.name, session)?;
+            value(peer.wait_in(1)?.hold(tube.wait_ready_async(timeout)))
         }
         Request::ClaimEnd(key) => {
             // A claim that has ended is an answer too.
             match store.handle.ask(Call::Claim(key, HolderVerb::EndSignal)) {
-                Ok(signal) => value(ended(signal)),
+                Ok(signal) => value(peer.wait_in(1)?.hold(ended(signal))),
                 Err(_) => now(&Ok(())),
             }
         }
         Request::Flush => value(store.flush_async()),
-        Request::CatchUp => peer.on_thread(Lengthy::CatchUp, move || store.catch_up()),
-        Request::Verify => peer.on_thread(Lengthy::Copy, move || store.verify()),
-        Request::Backup(path) => peer.on_thread(Lengthy::Copy, move || store.backup(path)),
+        Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.catch_up()),
+        Request::Verify => peer.on_thread(Share::Copies, move || store.verify()),
+        Request::Backup(path) => peer.on_thread(Share::Copies, move || store.backup(path)),
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Heartbeat => peer.answer_beat(),
         Request::Events { filter, capacity } => {
-            let events = store.events(filter, capacity.min(EVENTS_MAX))?;
-            Answering::Many(Box::pin(EventBytes(events.into_stream())))
+            let combinations = filter.check()?;
+            let permit = peer.shares.permit(Share::Combinations, combinations)?;
+            let bytes = Some(peer.shares.events.clone());
+            let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes);
+            Answering::Many(Box::pin(EncodedEvents(events.into_stream(), permit)))
         }
         Request::Call(..) => return Err(Error::invalid("the request is a call")),
     })
@@ -82,23 +84,19 @@ fn take(
     let Some(first) = tubes.first() else {
         return Err(Error::invalid("a take needs at least one tube"));
     };
-    if tubes.len() > TUBES_MAX {
-        return Err(Error::invalid(format!(
-            "a take through a connection may name {TUBES_MAX} tubes; this one names {}",
-            tubes.len()
-        )));
-    }
     let timeout = timeout.map(Duration::from_micros);
     if let Some(most) = most {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let tube = peer.tube(first.number, &first.name, session)?;
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
-        return Ok(grants(peer.recipient(), claims));
+        return Ok(grants(peer.recipient(), peer.wait_in(1)?.hold(claims)));
     }
+    let permit = peer.wait_in(tubes.len())?;
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);
-    Ok(grants(peer.recipient(), async move { Ok(take.await?.into_iter().collect()) }))
+    let take = async move { Ok(take.await?.into_iter().collect()) };
+    Ok(grants(peer.recipient(), permit.hold(take)))
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {
@@ -107,10 +105,10 @@ async fn ended(signal: Arc<Signal>) -> Result<()> {
     Ok(())
 }
 
-/// Events as bytes.
-struct EventBytes(EventStream);
+/// Events as bytes, and the combinations of their filter.
+struct EncodedEvents(EventStream, #[expect(dead_code, reason = "until it is dropped")] Permit);
 
-impl Stream for EventBytes {
+impl Stream for EncodedEvents {
     type Item = Vec<u8>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tubewell_wire::{Answering, Rejection, Service};
 
-use super::peer::{Peer, Threads};
+use super::peer::Peer;
 use super::requests::answer;
+use super::shares::Shares;
 use crate::Error;
 use crate::connection::{ClientId, HEARTBEATS, Hello, HelloSession, Versions, Welcome};
 use crate::core::StoreId;
@@ -18,7 +19,8 @@ pub(super) struct StoreService {
     /// It does not keep the store open.
     store: LocalHandle,
     id: StoreId,
-    threads: Arc<Threads>,
+    shares: Arc<Shares>,
+    max_tubes: usize,
     /// How often to hear from a connection that has claims.
     heartbeat: Option<Duration>,
 }
@@ -28,9 +30,10 @@ impl StoreService {
     pub(super) fn new(
         store: LocalHandle,
         id: StoreId,
+        max_tubes: usize,
         heartbeat: Option<Duration>,
     ) -> StoreService {
-        StoreService { store, id, threads: Arc::default(), heartbeat }
+        StoreService { store, id, shares: Arc::default(), max_tubes, heartbeat }
     }
 }
 
@@ -42,14 +45,14 @@ impl Service for StoreService {
         let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
         let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
         let beats = version >= HEARTBEATS && self.heartbeat.is_some();
-        let peer = Peer::new(&self.store, &self.threads, beats);
+        let peer = Peer::new(&self.store, &self.shares, self.max_tubes, beats);
         let mut sessions = hello.sessions.iter();
         let begun = sessions.try_for_each(|HelloSession { id, label }| {
             label.as_deref().map_or(Ok(()), check_label)?;
             peer.begin_session(*id, label.as_ref())
         });
         if let Err(error) = begun {
-            peer.drop_sessions();
+            while peer.drop_some_sessions() {}
             // Nothing but its hello makes a client unwelcome for good: the store resumes, or is opened again.
             let temporary = !matches!(error, Error::Invalid { .. });
             return Err(Rejection { why: error.to_string(), temporary });
@@ -67,8 +70,8 @@ impl Service for StoreService {
         answer(peer, body)
     }
 
-    fn disconnect(&self, peer: Arc<Peer>) {
-        peer.drop_sessions();
+    fn disconnect(&self, peer: &Arc<Peer>) -> bool {
+        peer.drop_some_sessions()
     }
 }
 

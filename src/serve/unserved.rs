@@ -37,6 +37,7 @@ impl Peer {
         let service = StoreService::new(
             store.here("a connection without a socket")?.visitor(),
             StoreId([0; 16]),
+            usize::MAX,
             None,
         );
         let session = |id: &SessionId| HelloSession { id: *id, label: None };
@@ -56,7 +57,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.service.disconnect(self.peer.clone());
+        while self.service.disconnect(&self.peer) {}
     }
 }
 
@@ -198,7 +199,7 @@ fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
 fn tagged(tag: u8, answer: &[u8]) -> Result<(u8, &[u8]), Malformed> {
     match answer.split_first() {
         Some((first, rest)) if *first == tag || rest.first() == Some(&0) => Ok((*first, rest)),
-        _ => Err(Malformed { what: "the answer to another request" }),
+        _ => Err(Malformed::Invalid("the answer to another request")),
     }
 }
 

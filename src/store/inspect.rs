@@ -82,11 +82,7 @@ impl Store {
 
     fn events_of(&self, filter: Filter, capacity: usize) -> Subscription {
         match &self.handle {
-            StoreHandle::Here(store) => {
-                let listing = store.inner().subscribers.list(filter);
-                // Under the lock of the store: between two changes.
-                store.inner().run(|_| listing.begin(capacity))
-            }
+            StoreHandle::Here(store) => store.events_of(filter, capacity, None),
             StoreHandle::Remote(owner) => owner.events(filter, capacity),
         }
     }

@@ -178,8 +178,8 @@ fn verify_of_a_peer_delays_no_other_call_and_the_third_one_is_refused() {
         let refused = verified.recv().unwrap().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the owner of the store makes 2 verifications or backups for other processes already, \
-             and no more at a time; try again later"
+            "the owner of the store has 2 verifications or backups for other processes already, \
+             and takes no more at a time; try again later"
         );
         assert!(refused.is_transient());
         pair.assert_takes_and_lists_are_answered();

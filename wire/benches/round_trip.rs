@@ -63,7 +63,9 @@ impl Service for Echo {
         }
     }
 
-    fn disconnect(&self, _: Arc<()>) {}
+    fn disconnect(&self, _: &Arc<()>) -> bool {
+        false
+    }
 }
 
 /// Pending once, and woken at once.

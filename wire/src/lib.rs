@@ -33,7 +33,9 @@
 //!     fn call(&self, _peer: &Arc<()>, body: &[u8]) -> Answering {
 //!         Answering::Now(Reply::new(body.to_ascii_uppercase()))
 //!     }
-//!     fn disconnect(&self, _peer: Arc<()>) {}
+//!     fn disconnect(&self, _peer: &Arc<()>) -> bool {
+//!         false
+//!     }
 //! }
 //!
 //! struct Quiet;

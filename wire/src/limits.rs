@@ -40,11 +40,23 @@ pub struct Limits {
     /// count, so that its short calls wait for no other connection. Connections whose calls wait have their turns
     /// in the order of their arrival. A longer call is read once no others are held.
     pub all_call_bytes: usize,
+    /// How fast a call of more than 64 KiB must arrive at a server while other calls wait for its bytes, and how fast a
+    /// client must read while the output of all connections is at half of its limit, in bytes a second: 128 KiB by
+    /// default, from [`stalled`](Limits::stalled) on. A connection that is slower is closed.
+    pub rate: usize,
     /// Connections of a server: 1024 by default. The next one is refused with a text.
     pub connections: usize,
+    /// Connections of a server whose client is not authenticated and accepted yet: 64 by default. Further ones wait to
+    /// be accepted by the operating system. Meanwhile the oldest one has a thirty-second part of
+    /// [`hello`](Limits::hello) for its hello.
+    pub strangers: usize,
     /// Output in bytes that a peer has not read yet: 4 MiB by default. A server with more for one peer does
     /// not read from it, and does not poll its streams, until the peer has read.
     pub unsent: usize,
+    /// The same of all connections of a server: 256 MiB by default. The first 64 KiB of each connection do not count.
+    /// A longer answer for which there is no room is replaced by [`Reply::busy`](crate::Reply::busy). From half of it
+    /// on, no connection with more than 64 KiB is read.
+    pub all_unsent: usize,
     /// How long a hello may take, from the connection until the client is authenticated: 5 seconds by
     /// default.
     pub hello: Duration,
@@ -65,8 +77,11 @@ impl Default for Limits {
             calls: 4096,
             call_bytes: 64 * 1024 * 1024,
             all_call_bytes: 256 * 1024 * 1024,
+            rate: 128 * 1024,
             connections: 1024,
+            strangers: 64,
             unsent: 4 * 1024 * 1024,
+            all_unsent: 256 * 1024 * 1024,
             hello: Duration::from_secs(5),
             stalled: Duration::from_secs(30),
             silence: Duration::from_secs(30),
@@ -76,12 +91,20 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// How long so many bytes may take that the client sends or reads.
+    pub(crate) fn time_for(&self, bytes: usize) -> Duration {
+        let micros = (bytes as u64).saturating_mul(1_000_000) / self.rate.max(1) as u64;
+        self.stalled.saturating_add(Duration::from_micros(micros))
+    }
+
     /// The limits with which anything works at all.
     pub(crate) fn at_least_one(self) -> Limits {
         Limits {
             frame: self.frame.min(crate::frame::LONGEST_BODY),
             calls: self.calls.max(1),
+            rate: self.rate.max(1),
             connections: self.connections.max(1),
+            strangers: self.strangers.max(1),
             ..self
         }
     }

@@ -6,6 +6,7 @@ mod connection;
 mod entry;
 mod executor;
 mod listener;
+mod output_budget;
 mod protocol;
 mod queue;
 mod reactor;

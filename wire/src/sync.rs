@@ -8,7 +8,8 @@
 pub(crate) mod explored;
 
 pub(crate) use std::sync::Arc;
-pub(crate) use std::sync::atomic::Ordering;
+/// The atomic numbers are counters, which order nothing.
+pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(not(feature = "_shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};

@@ -41,7 +41,7 @@ macro_rules! wire_answer {
                         $($(let $item = Wire::get(input)?;)*)?
                         Ok(Answer::$variant $(($($item),*))?)
                     })*
-                    _ => Err(Malformed { what: "an unknown number of Answer" }),
+                    _ => Err(Malformed::Invalid("an unknown number of Answer")),
                 }
             }
 

@@ -7,12 +7,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tubewell_drivers::PUT_MANY_TASKS;
+
 use super::input::{Input, Malformed, TOO_LARGE};
 use crate::moment::{Moment, micros_of, system_time};
 use crate::{Error, Result};
 
+/// What an allocation takes at least.
+const ALLOCATION: usize = 32;
+
 /// A value that can be sent to another process. It has at least one byte.
 pub(crate) trait Wire: Sized {
+    /// How many of them a list of a request may have: as many as the largest call accepts.
+    const MOST: usize = 10_000;
+
+    /// The memory behind a value that is as short as can be, in bytes.
+    const BEHIND: usize = 0;
+
     fn put(&self, out: &mut Vec<u8>);
 
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed>;
@@ -63,10 +74,13 @@ pub(super) fn put_items<'t, T: Wire + 't>(
 }
 
 pub(super) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malformed> {
-    std::str::from_utf8(input.bytes()?).map_err(|_| Malformed { what: "a text is not UTF-8" })
+    std::str::from_utf8(input.bytes()?).map_err(|_| Malformed::Invalid("a text is not UTF-8"))
 }
 
 impl Wire for u64 {
+    /// The tasks of an `ack_many`.
+    const MOST: usize = PUT_MANY_TASKS;
+
     fn put(&self, out: &mut Vec<u8>) {
         put_number(*self, out);
     }
@@ -107,7 +121,7 @@ impl Wire for bool {
         match input.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Malformed { what: "neither true nor false" }),
+            _ => Err(Malformed::Invalid("neither true nor false")),
         }
     }
 }
@@ -120,7 +134,7 @@ impl Wire for () {
     fn get(input: &mut Input<'_>) -> Result<(), Malformed> {
         match input.byte()? {
             0 => Ok(()),
-            _ => Err(Malformed { what: "a value where none is expected" }),
+            _ => Err(Malformed::Invalid("a value where none is expected")),
         }
     }
 }
@@ -170,6 +184,8 @@ impl<T: Wire> Wire for Box<T> {
 }
 
 impl Wire for String {
+    const BEHIND: usize = ALLOCATION;
+
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(self.as_bytes(), out);
     }
@@ -180,6 +196,8 @@ impl Wire for String {
 }
 
 impl Wire for Box<str> {
+    const BEHIND: usize = ALLOCATION;
+
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(self.as_bytes(), out);
     }
@@ -190,6 +208,8 @@ impl Wire for Box<str> {
 }
 
 impl Wire for Arc<str> {
+    const BEHIND: usize = ALLOCATION;
+
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(self.as_bytes(), out);
     }
@@ -215,7 +235,7 @@ impl<T: Wire> Wire for Vec<T> {
     }
 
     fn get(input: &mut Input<'_>) -> Result<Vec<T>, Malformed> {
-        let count = input.count_of::<T>()?;
+        let count = input.count(T::MOST, size_of::<T>() + T::BEHIND)?;
         let mut items = Vec::with_capacity(count);
         for _ in 0..count {
             items.push(T::get(input)?);
@@ -251,7 +271,7 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
         let items: Vec<(K, V)> = Wire::get(input)?;
         let count = items.len();
         let map = BTreeMap::from_iter(items);
-        if map.len() < count { Err(Malformed { what: "a key comes twice" }) } else { Ok(map) }
+        if map.len() < count { Err(Malformed::Invalid("a key comes twice")) } else { Ok(map) }
     }
 }
 
@@ -275,7 +295,7 @@ impl Wire for Duration {
     fn get(input: &mut Input<'_>) -> Result<Duration, Malformed> {
         let (secs, nanos) = (u64::get(input)?, u32::get(input)?);
         if nanos >= 1_000_000_000 {
-            return Err(Malformed { what: "a time has more than a second of nanoseconds" });
+            return Err(Malformed::Invalid("a time has more than a second of nanoseconds"));
         }
         Ok(Duration::new(secs, nanos))
     }

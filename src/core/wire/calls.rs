@@ -1,5 +1,7 @@
 //! The encoding of calls. A call names tubes by their numbers, and holds what it needs.
 
+use tubewell_drivers::PUT_MANY_TASKS;
+
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{borrowing_enum, wire_enum, wire_struct};
@@ -20,7 +22,6 @@ pub(crate) fn decode_call<'a>(
     input: &mut Input<'a>,
     parts: &'a Parts,
 ) -> Result<Call<'a>, Malformed> {
-    input.limit_to_call();
     Call::get_part(input, parts)
 }
 
@@ -197,6 +198,6 @@ impl<'a> Borrowing<'a> for TubeRef<'a> {
     }
 }
 
-wire_struct! { ClaimKey { tube, by, id } }
+wire_struct! { ClaimKey { tube, by, id } at most PUT_MANY_TASKS }
 wire_struct! { Holder { session, epoch } }
 wire_struct! { About { kind, metadata } }

@@ -34,12 +34,12 @@ impl Wire for Grant {
         let (epoch, session) = (Wire::get(input)?, Wire::get(input)?);
         let (buffer, attempts_left) = (buffer(input)?, Wire::get(input)?);
         let record = Record::decode(id, input.bytes()?.into());
-        let record = record.map_err(|_| Malformed { what: "the record of a task is damaged" })?;
+        let record = record.map_err(|_| Malformed::Invalid("the record of a task is damaged"))?;
         let (header, mut row) = record.into_parts();
         if header.body_checksum.is_some() {
             row = Value::from(input.bytes()?);
             if u64::try_from(row.len()) != Ok(header.size) {
-                return Err(Malformed { what: "a body has another length" });
+                return Err(Malformed::Invalid("a body has another length"));
             }
         }
         Ok(Grant {

@@ -4,13 +4,16 @@
 //! the protocol: they never change, and a number is not used again.
 
 /// Implements `Wire` for a struct: its fields, in the order of the list. Fields that are not sent get
-/// the given values.
+/// the given values. `at most`: how many of them a list of a request may have, if not the usual number.
 macro_rules! wire_struct {
     (
         $type:ident { $($field:ident),* $(,)? }
         $(without { $($unsent:ident: $value:expr),* })?
+        $(at most $most:expr)?
     ) => {
         impl $crate::core::wire::basic::Wire for $type {
+            $(const MOST: usize = $most;)?
+
             fn put(&self, out: &mut Vec<u8>) {
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
                 $($crate::core::wire::basic::Wire::put($field, out);)*
@@ -70,9 +73,10 @@ macro_rules! wire_enum {
                         )*)?
                         Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
                     })*
-                    _ => Err($crate::core::wire::input::Malformed {
-                        what: concat!("an unknown number of ", stringify!($type)),
-                    }),
+                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
+                        "an unknown number of ",
+                        stringify!($type)
+                    ))),
                 }
             }
         }
@@ -152,9 +156,10 @@ macro_rules! borrowing_enum {
                         )*)?
                         Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
                     })*
-                    _ => Err($crate::core::wire::input::Malformed {
-                        what: concat!("an unknown number of ", stringify!($type)),
-                    }),
+                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
+                        "an unknown number of ",
+                        stringify!($type)
+                    ))),
                 }
             }
         }

@@ -45,12 +45,12 @@ impl Parts {
             match place.set(part) {
                 Ok(()) => {
                     let kept = place.get().and_then(T::from_part);
-                    return kept.ok_or(Malformed { what: "another part of a call" });
+                    return kept.ok_or(Malformed::Invalid("another part of a call"));
                 }
                 Err(refused) => part = refused,
             }
         }
-        Err(Malformed { what: "a call has too many parts" })
+        Err(Malformed::Invalid("a call has too many parts"))
     }
 }
 

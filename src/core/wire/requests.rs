@@ -1,6 +1,6 @@
 //! The encoding of what calls ask for.
 
-use tubewell_drivers::{Body, RecurRule};
+use tubewell_drivers::{Body, PUT_MANY_TASKS, RecurRule};
 
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
@@ -19,7 +19,7 @@ use crate::{Failure, OnKey, OnParent, TubeOptions};
 wire_struct! { PutRequest {
     pri, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
     restored_as, history, token,
-}}
+} at most PUT_MANY_TASKS }
 wire_struct! { History {
     forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at,
 }}
@@ -28,7 +28,7 @@ wire_enum! { OnKey { 0 => Reject, 1 => Keep, 2 => Replace } }
 wire_enum! { OnParent { 0 => Wait, 1 => Release, 2 => Bury } }
 
 wire_struct! { FinishRequest { result, puts, advance } }
-wire_struct! { PutInto { tube, name, request } }
+wire_struct! { PutInto { tube, name, request } at most PUT_MANY_TASKS }
 wire_struct! { UpdateRequest { pri, delay, not_before, body, tags } }
 wire_struct! { ScheduleRequest {
     rule, starting, times, missed, within, skips_overlap, put, body, pri, max_attempts, tags,

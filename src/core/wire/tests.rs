@@ -5,6 +5,8 @@ mod samples;
 
 use std::fmt::{Debug, Write};
 
+use tubewell_drivers::Body;
+
 use super::{Input, Malformed, Parts, Wire, decode_call, encode_call, from_bytes, to_bytes};
 use crate::core::answer::Answer;
 use crate::core::call::{
@@ -70,7 +72,7 @@ fn bytes_of(call: &Call<'_>) -> Vec<u8> {
 
 /// Decodes a call, and encodes it again.
 fn read_back(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
-    let (mut input, parts) = (Input::new(bytes), Parts::default());
+    let (mut input, parts) = (Input::of_request(bytes), Parts::default());
     let call = decode_call(&mut input, &parts)?;
     input.end()?;
     Ok(bytes_of(&call))
@@ -91,7 +93,7 @@ fn calls_with<T: Numbered>(name: &str, wrap: fn(T) -> Call<'static>) -> Vec<(Str
         let mut random = Random::new(seed << 8 | u64::from(*number));
         let call = wrap(T::sample_of(*number, &mut random));
         let bytes = bytes_of(&call);
-        let (mut input, parts) = (Input::new(&bytes), Parts::default());
+        let (mut input, parts) = (Input::of_request(&bytes), Parts::default());
         let decoded = decode_call(&mut input, &parts).unwrap();
         assert_eq!(format!("{decoded:?}"), format!("{call:?}"));
         assert_eq!(input.end(), Ok(()), "{call:?}");
@@ -335,7 +337,7 @@ fn unknown_format_number_has_a_general_name() {
 fn number_of_a_removed_verb_is_unknown() {
     let call = [&b"\x01\xac\x02\x04jobs\x09"[..], &[7; 16], b"\x03"].concat();
     let refused = read_back(&call).unwrap_err();
-    assert_eq!(refused, Malformed { what: "an unknown number of Verb" });
+    assert_eq!(refused, Malformed::Invalid("an unknown number of Verb"));
 }
 
 #[test]
@@ -383,7 +385,7 @@ fn damaged_bytes_do_not_panic_and_need_little_memory() {
         for _ in 0..8 {
             let bytes = damaged(&bytes, &mut random);
             let memory = memory_of(|| {
-                let (mut input, parts) = (Input::new(&bytes), Parts::default());
+                let (mut input, parts) = (Input::of_request(&bytes), Parts::default());
                 let _ = decode_call(&mut input, &parts).is_ok();
             });
             assert!(memory <= (64 * bytes.len() as u64) + (128 << 10), "{name}: {memory}");
@@ -410,31 +412,54 @@ fn any_bytes_do_not_panic() {
     }
 }
 
-/// Lists that are as long as their bytes allow, of items that are large in memory.
+/// A list of so many items, as the last field of a call whose list is empty.
+fn list_of(count: usize, call: &Call<'_>) -> Vec<u8> {
+    let mut bytes = bytes_of(call);
+    bytes.pop();
+    (count as u64).put(&mut bytes);
+    bytes.resize(bytes.len() + count, 0);
+    bytes
+}
+
 #[test]
-fn long_lists_of_a_call_are_refused_before_they_are_allocated() {
-    const LENGTH: usize = 1 << 20;
-    let list = |verb: Verb<'_>| {
-        let mut bytes = bytes_of(&Call::Tube(JOBS, verb));
-        // The list is empty: its count is the last byte.
-        bytes.pop();
-        (LENGTH as u64).put(&mut bytes);
-        bytes.resize(bytes.len() + LENGTH, 0);
-        bytes
-    };
-    for bytes in [
-        list(Verb::PutMany(&[])),
-        list(Verb::EditTags { id: 9, edit: TagEdit::Add(&[]) }),
-        list(Verb::DeleteMany(&[])),
+fn list_with_more_items_than_a_call_accepts_is_refused_before_it_is_decoded() {
+    let edit = |edit| Call::Tube(JOBS, Verb::EditTags { id: 9, edit });
+    for (call, most) in [
+        (Call::Tube(JOBS, Verb::PutMany(&[])), 100_000),
+        (Call::Tube(JOBS, Verb::DeleteMany(&[])), 100_000),
+        (Call::AckClaims(&[]), 100_000),
+        (edit(TagEdit::Add(&[])), 10_000),
     ] {
-        let memory = memory_of(|| drop(read_back(&bytes)));
-        assert!(memory < 64 * LENGTH as u64, "{memory}");
+        let bytes = list_of(most + 1, &call);
+        let memory = memory_of(|| {
+            let refused = read_back(&bytes).unwrap_err();
+            assert_eq!(refused, Malformed::TooMany { count: most + 1, most });
+        });
+        assert_eq!(memory, 0, "{call:?}");
+        let allowed = list_of(most, &call);
+        assert!(!matches!(read_back(&allowed), Err(Malformed::TooMany { .. })), "{call:?}");
     }
-    let claims = [&[5][..], &to_bytes(&(LENGTH as u64)), &vec![0; LENGTH]].concat();
-    let refused = read_back(&claims).unwrap_err();
-    assert_eq!(refused, Malformed { what: "a list has too many items" });
-    let huge = [&[5][..], &to_bytes(&u64::MAX)].concat();
-    assert!(read_back(&huge).is_err());
+    assert!(read_back(&[&[5][..], &to_bytes(&u64::MAX)].concat()).is_err());
+}
+
+/// Each of the lists is short, and there are many of them: all tasks of a `put_many` have thousands of tags.
+#[test]
+fn all_lists_of_a_call_together_take_a_limited_memory() {
+    const TAGS: usize = 9000;
+    let task = to_bytes(&PutRequest::of_body(Body::new(Vec::new())));
+    let tags = task.len() - 8;
+    assert_eq!(task[tags], 0, "the number of tags");
+    let mut many = task[..tags].to_vec();
+    TAGS.put(&mut many);
+    many.resize(many.len() + TAGS, 0);
+    many.extend_from_slice(&task[tags + 1..]);
+    let mut bytes = bytes_of(&Call::Tube(JOBS, Verb::PutMany(&[])));
+    bytes.pop();
+    let tasks = 100;
+    tasks.put(&mut bytes);
+    bytes.extend(many.repeat(tasks));
+    let memory = memory_of(|| assert_eq!(read_back(&bytes).unwrap_err(), Malformed::TooLarge));
+    assert!(memory < 64 * bytes.len() as u64, "{memory}");
 }
 
 #[test]
@@ -467,7 +492,7 @@ fn parts_keep_the_values_of_one_call() {
     let bytes = bytes_of(&Call::Tube(JOBS, Verb::DeleteMany(&[1])));
     let parts = Parts::default();
     for round in 0..3 {
-        let decoded = decode_call(&mut Input::new(&bytes), &parts);
+        let decoded = decode_call(&mut Input::of_request(&bytes), &parts);
         assert_eq!(decoded.is_ok(), round < 2, "{decoded:?}");
     }
 }

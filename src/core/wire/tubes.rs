@@ -60,7 +60,7 @@ impl Wire for TubeHead {
 pub(super) fn buffer(input: &mut Input<'_>) -> Result<usize, Malformed> {
     match usize::get(input)? {
         buffer @ (FILE | MEMORY) => Ok(buffer),
-        _ => Err(Malformed { what: "an unknown write buffer" }),
+        _ => Err(Malformed::Invalid("an unknown write buffer")),
     }
 }
 
@@ -72,6 +72,6 @@ impl Wire for DayCounts {
 
     fn get(input: &mut Input<'_>) -> Result<DayCounts, Malformed> {
         let row = DayCounts::from_row(0, 0, input.bytes()?);
-        row.map_err(|_| Malformed { what: "the numbers of a day are damaged" })
+        row.map_err(|_| Malformed::Invalid("the numbers of a day are damaged"))
     }
 }

@@ -10,11 +10,16 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
 use crate::core::{
-    Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, Verb, WaitVerb, from_bytes,
+    Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, TubeRequest, Verb, WaitVerb,
+    from_bytes,
 };
+use crate::events::EventBytes;
 use crate::random::random_u64;
-use crate::serve::peer::{Lengthy, Peer};
-use crate::{Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions};
+use crate::serve::peer::Peer;
+use crate::serve::shares::Share;
+use crate::{
+    Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, Subscription, TubeOptions,
+};
 
 struct Served {
     store: Store,
@@ -29,7 +34,7 @@ fn served() -> Served {
 
 fn serve(store: Store) -> Served {
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let service = StoreService::new(store.local().visitor(), StoreId([7; 16]), None);
+    let service = StoreService::new(store.local().visitor(), StoreId([7; 16]), 3, None);
     let session = SessionId::random();
     let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0]].concat();
     let (peer, _) = service.connect(&hello).unwrap();
@@ -135,7 +140,7 @@ fn hello_with_a_label_that_is_too_long_is_refused() {
         match served.service.connect(&hello) {
             Ok((peer, _)) => {
                 assert!(fits);
-                served.service.disconnect(Arc::new(peer));
+                assert!(!served.service.disconnect(&Arc::new(peer)));
             }
             Err(Rejection { why, .. }) => {
                 assert!(!fits && why.contains("at most 255 bytes"), "{why}");
@@ -158,7 +163,7 @@ fn take_of_more_than_4096_tubes_is_refused() {
             Answering::Now(reply) => {
                 let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
                 let Err(Error::Invalid { what }) = answer else { panic!("{answer:?}") };
-                assert!(!fits && what.contains("may name 4096 tubes"), "{what}");
+                assert!(!fits && what.contains("a list has 4097 items"), "{what}");
             }
             Answering::Many(_) => panic!("items"),
         }
@@ -245,7 +250,7 @@ fn is_begun(answering: &Answering) -> bool {
 #[test]
 fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
     for (kind, most, other) in
-        [(Lengthy::Copy, 2, Lengthy::CatchUp), (Lengthy::CatchUp, 4, Lengthy::Copy)]
+        [(Share::Copies, 2, Share::CatchUps), (Share::CatchUps, 4, Share::Copies)]
     {
         let served = served();
         let (ends, ended) = std::sync::mpsc::channel::<()>();
@@ -346,4 +351,134 @@ fn event_with_the_longest_texts_has_less_than_2_kib() {
     assert_eq!(sizes.len(), 4);
     let largest = sizes.into_iter().max().unwrap();
     assert!((1024 + 3 * 255..2048).contains(&largest), "{largest}");
+}
+
+impl Served {
+    /// The error of a request that is refused at once.
+    fn refusal(&self, request: &Request<'_>) -> Option<Error> {
+        let Answering::Now(reply) = self.service.call(&self.peer, &request.to_bytes()) else {
+            return None;
+        };
+        from_bytes::<Result<()>>(&reply.body[1..]).ok()?.err()
+    }
+
+    fn take_from(&self, tubes: usize) -> Request<'static> {
+        let tubes = vec![TubeName { number: self.number(), name: "jobs".into() }; tubes];
+        Request::Take { tubes, session: self.session, timeout: Some(60_000_000), most: None }
+    }
+}
+
+fn is_busy(refusal: Option<Error>) -> bool {
+    assert!(matches!(refusal, None | Some(Error::OwnerBusy { .. })), "{refusal:?}");
+    refusal.is_some()
+}
+
+#[test]
+fn subscriptions_of_all_connections_are_limited_by_the_combinations_of_their_filters() {
+    let served = served();
+    let names = || (0..8).map(|n| n.to_string());
+    let mut filter =
+        names().fold(Filter::new(), |filter, name| filter.tube(name.clone()).key(name));
+    filter = names().fold(filter, |filter, name| filter.owner(name.clone()).tag(name));
+    let request = Request::Events { filter, capacity: 10 };
+    let begin = || served.service.call(&served.peer, &request.to_bytes());
+    let mut begun: Vec<Answering> = (0..16).map(|_| begin()).collect();
+    assert!(begun.iter().all(|answering| matches!(answering, Answering::Many(_))));
+    assert!(is_busy(served.refusal(&request)));
+    let all = Request::Events { filter: Filter::new(), capacity: 10 };
+    assert!(is_busy(served.refusal(&all)), "it has one combination");
+    begun.pop();
+    assert!(!is_busy(served.refusal(&request)));
+}
+
+#[test]
+fn waiting_calls_of_all_connections_are_limited_by_the_tubes_that_they_wait_in() {
+    let served = served();
+    let take = served.take_from(4096);
+    let begin = || served.service.call(&served.peer, &take.to_bytes());
+    let mut begun: Vec<Answering> = (0..64).map(|_| begin()).collect();
+    assert!(begun.iter().all(|answering| matches!(answering, Answering::Later(_))));
+    let one = served.take_from(1);
+    assert!(is_busy(served.refusal(&one)));
+    begun.pop();
+    assert!(!is_busy(served.refusal(&one)));
+}
+
+#[test]
+fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
+    let served = served();
+    let create = |name: &str| {
+        let options = TubeOptions::new().if_not_exists(true);
+        let request = TubeRequest { name: name.into(), driver: FIFO.into(), options };
+        served.refusal(&Request::Call(Mode::Call, Call::CreateTube(&request)))
+    };
+    for name in ["second", "third", "second"] {
+        assert!(!is_busy(create(name)), "{name}");
+    }
+    assert!(is_busy(create("fourth")));
+    assert!(!is_busy(create("third")), "it exists");
+    served.store.create_tube("fourth", FIFO, TubeOptions::new()).unwrap();
+    served.store.drop_tube("second").unwrap();
+    served.store.drop_tube("third").unwrap();
+    assert!(!is_busy(create("fifth")));
+}
+
+/// The transport sends the short answer if there is no room for the long one.
+#[test]
+fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
+    let served = served();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put(vec![7; 100_000]).unwrap();
+    let answer =
+        |request: &Request<'_>| match served.service.call(&served.peer, &request.to_bytes()) {
+            Answering::Now(reply) => reply,
+            Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
+                match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(reply) => reply,
+                    Poll::Pending => panic!("it waits"),
+                }
+            }
+            answering => panic!("{answering:?}"),
+        };
+    let is_refusal = |busy: Option<Vec<u8>>| {
+        let answer: Result<()> = from_bytes(&busy.unwrap()[1..]).unwrap();
+        is_busy(answer.err())
+    };
+    let tube = |verb| Call::Tube(TubeRef { number: served.number(), name: "jobs" }, verb);
+    assert!(is_refusal(answer(&Request::Call(Mode::OnceVisible, tube(Verb::Peek(0)))).busy));
+    let taken = answer(&served.take_from(1));
+    assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);
+    assert!(is_refusal(taken.busy));
+    taken.on_lost.unwrap()();
+    assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
+    // A change is not refused once it is made.
+    let kick = Request::Call(Mode::Call, tube(Verb::Kick { count: 1 }));
+    assert!(answer(&kick).busy.is_none());
+}
+
+/// Its subscription misses the others, and the next event that it gets says how many.
+#[test]
+fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
+    const EVENTS: u64 = 1000;
+    let store = Store::in_memory().unwrap();
+    let brief = TubeOptions::new().temporary(true);
+    let brief = store.create_tube("brief", FIFO, brief).unwrap();
+    // Less than the events of both subscriptions, and more than those of one.
+    let bytes = Arc::new(EventBytes::up_to(200 << 10));
+    let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone()));
+    let (first, second) = (subscribe(), subscribe());
+    let own = store.subscribe(65_536);
+    brief.put_many((0..EVENTS).map(|_| "")).unwrap();
+    let read = |events: &Subscription| std::iter::from_fn(|| events.try_recv()).count() as u64;
+    let waiting = [&first, &second].map(read);
+    let missed = [&first, &second].map(Subscription::dropped);
+    assert_eq!([waiting[0] + missed[0], waiting[1] + missed[1]], [EVENTS; 2]);
+    assert!(missed[0] > 0 && waiting.into_iter().all(|waiting| waiting > 128), "{waiting:?}");
+    assert_eq!((read(&own), own.dropped()), (EVENTS, 0), "that of the owner has no such limit");
+    brief.put("after those that were missed").unwrap();
+    assert_eq!(first.recv().unwrap().missed, missed[0]);
+    // All bytes were given back.
+    drop(second);
+    brief.put_many((0..EVENTS).map(|_| "")).unwrap();
+    assert_eq!(read(&first), EVENTS);
 }

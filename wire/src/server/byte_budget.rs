@@ -38,6 +38,11 @@ impl ByteBudget {
         }
     }
 
+    /// Whether connections wait for bytes.
+    pub(crate) fn do_calls_wait(&self) -> bool {
+        !self.all.lock().waiting.is_empty()
+    }
+
     /// A connection waits for no bytes any more.
     pub(crate) fn leave(&self, token: Token) {
         let next = self.all.lock().leave(token);

@@ -1,15 +1,15 @@
 //! One connection: its state under a lock, and its socket.
 
-use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::time::Instant;
 
 use super::attention::Attention;
 use super::byte_budget::ByteBudget;
+use super::output_budget::OutputBudget;
 use super::service::{OnLost, Reply};
 use super::state::{Beats, Call, Misuse, Outcome, Stage, State};
 use crate::clock;
-use crate::limits::Limits;
+use crate::limits::{FREE, Limits};
 use crate::os::Token;
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ pub(crate) struct Connection {
     pub(crate) socket: Socket,
     attention: Arc<Attention>,
     budget: Arc<ByteBudget>,
+    output: Arc<OutputBudget>,
     limits: Limits,
     state: Mutex<State>,
 }
@@ -39,6 +40,8 @@ pub(crate) struct Status {
     pub(crate) written: bool,
     /// When it is closed if the client reads nothing until then.
     pub(crate) stalled: Option<Instant>,
+    /// When it is closed if the client has not read what is unread now, and the output of all is short.
+    pub(crate) read_by: Option<Instant>,
     /// Whether the client must not be silent. With all its calls in flight it cannot say anything.
     pub(crate) beats: Beats,
     /// A long call arrives.
@@ -50,10 +53,42 @@ impl Connection {
         token: Token,
         socket: Socket,
         attention: Arc<Attention>,
-        budget: Arc<ByteBudget>,
+        (budget, output): (Arc<ByteBudget>, Arc<OutputBudget>),
         limits: Limits,
     ) -> Connection {
-        Connection { token, socket, attention, budget, limits, state: Mutex::default() }
+        Connection { token, socket, attention, budget, output, limits, state: Mutex::default() }
+    }
+
+    /// Notes what the client has left unread.
+    fn count_unread(&self, state: &mut State) {
+        let unsent = state.outbox.unsent();
+        if state.unread.set(unsent, &self.output) == 0 {
+            state.read_by = None;
+        } else if state.read_by.is_none() {
+            state.read_by = clock::now().checked_add(self.limits.time_for(unsent));
+        }
+    }
+
+    /// What a client may leave unread before it is not read either.
+    fn most_unsent(&self) -> usize {
+        if self.output.is_short() { self.limits.unsent.min(FREE) } else { self.limits.unsent }
+    }
+
+    /// Whether the output of all connections is short of room.
+    pub(crate) fn is_output_short(&self) -> bool {
+        self.output.is_short()
+    }
+
+    /// Whether calls of connections wait for bytes.
+    pub(crate) fn do_calls_wait(&self) -> bool {
+        self.budget.do_calls_wait()
+    }
+
+    /// The client has as much time once more for what it has left unread.
+    pub(crate) fn extend_reading(&self, now: Instant) {
+        let mut state = self.state.lock();
+        let unsent = state.outbox.unsent();
+        state.read_by = now.checked_add(self.limits.time_for(unsent));
     }
 
     /// Adds the call that has arrived, whose future exists. `keeps_body`: its bytes count until it ends.
@@ -71,7 +106,8 @@ impl Connection {
     /// Appends the answer to the call that has arrived, which was there at once. `limit`: what the client takes.
     pub(crate) fn answer(&self, number: u64, reply: Reply, limit: usize) {
         let mut state = self.state.lock();
-        let lost = state.answer(number, reply, limit);
+        let lost = state.answer(number, reply, limit, &self.output);
+        self.count_unread(&mut state);
         let freed = state.held.end_arrival();
         drop(state);
         self.budget.give_back(freed);
@@ -88,12 +124,15 @@ impl Connection {
 
     /// Appends an item. An error says that no more are wanted, and that the client knows why.
     pub(crate) fn item(&self, number: u64, item: &[u8], limit: usize) -> Result<(), ()> {
-        self.state.lock().item(number, item, limit)
+        let mut state = self.state.lock();
+        let sent = state.item(number, item, limit);
+        self.count_unread(&mut state);
+        sent
     }
 
     /// Whether `task` may be polled. If not, it is woken when it may.
     pub(crate) fn may_poll(&self, task: impl FnOnce() -> Arc<dyn Call>) -> bool {
-        self.state.lock().may_poll(task, self.limits.unsent)
+        self.state.lock().may_poll(task, self.most_unsent())
     }
 
     /// A call has ended, and its future was dropped.
@@ -101,11 +140,12 @@ impl Connection {
         let mut state = self.state.lock();
         let mut lost = None;
         match outcome {
-            Outcome::Reply(reply) => lost = state.answer(number, reply, limit),
+            Outcome::Reply(reply) => lost = state.answer(number, reply, limit, &self.output),
             Outcome::End => state.end(number, ""),
             Outcome::Ended => {}
             Outcome::Panicked => state.broken = true,
         }
+        self.count_unread(&mut state);
         if lost.is_none() {
             return self.remove(state, number);
         }
@@ -146,6 +186,7 @@ impl Connection {
             state = self.state.lock();
             let blocked = !matches!(written, Written::All);
             state.outbox.give_back(chunk, blocked);
+            self.count_unread(&mut state);
             if progress {
                 state.stalled = None;
             }
@@ -169,7 +210,7 @@ impl Connection {
                 break;
             }
         }
-        let (woken, look) = state.relieved(self.limits.unsent);
+        let (woken, look) = state.relieved(self.most_unsent());
         // The reading thread closes a connection once its last output is written, by whichever thread.
         let look = look || (writes > 0 && state.is_drained());
         drop(state);
@@ -198,7 +239,7 @@ impl Connection {
     /// it is a call.
     pub(crate) fn may_read(&self, call: Option<usize>) -> bool {
         let mut state = self.state.lock();
-        if !state.may_read(call.is_some(), self.limits.calls, self.limits.unsent) {
+        if !state.may_read(call.is_some(), self.limits.calls, self.most_unsent()) {
             // Other connections must not wait for one that is not read.
             if state.held.end_wait() {
                 self.budget.leave(self.token);
@@ -227,41 +268,42 @@ impl Connection {
             idle: state.is_idle(),
             written: state.outbox.unsent() == 0,
             stalled: state.stalled.and_then(|since| since.checked_add(self.limits.stalled)),
+            read_by: state.read_by,
             beats: if state.is_full(self.limits.calls) { Beats::NotExpected } else { state.beats },
             is_long_arriving: state.is_long_arriving(),
         }
     }
 
-    /// Answers the calls that have an answer, and ends the others without one.
-    pub(crate) fn drain(&self) {
+    /// No further call is read. Returns the calls, which the caller finishes: those that have an answer are answered,
+    /// the others end without one.
+    #[must_use]
+    pub(crate) fn drain(&self) -> Vec<Arc<dyn Call>> {
         let mut state = self.state.lock();
         state.stage = state.stage.max(Stage::Draining);
         self.end_arrivals(&mut state);
         let (starved, calls) = (state.take_starved(), state.all());
         drop(state);
         starved.into_iter().for_each(Call::wake);
-        for task in calls {
-            task.finish();
-        }
+        calls
     }
 
-    /// Closes the socket, and ends all calls without an answer: drops their futures now, or when the thread
-    /// that polls one has polled it.
-    pub(crate) fn close(&self) {
+    /// Closes the socket. Returns the calls, all of which end without an answer: the caller cancels them, which drops
+    /// their futures, or lets the thread that polls one do that.
+    #[must_use]
+    pub(crate) fn close(&self) -> Vec<Arc<dyn Call>> {
         let mut state = self.state.lock();
         state.close();
+        self.count_unread(&mut state);
         self.end_arrivals(&mut state);
         let calls = state.all();
         drop(state);
         self.socket.shutdown(Shutdown::Both);
-        for task in calls {
-            task.cancel();
-        }
+        calls
     }
 
-    /// What is to be called since its answer was not received. The connection is closed and idle.
-    pub(crate) fn take_lost(&self) -> VecDeque<OnLost> {
-        self.state.lock().take_lost()
+    /// What is to be called next since its answer was not received. The connection is closed and idle.
+    pub(crate) fn next_lost(&self) -> Option<OnLost> {
+        self.state.lock().next_lost()
     }
 }
 

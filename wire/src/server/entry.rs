@@ -1,5 +1,6 @@
 //! A connection, as only the reading thread knows it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -7,11 +8,11 @@ use super::connection::{Connection, call_lost};
 use super::protocol::{Event, Protocol};
 use super::queue::Queue;
 use super::service::{Answering, Rejection, Service};
-use super::state::{Beats, Misuse, Stage};
+use super::state::{Beats, Call, Misuse, Stage};
 use super::task::{Task, Work};
 use crate::auth::{Reason, Refusal};
 use crate::clock;
-use crate::limits::HELLO_BODY;
+use crate::limits::{HELLO_BODY, Limits};
 use crate::socket::is_drained;
 use crate::sync::Arc;
 use crate::user_code::{catch_panic, drop_caught};
@@ -20,6 +21,8 @@ use crate::user_code::{catch_panic, drop_caught};
 const FRAMES_AT_ONCE: usize = 64;
 /// How often one connection is read before others have their turn: a frame may be long.
 const READS_AT_ONCE: usize = 4;
+/// How many calls, lost answers and steps of the service are ended before other connections have their turns.
+const ENDED_AT_ONCE: usize = 64;
 /// How long a client may take to read why it is refused.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -39,20 +42,41 @@ pub(crate) struct Entry<S: Service> {
     pub(crate) arrived: Arrived,
     /// In the queue of connections that have a turn.
     pub(crate) queued: bool,
-    /// Above the limit on connections: refused when it has said hello.
-    pub(crate) surplus: bool,
+    /// When it was accepted.
+    pub(crate) since: Instant,
+    /// Calls that are to end with the connection.
+    ending: VecDeque<Arc<dyn Call>>,
     /// The connection is closed if nothing has arrived by then.
     pub(crate) silent: Option<Instant>,
     /// When something arrived last; kept while that matters.
     heard: Option<Instant>,
-    /// More of a long call must have arrived by then.
-    pub(crate) arrives_by: Option<Instant>,
+    /// There while a long call arrives.
+    arrival: Option<Arrival>,
     /// The time of the connection seems to be over. It is closed if that is still so when it is looked at again.
     pub(crate) second_look: Option<Instant>,
     /// When to look at the time-outs of the connection.
     pub(crate) deadline: Option<Instant>,
     /// The hello, or writing the last output, must be done by then.
     pub(crate) until: Option<Instant>,
+}
+
+/// Until when a long call must arrive.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    /// More of it.
+    more: Option<Instant>,
+    /// All of it, if other calls wait for its bytes.
+    whole: Option<Instant>,
+}
+
+/// How far the end of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It wants another turn.
+    Again,
+    /// A thread polls the future of a call.
+    Waits,
+    Done,
 }
 
 /// What the socket may have to read.
@@ -66,12 +90,7 @@ pub(crate) enum Arrived {
 
 impl<S: Service> Entry<S> {
     /// A connection that was accepted, and must have said hello before `until`.
-    pub(crate) fn new(
-        connection: Connection,
-        protocol: Protocol,
-        surplus: bool,
-        until: Instant,
-    ) -> Entry<S> {
+    pub(crate) fn new(connection: Connection, protocol: Protocol, until: Instant) -> Entry<S> {
         Entry {
             connection: Arc::new(connection),
             protocol,
@@ -82,10 +101,11 @@ impl<S: Service> Entry<S> {
             stage: Stage::Open,
             arrived: Arrived::Bytes,
             queued: false,
-            surplus,
+            since: clock::now(),
+            ending: VecDeque::new(),
             silent: None,
             heard: None,
-            arrives_by: None,
+            arrival: None,
             second_look: None,
             deadline: None,
             until: Some(until),
@@ -121,6 +141,7 @@ impl<S: Service> Entry<S> {
                 Ok(Some(Event::Hello(hello))) => self.hello = Some(hello.to_vec()),
                 Ok(Some(event)) => {
                     taken += 1;
+                    self.arrival = None;
                     let Some(peer) = &self.peer else { continue };
                     let caller = Caller {
                         service,
@@ -160,7 +181,7 @@ impl<S: Service> Entry<S> {
         match self.connection.socket.read(scratch) {
             Ok(0) => self.close(),
             Ok(bytes) => {
-                self.arrives_by = None;
+                self.arrival.iter_mut().for_each(|arrival| arrival.more = None);
                 if self.silent.is_some() {
                     self.heard = Some(clock::now());
                 }
@@ -207,10 +228,15 @@ impl<S: Service> Entry<S> {
         self.client
     }
 
-    /// Accepts or refuses the client that has said hello.
-    pub(crate) fn welcome(&mut self, service: &S) {
+    /// Whether its client is not accepted.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.peer.is_none()
+    }
+
+    /// Accepts or refuses the client that has said hello. `surplus`: there are as many connections as may be.
+    pub(crate) fn welcome(&mut self, service: &S, surplus: bool) {
         let Some(hello) = self.hello.take() else { return };
-        if self.surplus {
+        if surplus {
             return self.refuse(&Refusal::new(Reason::Full, "the server has too many connections"));
         }
         match catch_panic(|| service.connect(&hello)) {
@@ -255,23 +281,63 @@ impl<S: Service> Entry<S> {
         self.silent.is_none_or(|silent| silent <= now)
     }
 
-    /// Notes until when more of a long call must have arrived, if one arrives.
-    pub(crate) fn await_rest(&mut self, is_long_arriving: bool, most: Duration) {
+    /// Notes until when a long call of this length must arrive, if one arrives.
+    pub(crate) fn await_rest(&mut self, is_long_arriving: bool, limits: &Limits) {
         if !is_long_arriving {
-            self.arrives_by = None;
-        } else if self.arrives_by.is_none() {
-            self.arrives_by = clock::now().checked_add(most);
+            self.arrival = None;
+            return;
         }
+        if self.arrival.is_some_and(|arrival| arrival.more.is_some()) {
+            return;
+        }
+        let now = clock::now();
+        let bytes = self.protocol.next_call().unwrap_or_default();
+        let whole = || now.checked_add(limits.time_for(bytes));
+        let whole = self.arrival.map_or_else(whole, |arrival| arrival.whole);
+        self.arrival = Some(Arrival { more: now.checked_add(limits.stalled), whole });
+    }
+
+    /// When a long call has taken too long to arrive.
+    pub(crate) fn arrives_by(&self) -> Option<Instant> {
+        let Arrival { more, whole } = self.arrival?;
+        more.into_iter().chain(whole).min()
     }
 
     /// Whether nothing more of a long call has arrived for too long. What has arrived is read next.
     pub(crate) fn has_stopped_halfway(&mut self, now: Instant) -> bool {
-        let is_over = self.arrives_by.is_some_and(|by| by <= now);
+        let Some(arrival) = &mut self.arrival else { return false };
+        let is_over = arrival.more.is_some_and(|by| by <= now);
         if is_over && self.arrived != Arrived::Nothing {
-            self.arrives_by = None;
+            arrival.more = None;
             return false;
         }
         is_over
+    }
+
+    /// Refuses a client that is too slow, and in the way of others: it sends a long call, or leaves output unread. In
+    /// nobody's way it has the same time again.
+    pub(crate) fn end_if_slow(&mut self, now: Instant, limits: &Limits) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        let bytes = self.protocol.next_call().unwrap_or_default();
+        if let Some(arrival) = self.arrival.as_mut()
+            && arrival.whole.is_some_and(|by| by <= now)
+        {
+            if self.connection.do_calls_wait() {
+                let why = "a long call arrives too slowly while others wait for it";
+                self.refuse(&Refusal::new(Reason::Protocol, why));
+                return self.connection.flush();
+            }
+            arrival.whole = now.checked_add(limits.time_for(bytes));
+        }
+        if self.connection.status().read_by.is_some_and(|by| by <= now) {
+            if self.connection.is_output_short() {
+                self.close();
+            } else {
+                self.connection.extend_reading(now);
+            }
+        }
     }
 
     /// Tells the client why, and closes the connection.
@@ -284,25 +350,42 @@ impl<S: Service> Entry<S> {
     pub(crate) fn drain(&mut self, until: Instant) {
         self.stage = Stage::Draining;
         self.until = Some(until);
-        self.connection.drain();
+        self.ending = self.connection.drain().into();
     }
 
     /// Closes the socket and ends all calls.
     pub(crate) fn close(&mut self) {
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
-            self.connection.close();
+            self.ending = self.connection.close().into();
         }
     }
 
-    /// The end of the connection: it is closed, and no future of its calls exists.
-    pub(crate) fn finish(self, service: &S) {
-        for on_lost in self.connection.take_lost() {
-            call_lost(on_lost);
+    /// Goes on with the end of the connection: ends its calls, and once no future of them exists and it is closed,
+    /// tells the service.
+    pub(crate) fn end(&mut self, service: &S) -> Ending {
+        for _ in 0..ENDED_AT_ONCE {
+            let Some(call) = self.ending.pop_front() else { return self.end_peer(service) };
+            if self.stage == Stage::Closed { call.cancel() } else { call.finish() }
         }
-        if let Some(peer) = self.peer {
-            let _ = catch_panic(|| service.disconnect(peer));
+        Ending::Again
+    }
+
+    fn end_peer(&mut self, service: &S) -> Ending {
+        if self.stage != Stage::Closed || !self.connection.status().idle {
+            return Ending::Waits;
         }
+        for _ in 0..ENDED_AT_ONCE {
+            if let Some(on_lost) = self.connection.next_lost() {
+                call_lost(on_lost);
+                continue;
+            }
+            let Some(peer) = &self.peer else { return Ending::Done };
+            if !catch_panic(|| service.disconnect(peer)).unwrap_or(false) {
+                return Ending::Done;
+            }
+        }
+        Ending::Again
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use super::attention::Attention;
 use super::byte_budget::ByteBudget;
 use super::connection::Connection;
-use super::entry::{Arrived, Entry};
+use super::entry::{Arrived, Ending, Entry};
 use super::listener::Listener;
+use super::output_budget::OutputBudget;
 use super::protocol::Protocol;
 use super::queue::Queue;
 use super::service::Service;
@@ -29,8 +30,8 @@ const FIRST: usize = 2;
 const ACCEPTED_AT_ONCE: usize = 64;
 /// How much is read at once.
 const READ: usize = 64 * 1024;
-/// Connections above the limit that are told so; more are closed without a word.
-const TOLD: usize = 64;
+/// The part of the time for a hello that the oldest connection without one has while others wait to be accepted.
+const HURRY: u32 = 32;
 /// When to try to accept again after the system had no more file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -49,8 +50,13 @@ pub(crate) struct Reactor<S: Service> {
     secret: Option<Arc<[u8]>>,
     limits: Limits,
     budget: Arc<ByteBudget>,
+    output: Arc<OutputBudget>,
     shared: Arc<Shared>,
     entries: HashMap<Token, Entry<S>>,
+    /// Those whose clients are not accepted yet, the oldest first.
+    strangers: BTreeSet<Token>,
+    /// Whether connections are accepted: there are fewer strangers than may be.
+    is_accepting: bool,
     /// The connections of clients that say which one they are.
     clients: HashMap<u128, Token>,
     /// Connections whose client has said hello, and whose connection before has not ended yet.
@@ -76,6 +82,7 @@ impl<S: Service> Reactor<S> {
             Attention::new(Waker::new(poll.registry(), WAKER)?, poll.registry().try_clone()?);
         let attention = Arc::new(attention);
         let budget = Arc::new(ByteBudget::new(limits.all_call_bytes, attention.clone()));
+        let output = Arc::new(OutputBudget::new(limits.all_unsent));
         let shared = Shared { stopping: AtomicBool::new(false), attention, queue };
         Ok(Reactor {
             poll,
@@ -84,8 +91,11 @@ impl<S: Service> Reactor<S> {
             secret: secret.map(Arc::from),
             limits,
             budget,
+            output,
             shared: Arc::new(shared),
             entries: HashMap::new(),
+            strangers: BTreeSet::new(),
+            is_accepting: true,
             clients: HashMap::new(),
             successors: Vec::new(),
             next: FIRST,
@@ -160,6 +170,9 @@ impl<S: Service> Reactor<S> {
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = &self.listener else { return };
+            if self.strangers.len() >= self.limits.strangers {
+                return self.hurry_strangers();
+            }
             match listener.accept() {
                 Ok(socket) => self.add(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -175,11 +188,26 @@ impl<S: Service> Reactor<S> {
         self.deadlines.insert((clock::now(), LISTENER));
     }
 
-    fn add(&mut self, mut socket: Socket) {
-        let surplus = self.entries.len() >= self.limits.connections;
-        if self.entries.len() >= self.limits.connections.saturating_add(TOLD) {
-            return;
+    /// Accepts no more until one of the connections without a client is accepted or has ended. The oldest one has a
+    /// short time for that.
+    fn hurry_strangers(&mut self) {
+        self.is_accepting = false;
+        let Some(&oldest) = self.strangers.first() else { return };
+        if let Some(entry) = self.entries.get_mut(&oldest) {
+            let soon = entry.since.checked_add(self.limits.hello / HURRY);
+            entry.until = entry.until.into_iter().chain(soon).min();
         }
+        self.set_deadline(oldest);
+    }
+
+    /// A connection has a client, or has ended.
+    fn is_no_stranger(&mut self, token: Token) {
+        if self.strangers.remove(&token) && !std::mem::replace(&mut self.is_accepting, true) {
+            self.deadlines.insert((clock::now(), LISTENER));
+        }
+    }
+
+    fn add(&mut self, mut socket: Socket) {
         let token = Token(self.next);
         self.next += 1;
         // A connection that fails here is closed, which tells the client all there is to tell.
@@ -187,11 +215,13 @@ impl<S: Service> Reactor<S> {
         if socket.set_options().is_err() || socket.register(self.poll.registry(), token).is_err() {
             return;
         }
-        let (attention, budget) = (self.shared.attention.clone(), self.budget.clone());
-        let connection = Connection::new(token, socket, attention, budget, self.limits.clone());
+        let attention = self.shared.attention.clone();
+        let budgets = (self.budget.clone(), self.output.clone());
+        let connection = Connection::new(token, socket, attention, budgets, self.limits.clone());
         let protocol = Protocol::new(self.secret.clone(), nonce, self.limits.clone());
-        let entry = Entry::new(connection, protocol, surplus, clock::in_time(self.limits.hello));
+        let entry = Entry::new(connection, protocol, clock::in_time(self.limits.hello));
         self.entries.insert(token, entry);
+        self.strangers.insert(token);
         self.set_deadline(token);
     }
 
@@ -235,7 +265,6 @@ impl<S: Service> Reactor<S> {
             let before = self.clients.insert(client, token).filter(|before| *before != token);
             if let Some(before) = before {
                 // It takes the place of that one.
-                entry.surplus = false;
                 if let Some(before) = self.entries.get_mut(&before) {
                     before.close();
                 }
@@ -248,8 +277,13 @@ impl<S: Service> Reactor<S> {
                 }
             }
         }
+        let accepted = self.entries.len() - self.strangers.len();
         let Some(entry) = self.entries.get_mut(&token) else { return };
-        entry.welcome(&self.service);
+        let surplus = accepted >= self.limits.connections;
+        entry.welcome(&self.service, surplus);
+        if !entry.is_stranger() {
+            self.is_no_stranger(token);
+        }
         self.give_turn(token);
     }
 
@@ -261,22 +295,31 @@ impl<S: Service> Reactor<S> {
         if status.broken || drained {
             entry.close();
         }
-        if entry.stage == Stage::Closed && entry.connection.status().idle {
-            if let Some(entry) = self.entries.remove(&token) {
-                self.set_aside_deadline(token, entry.deadline);
-                if let Some(client) = entry.client
-                    && self.clients.get(&client) == Some(&token)
-                {
-                    self.clients.remove(&client);
-                }
-                entry.finish(&self.service);
-                for successor in std::mem::take(&mut self.successors) {
-                    self.give_turn(successor);
-                }
+        if entry.stage != Stage::Open {
+            match entry.end(&self.service) {
+                Ending::Again => self.give_turn(token),
+                Ending::Waits => {}
+                Ending::Done => return self.remove(token),
             }
-            return;
         }
         self.set_deadline(token);
+    }
+
+    /// A connection has ended.
+    fn remove(&mut self, token: Token) {
+        let Some(entry) = self.entries.remove(&token) else { return };
+        self.set_aside_deadline(token, entry.deadline);
+        self.is_no_stranger(token);
+        if let Some(client) = entry.client
+            && self.clients.get(&client) == Some(&token)
+        {
+            self.clients.remove(&client);
+        }
+        // The peer is the application's: its drop may do anything.
+        let _ = drop_caught(entry);
+        for successor in std::mem::take(&mut self.successors) {
+            self.give_turn(successor);
+        }
     }
 
     /// Notes when the time-outs of the connection are to be looked at.
@@ -286,8 +329,9 @@ impl<S: Service> Reactor<S> {
         if (status.beats != Beats::NotExpected) != entry.silent.is_some() {
             entry.listen(status.beats, self.limits.silence, clock::now());
         }
-        entry.await_rest(status.is_long_arriving, self.limits.stalled);
-        let deadlines = [entry.until, status.stalled, entry.silent, entry.arrives_by];
+        entry.await_rest(status.is_long_arriving, &self.limits);
+        let deadlines =
+            [entry.until, status.stalled, status.read_by, entry.silent, entry.arrives_by()];
         let deadline = entry.second_look.or(deadlines.into_iter().flatten().min());
         let deadline = deadline.filter(|_| entry.stage != Stage::Closed);
         let before = std::mem::replace(&mut entry.deadline, deadline);
@@ -333,6 +377,7 @@ impl<S: Service> Reactor<S> {
             if entry.listen(status.beats, self.limits.silence, now) || is_over {
                 entry.close();
             }
+            entry.end_if_slow(now, &self.limits);
             self.look(token);
         }
     }
@@ -361,7 +406,7 @@ impl<S: Service> Reactor<S> {
     fn abandon(&mut self) {
         for (_, mut entry) in self.entries.drain() {
             entry.close();
-            entry.finish(&self.service);
+            while entry.end(&self.service) == Ending::Again {}
         }
     }
 }

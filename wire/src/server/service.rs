@@ -44,11 +44,12 @@ pub trait Service: Send + Sync + 'static {
     /// A future or stream that it returns is polled once before the next call.
     fn call(&self, peer: &Arc<Self::Peer>, body: &[u8]) -> Answering;
 
-    /// The connection has ended.
+    /// The connection has ended. Returns whether that takes further calls of this function: others have their turns
+    /// in between, so that the end of a connection with much behind it delays none.
     ///
     /// All futures of its calls have been dropped, and `on_lost` of all answers that were not received has been
     /// called. Called on the reading thread; must not block.
-    fn disconnect(&self, peer: Arc<Self::Peer>);
+    fn disconnect(&self, peer: &Arc<Self::Peer>) -> bool;
 }
 
 /// Why a [`Service`] does not accept a client.
@@ -76,6 +77,10 @@ pub struct Reply {
     /// Called if the connection ends before the client has confirmed that it received the answer. The client
     /// may have received it all the same.
     pub on_lost: Option<Box<dyn FnOnce() + Send>>,
+    /// What is answered instead, after `on_lost` was called, if the clients have left so much unread that there is no
+    /// room for `body`: see [`Limits::all_unsent`](crate::Limits::all_unsent). `None`: the client gets
+    /// [`CallError::Broken`](crate::CallError::Broken).
+    pub busy: Option<Vec<u8>>,
     /// `Some(true)`: from this answer on, the connection is ended if nothing arrives for
     /// [`Limits::silence`](crate::Limits::silence). `Some(false)`: it may be silent again. `None`: as before.
     pub expect_beats: Option<bool>,
@@ -94,6 +99,7 @@ impl fmt::Debug for Reply {
         f.debug_struct("Reply")
             .field("body", &self.body.len())
             .field("on_lost", &self.on_lost.is_some())
+            .field("busy", &self.busy.is_some())
             .field("expect_beats", &self.expect_beats)
             .finish()
     }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use super::byte_budget::HeldBytes;
+use super::output_budget::{OutputBudget, UnreadBytes};
 use super::service::{OnLost, Reply};
 use crate::frame::Kind;
 use crate::outbox::Outbox;
@@ -64,6 +65,10 @@ pub(crate) enum Stage {
     Closed,
 }
 
+/// Why a call has no answer.
+const NO_ROOM: &str =
+    "the answer is not sent, since clients have left too many bytes of other answers unread";
+
 /// The state of a connection.
 #[derive(Default)]
 pub(crate) struct State {
@@ -73,6 +78,9 @@ pub(crate) struct State {
     pub(crate) broken: bool,
     /// Since when the socket takes nothing.
     pub(crate) stalled: Option<Instant>,
+    /// What the client has left unread, and until when it must have read that if the output of all is short.
+    pub(crate) unread: UnreadBytes,
+    pub(crate) read_by: Option<Instant>,
     /// Calls whose future exists.
     calls: HashMap<u64, InFlight>,
     /// The bytes of calls.
@@ -154,22 +162,38 @@ impl State {
         self.calls.is_empty()
     }
 
-    /// Appends an answer. Returns what to call if it is longer than `limit`, and cannot be sent.
+    /// Appends an answer. Returns what to call if it is not sent: it is longer than `limit`, or there is no room for
+    /// it.
     #[must_use]
-    pub(crate) fn answer(&mut self, number: u64, reply: Reply, limit: usize) -> Option<OnLost> {
-        let Reply { body, on_lost, expect_beats } = reply;
+    pub(crate) fn answer(
+        &mut self,
+        number: u64,
+        reply: Reply,
+        limit: usize,
+        output: &OutputBudget,
+    ) -> Option<OnLost> {
+        let Reply { body, on_lost, busy, expect_beats } = reply;
+        if body.len() > limit {
+            let why =
+                format!("the answer of {} bytes is longer than the limit of {limit}", body.len());
+            self.end(number, &why);
+            return on_lost;
+        }
+        if !output.has_room(body.len()) {
+            match busy {
+                Some(busy) if self.stage != Stage::Closed => {
+                    self.outbox.append(Kind::Answer, number, &busy);
+                }
+                _ => self.end(number, NO_ROOM),
+            }
+            return on_lost;
+        }
         if let Some(expects) = expect_beats {
             self.beats = match self.beats {
                 Beats::NotExpected if expects => Beats::Begin,
                 before if expects => before,
                 _ => Beats::NotExpected,
             };
-        }
-        if body.len() > limit {
-            let why =
-                format!("the answer of {} bytes is longer than the limit of {limit}", body.len());
-            self.end(number, &why);
-            return on_lost;
         }
         if self.stage != Stage::Closed {
             let kind = if on_lost.is_some() { Kind::Tracked } else { Kind::Answer };
@@ -229,9 +253,9 @@ impl State {
         Ok(self.unseen.drain(..new).collect())
     }
 
-    /// What is to be called since its answer was not received. The connection is closed and idle.
-    pub(crate) fn take_lost(&mut self) -> VecDeque<OnLost> {
-        std::mem::take(&mut self.unseen)
+    /// What is to be called next since its answer was not received. The connection is closed and idle.
+    pub(crate) fn next_lost(&mut self) -> Option<OnLost> {
+        self.unseen.pop_front()
     }
 
     /// Whether the output may grow: the client has left at most `limit` bytes unread.
@@ -295,6 +319,7 @@ impl State {
     /// Nothing more is written.
     pub(crate) fn close(&mut self) {
         self.stage = Stage::Closed;
+        self.outbox.reset();
         self.starved.clear();
     }
 }
@@ -302,9 +327,31 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::EMPTY;
+    use crate::limits::FREE;
 
     fn tracked() -> Reply {
-        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})), expect_beats: None }
+        Reply { body: vec![0; 10], on_lost: Some(Box::new(|| {})), ..Reply::default() }
+    }
+
+    fn plenty() -> OutputBudget {
+        OutputBudget::new(usize::MAX)
+    }
+
+    #[test]
+    fn answer_without_room_is_replaced_and_lost() {
+        let mut state = State::default();
+        let none = OutputBudget::new(0);
+        let long = || Reply { body: vec![0; FREE + 1], busy: Some(Vec::new()), ..tracked() };
+        assert!(
+            state
+                .answer(1, Reply { expect_beats: Some(true), ..long() }, FREE + 1, &none)
+                .is_some()
+        );
+        assert_eq!((state.outbox.unsent(), state.beats), (EMPTY, Beats::NotExpected));
+        assert!(state.answer(2, Reply { busy: None, ..long() }, FREE + 1, &none).is_some());
+        assert_eq!(state.outbox.unsent(), 2 * EMPTY + NO_ROOM.len());
+        assert!(state.answer(3, tracked(), 100, &none).is_none(), "a short one");
     }
 
     fn write_all(state: &mut State) {
@@ -318,36 +365,36 @@ mod tests {
     fn confirmations_count_tracked_answers_alone() {
         let mut state = State::default();
         for number in 1..=3 {
-            assert!(state.answer(number, tracked(), 100).is_none());
-            assert!(state.answer(number, Reply::new(Vec::new()), 100).is_none());
+            assert!(state.answer(number, tracked(), 100, &plenty()).is_none());
+            assert!(state.answer(number, Reply::new(Vec::new()), 100, &plenty()).is_none());
         }
         assert_eq!(state.seen(2).map(|seen| seen.len()), Ok(2));
         assert_eq!(state.seen(1).map(|seen| seen.len()), Ok(0), "out of date");
         assert!(state.seen(4).is_err());
-        assert_eq!(state.take_lost().len(), 1);
+        assert_eq!(state.unseen.len(), 1);
     }
 
     #[test]
     fn an_answer_after_the_end_is_lost_and_not_written() {
         let mut state = State::default();
         state.close();
-        assert!(state.answer(1, tracked(), 100).is_none());
-        assert_eq!((state.outbox.unsent(), state.take_lost().len()), (0, 1));
+        assert!(state.answer(1, tracked(), 100, &plenty()).is_none());
+        assert_eq!((state.outbox.unsent(), state.unseen.len()), (0, 1));
     }
 
     #[test]
     fn an_answer_above_the_limit_ends_its_call() {
         let mut state = State::default();
-        assert!(state.answer(1, tracked(), 9).is_some());
+        assert!(state.answer(1, tracked(), 9, &plenty()).is_some());
         assert!(state.outbox.unsent() > 14);
-        assert_eq!(state.take_lost().len(), 0);
+        assert_eq!(state.unseen.len(), 0);
     }
 
     #[test]
     fn reading_pauses_until_the_client_has_read() {
         let mut state = State::default();
         assert!(state.may_read(true, 1, 20));
-        assert!(state.answer(1, tracked(), 100).is_none());
+        assert!(state.answer(1, tracked(), 100, &plenty()).is_none());
         assert!(!state.may_read(false, 1, 20));
         assert!(!state.relieved(20).1, "nothing was written");
         write_all(&mut state);
@@ -374,7 +421,7 @@ mod tests {
         state.end(1, "");
         assert_eq!(state.outbox.unsent(), 0);
         assert!(state.item(1, b"item", 100).is_err());
-        assert!(state.answer(1, tracked(), 100).is_none());
+        assert!(state.answer(1, tracked(), 100, &plenty()).is_none());
         assert!(state.outbox.unsent() > 0, "what was decided is written");
     }
 }

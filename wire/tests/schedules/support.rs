@@ -119,8 +119,9 @@ impl Service for Words {
         }
     }
 
-    fn disconnect(&self, _: Arc<()>) {
+    fn disconnect(&self, _: &Arc<()>) -> bool {
         self.0.log.add("disconnect");
+        false
     }
 }
 

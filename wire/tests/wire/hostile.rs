@@ -300,3 +300,83 @@ fn a_server_that_keeps_to_nothing_breaks_the_connection() {
         server.join().unwrap();
     }
 }
+
+#[test]
+fn sockets_without_a_hello_keep_no_client_out() {
+    const SILENT: usize = 6;
+    let place = Place::new();
+    let limits = Limits {
+        connections: 2,
+        strangers: 4,
+        // A thirty-second part of it is half a second.
+        hello: Duration::from_secs(16),
+        ..Limits::default()
+    };
+    let serving = Serving::with(&place, limits);
+    let mut silent: Vec<Raw> = (0..SILENT).map(|_| Raw::connect(&serving.address)).collect();
+    let (first, _) = serving.client();
+    let (second, _) = serving.client();
+    assert_eq!((ask(&first, "call"), ask(&second, "call")), ("call".into(), "call".into()));
+    // The oldest have made room for them; the others have not, and may still say hello.
+    assert_eq!(silent[0].receive(), None);
+    drop(first);
+    serving.desk.log.wait_for("disconnect", 1);
+    let last = &mut silent[SILENT - 1];
+    last.send(&hello(1, 1, b"late"));
+    assert_eq!(last.receive().unwrap().0, WELCOME);
+}
+
+#[test]
+fn answers_that_no_client_reads_are_limited_for_all_connections_together() {
+    let place = Place::new();
+    let serving = Serving::with(&place, Limits { all_unsent: 1 << 20, ..Limits::default() });
+    let mut raws: Vec<Raw> = (0..5).map(|_| Raw::welcomed(&serving.address)).collect();
+    let (client, _) = serving.client();
+    raws[0].call(1, "bytes:900000");
+    serving.desk.log.wait_for("call bytes:900000", 1);
+    assert_eq!(ask(&client, "next"), "next");
+    for raw in &mut raws[1..] {
+        raw.call(1, "tracked-bytes:900000");
+        let (kind, number, why) = raw.receive().unwrap();
+        assert_eq!((kind, number), (END, 1));
+        assert!(text(&why).contains("have left too many bytes of other answers unread"));
+        raw.call(2, "bytes:60000");
+        assert_eq!(raw.receive().unwrap().2.len(), 60_000, "a short one is sent in any case");
+    }
+    assert_eq!(serving.desk.log.count("lost bytes"), 4);
+    assert_eq!(raws[0].receive().unwrap().2.len(), 900_000);
+    raws[1].call(3, "bytes:900000");
+    assert_eq!(raws[1].receive().unwrap().2.len(), 900_000);
+}
+
+#[test]
+fn end_of_a_connection_with_much_behind_it_leaves_turns_to_others() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let mut much = Raw::connect(&serving.address);
+    let mut bytes = hello(1, 1, b"ends slowly");
+    for number in 1..=3000 {
+        bytes.extend(frame(CALL, number, b"later:name"));
+    }
+    much.send(&bytes);
+    serving.desk.log.wait_for("pending name", 3000);
+    let (client, _) = serving.client();
+    let mut gate = Raw::welcomed(&serving.address);
+    gate.call(1, "gate");
+    serving.desk.log.wait_for("at gate", 1);
+    // While the reading thread waits, both arrive, this one first.
+    drop(much);
+    let pending = client.call(b"other".to_vec(), ONCE);
+    serving.desk.open_gate();
+    pending.wait().unwrap();
+    let lines = serving.desk.log.lines();
+    let before = |line: &str| {
+        let lines = lines.iter().take_while(|line| *line != "call other");
+        lines.filter(|other| *other == line).count()
+    };
+    assert!(before("dropped name") <= 128, "{}", before("dropped name"));
+    // The service ends its peer in steps too.
+    serving.desk.log.wait_for("step of disconnect", 64);
+    assert_eq!(ask(&client, "next"), "next");
+    serving.desk.log.wait_for("disconnect", 1);
+}

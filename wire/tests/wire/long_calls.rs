@@ -216,3 +216,31 @@ fn client_keeps_to_the_bytes_in_flight() {
     }
     assert_eq!(serving.desk.wait_for_holds(0, 5), 2 * LONG);
 }
+
+/// It would keep others from sending for as long as it likes.
+#[test]
+fn long_call_that_arrives_too_slowly_is_broken_off_once_another_waits_for_its_bytes() {
+    let place = Place::new();
+    let limits = Limits { stalled: Duration::from_millis(300), rate: 100 * LONG, ..one_alone() };
+    let serving = Serving::with(&place, limits);
+    let mut slow = Raw::welcomed(&serving.address);
+    slow.send(&hold(1)[..LONG / 2]);
+    let (client, _) = serving.client();
+    assert_eq!(ask(&client, "next"), "next");
+    let slow = thread::spawn(move || {
+        // Far less than the call, for much longer than it may take.
+        for _ in 0..1000 {
+            if !slow.try_send(b"x") {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut other = Raw::welcomed(&serving.address);
+    other.send(&hold(1));
+    serving.desk.wait_for_holds(1, 0);
+    serving.desk.permit(1);
+    assert_eq!(other.receive().unwrap().0, ANSWER);
+    slow.join().unwrap();
+    serving.desk.log.wait_for("disconnect", 1);
+}

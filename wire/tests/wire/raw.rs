@@ -92,9 +92,9 @@ impl Raw {
         self.socket.write_all(bytes).unwrap();
     }
 
-    /// Sends to a peer that may have closed the connection.
-    pub fn try_send(&mut self, bytes: &[u8]) {
-        let _ = self.socket.write_all(bytes);
+    /// Sends to a peer that may have closed the connection. Returns whether it has not.
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).is_ok()
     }
 
     pub fn call(&mut self, number: u64, call: &str) {

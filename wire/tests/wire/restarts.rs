@@ -99,7 +99,9 @@ impl Service for Clerk {
         Answering::Later(Box::pin(Turns { ledger, key, tracked, left: call % 5 }))
     }
 
-    fn disconnect(&self, _: Arc<()>) {}
+    fn disconnect(&self, _: &Arc<()>) -> bool {
+        false
+    }
 }
 
 /// Ready after some turns.

@@ -246,9 +246,17 @@ impl Service for Words {
         }
     }
 
-    fn disconnect(&self, peer: Arc<String>) {
+    fn disconnect(&self, peer: &Arc<String>) -> bool {
+        if peer.starts_with("ends slowly") {
+            self.0.log.add("step of disconnect");
+            let steps = self.0.log.count("step of disconnect");
+            if steps < 1000 {
+                return true;
+            }
+        }
         self.0.log.add("disconnect");
-        assert_ne!(*peer, "panic in disconnect");
+        assert_ne!(**peer, "panic in disconnect");
+        false
     }
 }
 
