@@ -18,9 +18,10 @@ use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::history::EntryRecord;
 use crate::moment;
-use crate::output::{Output, count, note};
+use crate::output::{Output, StandardOutput, count, note};
 use crate::owner;
 use crate::owners_copy::OwnersCopy;
+use crate::printable;
 use crate::progress::Progress;
 use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
 use crate::step::StepRecord;
@@ -159,7 +160,7 @@ fn export(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResu
     let file = if is_stdout { None } else { Some(create(to)?) };
     let bytes: Box<dyn Write + '_> = match &file {
         Some(file) => Box::new(file),
-        None => Box::new(io::stdout()),
+        None => Box::new(StandardOutput),
     };
     let progress = Progress::unknown_length("exporting");
     let mut export = Export {
@@ -283,11 +284,10 @@ impl Export<'_> {
     }
 
     fn write(&mut self, line: &impl Serialize) -> io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
+        let text = printable::json(line)? + "\n";
         self.bytes += text.len() as u64;
         self.progress.set(self.bytes);
-        self.to.write_all(&text)
+        self.to.write_all(text.as_bytes())
     }
 }
 

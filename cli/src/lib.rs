@@ -21,6 +21,7 @@ mod moment;
 mod output;
 mod owner;
 mod owners_copy;
+mod printable;
 mod progress;
 mod record;
 mod signals;
@@ -35,7 +36,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextValue, ErrorKind};
 use failure::Failure;
 
 /// Runs the command that the arguments of this process name.
@@ -49,7 +50,7 @@ pub fn run() -> ExitCode {
     }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error),
+        Err(error) => return not_parsed(error),
     };
     let mut output = output::Output::new(cli.json);
     let done = commands::run(&cli, &mut output);
@@ -67,14 +68,37 @@ fn failed(failure: &Failure, json: bool) -> ExitCode {
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for.
-fn not_parsed(error: &clap::Error) -> ExitCode {
+fn not_parsed(mut error: clap::Error) -> ExitCode {
     let mut words = std::env::args_os().take_while(|word| word != "--");
     let is_help =
         !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    if is_help || !words.any(|word| word == "--json") {
+    escape_arguments(&mut error);
+    let text = error.render().to_string();
+    if is_help && printable::lines(text.as_bytes()) == text {
         error.exit();
     }
-    failed(&Failure::of_command_line(&error.render().to_string()), true)
+    let failure = Failure::of_command_line(&text);
+    if !is_help && words.any(|word| word == "--json") {
+        return failed(&failure, true);
+    }
+    output::print_usage_error(&text);
+    ExitCode::from(failure.exit.code())
+}
+
+/// The parser repeats arguments as they are, line ends included.
+fn escape_arguments(error: &mut clap::Error) {
+    let escaped = |value: &ContextValue| match value {
+        ContextValue::String(text) => Some(ContextValue::String(printable::on_one_line(text))),
+        ContextValue::Strings(texts) => {
+            Some(ContextValue::Strings(texts.iter().map(|it| printable::on_one_line(it)).collect()))
+        }
+        _ => None,
+    };
+    let values: Vec<_> =
+        error.context().filter_map(|(kind, value)| Some((kind, escaped(value)?))).collect();
+    for (kind, value) in values {
+        error.insert(kind, value);
+    }
 }
 
 /// The engine panics on damaged pages. The library catches that and returns an error, so the

@@ -1,17 +1,21 @@
-//! What a command prints: text, or one JSON object per line.
+//! What a command prints: text, or one JSON object per line. Each text goes through `printable`; bodies
+//! are unchanged where standard output is no terminal.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use serde::Serialize;
 
 use crate::failure::{CommandResult, Failure};
+use crate::printable;
 
 /// Standard output, for the results.
 pub struct Output {
     /// One JSON object per line instead of text.
     pub json: bool,
+    is_terminal: bool,
     colours: bool,
-    to: BufWriter<Stdout>,
+    to: BufWriter<StandardOutput>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,47 +43,65 @@ impl Style {
 
 impl Output {
     pub fn new(json: bool) -> Output {
-        let stdout = io::stdout();
-        let colours = colours_on(stdout.is_terminal());
-        Output { json, colours, to: BufWriter::new(stdout) }
+        let is_terminal = io::stdout().is_terminal();
+        let to = BufWriter::new(StandardOutput);
+        Output { json, is_terminal, colours: colours_on(is_terminal), to }
     }
 
     /// Prints one line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> CommandResult {
-        self.bytes(text.as_ref().as_bytes())?;
-        self.bytes(b"\n")
+        self.painted(&[(Style::Plain, text.as_ref())])
+    }
+
+    /// Prints one line of texts, each in its style if colours are on.
+    pub fn painted(&mut self, texts: &[(Style, &str)]) -> CommandResult {
+        for (style, text) in texts {
+            let text = paint(self.colours, *style, &printable::on_one_line(text));
+            self.write(text.as_bytes())?;
+        }
+        self.write(b"\n")
+    }
+
+    /// Prints lines of text, or a body, for people. A line end is added if it has none.
+    pub fn lines(&mut self, text: &[u8]) -> CommandResult {
+        self.write(with_line_end(printable::lines(text)).as_bytes())
     }
 
     /// Prints one JSON object.
     pub fn object(&mut self, value: &impl Serialize) -> CommandResult {
-        let text = serde_json::to_string(value)
-            .map_err(|error| Failure::output(&io::Error::other(error)))?;
-        self.line(text)
+        let text = json(value)? + "\n";
+        self.write(text.as_bytes())
     }
 
-    /// Prints bytes unchanged.
-    pub fn bytes(&mut self, bytes: &[u8]) -> CommandResult {
-        self.to.write_all(bytes).map_err(|error| Failure::output(&error))
-    }
-
-    /// Prints a body unchanged. On a terminal it ends with a line end, so that the prompt of the
-    /// shell begins on a line of its own.
+    /// Prints a body.
     pub fn body(&mut self, body: &[u8]) -> CommandResult {
-        self.bytes(body)?;
-        if self.to.get_ref().is_terminal() && !body.ends_with(b"\n") {
-            self.bytes(b"\n")?;
+        let shown = self.shown(body);
+        self.write(&shown)
+    }
+
+    /// The bytes that a body is printed as: unchanged, but on a terminal as lines of text, so that it
+    /// cannot control the terminal, and the prompt of the shell begins on a line of its own.
+    pub fn shown<'a>(&self, body: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_terminal {
+            return Cow::Owned(with_line_end(printable::lines(body)).into_bytes());
         }
-        Ok(())
+        Cow::Borrowed(body)
+    }
+
+    /// Prints bytes of which the first `needed` must be written, and nothing else. An error says that they
+    /// were not. Otherwise returns whether the others were written.
+    ///
+    /// Nothing is kept to be written later: after an error no more of them are.
+    pub fn deliver(&mut self, bytes: &[u8], needed: usize) -> CommandResult<CommandResult> {
+        self.flush()?;
+        deliver(&mut StandardOutput, bytes, needed)
+            .map(|rest| rest.map_err(|error| Failure::output(&error)))
+            .map_err(|error| Failure::output(&error))
     }
 
     /// Returns once everything printed has been written.
     pub fn flush(&mut self) -> CommandResult {
         self.to.flush().map_err(|error| Failure::output(&error))
-    }
-
-    /// A text in this style, if colours are on.
-    pub fn paint(&self, style: Style, text: &str) -> String {
-        paint(self.colours, style, text)
     }
 
     /// Prints a table: columns as wide as their widest cell, numbers aligned to the right.
@@ -103,20 +125,46 @@ impl Output {
             |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
         let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
         let title = title.collect::<Vec<_>>().join("  ");
-        let title = self.paint(Style::Bold, title.trim_end());
         if with_head {
-            self.line(title)?;
+            self.painted(&[(Style::Bold, title.trim_end())])?;
         }
         for row in rows {
             let last = row.len().saturating_sub(1);
             let cells = row.iter().enumerate().map(|(at, cell)| {
                 let is_unpadded = at == last && !cell.right;
                 let width = if is_unpadded { 0 } else { widths.get(at).copied().unwrap_or(0) };
-                self.paint(cell.style, &pad(&cell.text, width, cell.right))
+                paint(self.colours, cell.style, &pad(&cell.text, width, cell.right))
             });
+            // The texts of cells are printable.
             let line = cells.collect::<Vec<_>>().join("  ");
-            self.line(line.trim_end())?;
+            self.write(line.trim_end().as_bytes())?;
+            self.write(b"\n")?;
         }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> CommandResult {
+        self.to.write_all(bytes).map_err(|error| Failure::output(&error))
+    }
+}
+
+/// Standard output without a buffer: what is written has been handed to the operating system, and what
+/// could not be written is not tried again.
+pub struct StandardOutput;
+
+impl Write for StandardOutput {
+    #[cfg(unix)]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(io::stdout(), bytes)?)
+    }
+
+    #[cfg(not(unix))]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = io::stdout().write(bytes)?;
+        io::stdout().flush().map(|()| written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -130,11 +178,11 @@ pub struct Cell {
 
 impl Cell {
     pub fn text(text: impl Into<String>) -> Cell {
-        Cell { text: escape_controls(&text.into()), right: false, style: Style::Plain }
+        Cell { text: printable::on_one_line(&text.into()), right: false, style: Style::Plain }
     }
 
     pub fn number(number: impl ToString) -> Cell {
-        Cell { text: number.to_string(), right: true, style: Style::Plain }
+        Cell { right: true, ..Cell::text(number.to_string()) }
     }
 
     #[must_use]
@@ -144,19 +192,24 @@ impl Cell {
     }
 }
 
-/// Prints a remark on standard error. A failure to print it is ignored.
-pub fn note(text: &str) {
-    write_stderr(&escape_controls(text));
+/// A value as one line of JSON.
+pub fn json(value: &impl Serialize) -> CommandResult<String> {
+    printable::json(value).map_err(|error| Failure::output(&error))
 }
 
-/// A text with its control characters escaped. Names of sub-queues and parts of input lines come
-/// from users, and must not reach the terminal as control codes.
-pub fn escape_controls(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+/// Prints a remark on standard error. A failure to print it is ignored.
+pub fn note(text: &str) {
+    write_stderr(&printable::on_one_line(text));
+}
+
+/// Prints what the parser of the command line says, in lines.
+pub fn print_usage_error(text: &str) {
+    let shown = printable::lines(text.trim_end().as_bytes());
+    let colours = colours_on(io::stderr().is_terminal());
+    match shown.strip_prefix("error:") {
+        Some(rest) => write_stderr(&format!("{}{rest}", paint(colours, Style::Red, "error:"))),
+        None => write_stderr(&shown),
     }
-    escaped
 }
 
 /// Prints why a command failed.
@@ -171,12 +224,13 @@ pub fn print_failure(failure: &Failure, json: bool) {
             "message": failure.message,
             "hint": failure.hint,
         });
-        write_stderr(&object.to_string());
+        // An object of texts and numbers is written without an error.
+        write_stderr(&printable::json(&object).unwrap_or_default());
         return;
     }
     let colours = colours_on(io::stderr().is_terminal());
     let name = paint(colours, Style::Red, "tubewell:");
-    write_stderr(&format!("{name} {}", escape_controls(&failure.message)));
+    write_stderr(&format!("{name} {}", printable::on_one_line(&failure.message)));
     if let Some(hint) = &failure.hint {
         note(&format!("          {hint}"));
     }
@@ -214,6 +268,33 @@ pub fn store_size(bytes: u64) -> String {
     }
 }
 
+/// Writes bytes to the end. An error is returned only if fewer than `needed` were written: what a write
+/// returns is what a reader may have.
+fn deliver(to: &mut impl Write, bytes: &[u8], needed: usize) -> io::Result<io::Result<()>> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let error = match to.write(&bytes[written..]) {
+            Ok(0) => io::ErrorKind::WriteZero.into(),
+            Ok(number) => {
+                written += number;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        return if written < needed { Err(error) } else { Ok(Err(error)) };
+    }
+    Ok(Ok(()))
+}
+
+fn with_line_end(mut text: String) -> String {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes a line that is printable, in colours or not.
 fn write_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -231,7 +312,31 @@ fn pad(text: &str, width: usize, right: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::store_size;
+    use super::*;
+
+    /// Takes so many bytes, a few with each write, then fails.
+    struct Limited(usize);
+
+    impl Write for Limited {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(3).min(self.0);
+            self.0 -= taken;
+            if taken == 0 { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bytes_are_delivered_once_the_needed_ones_are_written() {
+        for space in 0..12 {
+            let delivered = deliver(&mut Limited(space), b"token\nbody", 5);
+            let expected = (space >= 5).then_some(space >= 10);
+            assert_eq!(delivered.ok().map(|rest| rest.is_ok()), expected, "{space}");
+        }
+    }
 
     #[test]
     fn store_size_is_the_same_after_a_few_pages_more() {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 
 use crate::failure::CommandResult;
-use crate::output::{Cell, Output, Style, count, escape_controls, size};
+use crate::output::{Cell, Output, Style, count, size};
 use crate::record::count_steps;
 use crate::{duration, moment};
 
@@ -53,8 +53,7 @@ pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
 pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> CommandResult {
     print_fields(&fields(&task.info, count_steps(tube, &task.info)?, now), output)?;
     output.line("")?;
-    output.bytes(&task.data)?;
-    if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
+    output.lines(&task.data)
 }
 
 /// The fields of a task that has finished so many steps, with their names.
@@ -77,16 +76,16 @@ pub fn fields(
     if info.open_parents > 0 {
         lines.push(("waits for", count(u64::from(info.open_parents), "task")));
     }
-    lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
+    lines.extend(info.group.as_ref().map(|group| ("group", group.clone())));
     lines.extend(info.failure.iter().flat_map(failure_lines));
     lines.extend(steps.map(|steps| ("steps", format!("{steps} done"))));
     let progress = info.progress.as_ref();
-    lines.extend(progress.map(|it| ("progress", escape_controls(&it.to_string()))));
+    lines.extend(progress.map(|it| ("progress", it.to_string())));
     lines.push(("size", size(info.size)));
-    lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
-    lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));
+    lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", name.clone())));
+    lines.extend(info.key.as_ref().map(|key| ("key", key.clone())));
     if !info.tags.is_empty() {
-        lines.push(("tags", escape_controls(&info.tags.join(", "))));
+        lines.push(("tags", info.tags.join(", ")));
     }
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
     lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
@@ -99,8 +98,7 @@ pub fn fields(
 /// Prints fields, one per line.
 pub fn print_fields(lines: &[(&str, String)], output: &mut Output) -> CommandResult {
     lines.iter().try_for_each(|(name, value)| {
-        let name = output.paint(Style::Bold, &format!("{name:<10}"));
-        output.line(format!("{name}{value}"))
+        output.painted(&[(Style::Bold, &format!("{name:<10}")), (Style::Plain, value)])
     })
 }
 
@@ -108,11 +106,11 @@ pub fn print_fields(lines: &[(&str, String)], output: &mut Output) -> CommandRes
 pub fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
     let LastFailure { group, attempt, ago, .. } = failure;
     let ago = duration::show(*ago);
-    let mut text = format!("{} in attempt {attempt}, {ago} ago", escape_controls(group));
+    let mut text = format!("{group} in attempt {attempt}, {ago} ago");
     if let Some(owner) = &failure.owner {
-        text = format!("{text}, by {}", escape_controls(owner));
+        text = format!("{text}, by {owner}");
     }
-    let message = failure.message.lines().map(escape_controls);
+    let message = failure.message.lines().map(str::to_owned);
     let names = std::iter::once("message").chain(std::iter::repeat(""));
     std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }

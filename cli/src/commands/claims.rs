@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::json;
 use tubewell::{Claim, ClaimToken, Error, Receipt, State, Store};
 
 use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
 use crate::failure::{CommandResult, Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::{bytes, duration, store};
 
 /// A claimed task.
@@ -21,9 +20,17 @@ struct Claimed<'a> {
     task: Popped<'a>,
 }
 
-/// The claim is parked before anything is printed, so that the token is good when it is read. If it
-/// cannot be printed, the task is ready again.
-pub fn claim(store: &Store, args: &ClaimTask, output: &mut Output) -> CommandResult {
+/// A claim that is parked, and what `claim` prints of it.
+pub struct Parked {
+    token: ClaimToken,
+    printed: Vec<u8>,
+    /// How many of these bytes a reader needs to know the token.
+    needed: usize,
+}
+
+/// Takes a task and parks its claim. Prints nothing: the store is closed first, so that the claim is
+/// stored when the token can be read, and the reader can use the token while the body is printed.
+pub fn claim(store: &Store, args: &ClaimTask, output: &Output) -> CommandResult<Parked> {
     let claim = match args.id {
         None => next_task(store, &args.tube, args.timeout, "claim")?,
         Some(id) => store::tube(store, &args.tube)?
@@ -32,28 +39,52 @@ pub fn claim(store: &Store, args: &ClaimTask, output: &mut Output) -> CommandRes
     };
     let body = claim.data().to_vec();
     let task = Popped::new(&claim, &body);
-    let id = task.id;
-    let token = claim.park(args.hold)?.to_string();
-    print(&Claimed { token, task }, &body, output).and_then(|()| output.flush()).map_err(
-        |mut failure| {
+    let token = claim.park(args.hold)?;
+    let text = token.to_string();
+    let printed = if output.json {
+        json(&Claimed { token: text.clone(), task })?.into_bytes()
+    } else {
+        [text.as_bytes(), b"\n", &output.shown(&body)].concat()
+    };
+    let text = text.as_bytes();
+    let at = printed.windows(text.len()).position(|part| part == text).unwrap_or(0);
+    Ok(Parked { token, needed: at + text.len(), printed })
+}
+
+/// Prints the token and the body. Once the token is written, the claim stands, whatever the reader does:
+/// it may have read the token. Before that the task is given back by `give_back`.
+pub fn print(
+    parked: &Parked,
+    output: &mut Output,
+    give_back: impl FnOnce(&ClaimToken) -> CommandResult,
+) -> CommandResult {
+    let id = parked.token.id();
+    match output.deliver(&parked.printed, parked.needed) {
+        // A reader that wants the token only may close the output after it.
+        Ok(Err(rest)) if rest.exit == Exit::Pipe => Ok(()),
+        Ok(rest) => rest.map_err(|mut failure| {
+            failure.message = format!("{}; the claim on task {id} stands", failure.message);
+            failure.hint("the token was printed, and the body in part: `tubewell peek` shows it")
+        }),
+        Err(mut failure) => {
             if failure.message.is_empty() {
                 failure.message = "the reader of the output has closed it".into();
             }
-            let ready = store::tube(store, &args.tube).is_ok_and(|tube| tube.revoke(id).is_ok());
-            let state = if ready { "ready again" } else { "still claimed" };
+            let state = if give_back(&parked.token).is_ok() {
+                "ready again"
+            } else {
+                "still claimed; `tubewell revoke` ends the claim"
+            };
             failure.message = format!("{}; task {id} is {state}", failure.message);
-            failure
-        },
-    )
+            Err(failure)
+        }
+    }
 }
 
-/// The token, a line end, and the body.
-fn print(claimed: &Claimed<'_>, body: &[u8], output: &mut Output) -> CommandResult {
-    if output.json {
-        return output.object(claimed);
-    }
-    output.line(&claimed.token)?;
-    output.body(body)
+/// Ends a claim whose token was not printed. The attempt does not count.
+pub fn give_back(store: &Store, token: &ClaimToken) -> CommandResult {
+    resume(store, token)?.snooze(Duration::ZERO)?;
+    Ok(())
 }
 
 pub fn ack(store: &Store, args: &Ack, output: &mut Output) -> CommandResult {
@@ -151,7 +182,7 @@ fn print_end(
 fn print_state(token: &ClaimToken, state: &str, done: &str, output: &mut Output) -> CommandResult {
     let (id, tube) = (token.id(), token.tube());
     let printed = if output.json {
-        output.object(&json!({ "id": id, "tube": tube, "state": state }))
+        output.object(&serde_json::json!({ "id": id, "tube": tube, "state": state }))
     } else {
         output.line(format!("{done}: task {id} of {tube}"))
     };

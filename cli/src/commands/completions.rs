@@ -23,7 +23,7 @@ pub fn script(shell: clap_complete::Shell, output: &mut Output) -> CommandResult
     shell
         .write_registration(VARIABLE, "tubewell", "tubewell", &program(), &mut script)
         .map_err(|error| Failure::output(&error))?;
-    output.bytes(&script)
+    output.body(&script)
 }
 
 /// Prints completions if a script asks for them. False if not: this is an ordinary call.

@@ -8,7 +8,8 @@ use tubewell::{Event, Store};
 use crate::args::Events;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
-use crate::output::{Output, Style, count, escape_controls, note};
+use crate::output::{Output, Style, count, note};
+use crate::printable::on_one_line;
 use crate::record::ProgressRecord;
 use crate::{connection, duration, moment, signals, store};
 
@@ -131,19 +132,18 @@ fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
     }
     if is_first {
         let head = line(["TIME", "TUBE", "ID", "WHAT", "STATE", "OWNER", "TEXT"]);
-        let head = output.paint(Style::Bold, &head);
-        output.line(head)?;
+        output.painted(&[(Style::Bold, &head)])?;
     }
     let progress = event.progress.as_ref().map(ToString::to_string);
     let text = event.cause.as_deref().or(progress.as_deref()).unwrap_or("-");
     output.line(line([
         &moment::show(moment::now()),
-        &escape_controls(&event.tube),
+        &on_one_line(&event.tube),
         &event.id.to_string(),
         event.kind.as_str(),
         event.state.as_str(),
-        &escape_controls(event.owner.as_deref().unwrap_or("-")),
-        &escape_controls(text),
+        &on_one_line(event.owner.as_deref().unwrap_or("-")),
+        &on_one_line(text),
     ]))
 }
 

@@ -6,7 +6,7 @@ use tubewell::{Error, Put, Store};
 use super::put;
 use crate::args::{Find, Requeue};
 use crate::failure::{CommandResult, Exit, Failure};
-use crate::output::{Output, escape_controls};
+use crate::output::Output;
 use crate::record::TaskRecord;
 use crate::{store, task_text};
 
@@ -26,7 +26,7 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     if output.json {
         return output.object(&TaskRecord::new(&tube, &task, now)?);
     }
-    task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
+    task_text::print_fields(&[("tube", found.tube.clone())], output)?;
     task_text::print(&tube, &task, now, output)
 }
 

@@ -5,7 +5,7 @@ use tubewell::{Error, Receipt, Store, TagCount};
 
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
-use crate::output::{Cell, Output, count, escape_controls, note};
+use crate::output::{Cell, Output, count, note};
 use crate::record::TaskRecord;
 use crate::store;
 use crate::task_text;
@@ -93,7 +93,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 if shown > 1 {
                     output.line("")?;
                 }
-                task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
+                task_text::print_fields(&[("tube", found.tube.clone())], output)?;
                 task_text::print(&tube, &task, now, output)?;
             } else {
                 let mut row = task_text::row(&task, now);
@@ -146,6 +146,6 @@ fn print_tags(
     }
     output.line(match tags.len() {
         0 => format!("task {id} has no tags"),
-        _ => format!("tags of task {id}: {}", escape_controls(&tags.join(", "))),
+        _ => format!("tags of task {id}: {}", tags.join(", ")),
     })
 }

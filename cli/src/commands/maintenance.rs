@@ -8,7 +8,7 @@ use tubewell::{Store, StoreOptions};
 
 use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
-use crate::output::{Output, count, escape_controls, store_size};
+use crate::output::{Output, count, store_size};
 use crate::progress::Progress;
 use crate::store;
 
@@ -22,7 +22,7 @@ pub fn verify(store: &Store, output: &mut Output) -> CommandResult {
         if output.json {
             output.object(&json!({ "defect": finding }))?;
         } else {
-            output.line(escape_controls(finding))?;
+            output.line(finding)?;
         }
     }
     if output.json {

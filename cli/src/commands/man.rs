@@ -27,7 +27,7 @@ pub fn run(args: &args::Man, output: &mut Output) -> CommandResult {
                     .hint("`tubewell --help` lists the commands")
             })?,
     };
-    output.bytes(&page(&command)?)
+    output.body(&page(&command)?)
 }
 
 fn documented(top: &Command) -> impl Iterator<Item = &Command> {

@@ -66,6 +66,14 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
             let store = store::open_or_create(place, cli)?;
             import::run(&store, &beside(place), args, output).and(store::close(&store))
         }
+        Command::Claim(args) => {
+            let parked = with_store(place, cli, |store| {
+                store::catch_up(store)?;
+                claims::claim(store, args, output)
+            })?;
+            let give_back = |token: &_| with_store(place, cli, |s| claims::give_back(s, token));
+            claims::print(&parked, output, give_back)
+        }
         Command::Import(args) => with_store(place, cli, |store| {
             store::catch_up(store)?;
             import::run(store, &beside(place), args, output)
@@ -121,7 +129,6 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Unschedule(args) => schedules::unschedule(store, args, output),
         Command::Schedules(args) => schedules::list(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
-        Command::Claim(args) => claims::claim(store, args, output),
         Command::Ack(args) => claims::ack(store, args, output),
         Command::Release(args) => claims::release(store, args, output),
         Command::Fail(args) => claims::fail(store, args, output),
@@ -158,7 +165,8 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Verify => maintenance::verify(store, output),
         Command::Backup(args) => backup::run(store, &args.file, output),
         // `run` has handled these.
-        Command::Create(_)
+        Command::Claim(_)
+        | Command::Create(_)
         | Command::Compact
         | Command::Export(_)
         | Command::Import(_)
@@ -172,14 +180,15 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
 }
 
 /// Runs `body` on the open store, then closes it. Returns the first failure.
-fn with_store(
+fn with_store<T>(
     place: Place<'_>,
     cli: &Cli,
-    body: impl FnOnce(&Store) -> CommandResult,
-) -> CommandResult {
+    body: impl FnOnce(&Store) -> CommandResult<T>,
+) -> CommandResult<T> {
     let store = store::open(place, cli)?;
     let done = body(&store);
-    done.and(store::close(&store))
+    let closed = store::close(&store);
+    done.and_then(|value| closed.map(|()| value))
 }
 
 /// A take of the library keeps the task until its claim ends. One of a command would have to remove it,

@@ -107,6 +107,5 @@ fn print(
     task_text::print_fields(&lines, output)?;
     let Some(result) = result else { return Ok(()) };
     output.line("")?;
-    output.bytes(result)?;
-    if result.ends_with(b"\n") { Ok(()) } else { output.line("") }
+    output.lines(result)
 }

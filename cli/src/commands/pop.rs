@@ -6,7 +6,7 @@ use serde::Serialize;
 use tubewell::{Claim, Store, TaskCounts, TubeInfo};
 
 use crate::failure::{CommandResult, Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, json};
 use crate::record::Body;
 use crate::{args, store};
 
@@ -54,16 +54,23 @@ pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResul
         let why = format!("the ttr of task {id} elapsed before it was printed; it is ready again");
         return Err(Failure::new(Exit::Refused, why));
     }
-    if let Err(failure) = print(&claim, output).and_then(|()| output.flush()) {
-        if claim.attempts_left().is_some() {
-            // The failure of the output is no attempt. If it counts all the same, since the store
-            // fails too, the task may be buried.
-            let _ = claim.snooze(Duration::ZERO);
+    let rest = match print(&claim, output) {
+        Ok(rest) => rest,
+        Err(failure) => {
+            if claim.attempts_left().is_some() {
+                // The failure of the output is no attempt. If it counts all the same, since the store
+                // fails too, the task may be buried.
+                let _ = claim.snooze(Duration::ZERO);
+            }
+            return Err(not_removed(failure, id));
         }
-        return Err(not_removed(failure, id));
-    }
+    };
     claim.ack().map_err(|error| Failure::from(error).context(format!("removing task {id}")))?;
-    Ok(())
+    match rest {
+        // The line end is missing, behind an object that its reader has whole.
+        Err(failure) if failure.exit != Exit::Pipe => Err(failure.after_the_change()),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the next task of a tube. `verb` is for the failure if there is none.
@@ -82,11 +89,14 @@ pub fn next_task(
     }
 }
 
-fn print(claim: &Claim, output: &mut Output) -> CommandResult {
+/// Prints the whole body, or the whole object. Returns whether the line end of the object was printed.
+fn print(claim: &Claim, output: &mut Output) -> CommandResult<CommandResult> {
     if !output.json {
-        return output.body(claim.data());
+        let body = output.shown(claim.data());
+        return output.deliver(&body, body.len());
     }
-    output.object(&Popped::new(claim, claim.data()))
+    let object = json(&Popped::new(claim, claim.data()))? + "\n";
+    output.deliver(object.as_bytes(), object.len() - 1)
 }
 
 fn not_removed(mut failure: Failure, id: u64) -> Failure {

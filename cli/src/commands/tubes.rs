@@ -138,8 +138,7 @@ pub fn stats(
             Some(bytes) => format!("{place}, {}", store_size(bytes)),
             None => place.to_string(),
         };
-        let line = output.paint(Style::Dim, &size);
-        output.line(line)?;
+        output.painted(&[(Style::Dim, &size)])?;
     }
     Ok(())
 }

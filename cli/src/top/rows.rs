@@ -8,7 +8,8 @@ use super::model::{List, Model};
 use super::reading::{Detail, Want, aged};
 use super::task_view;
 use super::view::{Cell, Item, Row, Tone};
-use crate::output::{escape_controls, size};
+use crate::output::size;
+use crate::printable;
 use crate::task_text;
 use crate::{duration, moment};
 
@@ -122,7 +123,7 @@ impl Model {
 
 impl Cell {
     fn text(text: impl AsRef<str>) -> Cell {
-        Cell { text: escape_controls(text.as_ref()), right: false, tone: Tone::Plain }
+        Cell { text: printable::on_one_line(text.as_ref()), right: false, tone: Tone::Plain }
     }
 
     fn number(number: impl ToString) -> Cell {

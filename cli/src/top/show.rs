@@ -8,7 +8,8 @@ use super::reading::{Detail, Want, Which};
 use super::rows::{GROUPS, RUNNING, SCHEDULES, TASKS, TUBES};
 use super::task_view;
 use super::view::{Body, Panel, Row, Tone, View};
-use crate::output::{count, escape_controls};
+use crate::output::count;
+use crate::printable;
 
 impl Model {
     /// What is shown now.
@@ -22,7 +23,7 @@ impl Model {
     }
 
     fn title(&self) -> String {
-        let source = escape_controls(&self.source);
+        let source = printable::on_one_line(&self.source);
         let Some(reading) = &self.reading else { return format!("{source}  reading …") };
         let total = |of: fn(&Statistics) -> u64| -> u64 {
             reading.tubes.iter().map(|(_, counts)| of(counts)).sum()
@@ -41,11 +42,11 @@ impl Model {
         match (&self.screen().want, self.detail()) {
             (_, Some(Detail::Gone(why))) => Body::Text {
                 title: String::new(),
-                lines: vec![(escape_controls(why), Tone::Warn)],
+                lines: vec![(printable::on_one_line(why), Tone::Warn)],
                 first: 0,
             },
             (Want::Task { tube, id }, _) => Body::Text {
-                title: format!("task {id} of {}", escape_controls(tube)),
+                title: format!("task {id} of {}", printable::on_one_line(tube)),
                 lines: self.text(),
                 first: self.screen().at,
             },
@@ -97,10 +98,10 @@ impl Model {
 
     /// The name of the tube, and how many tasks it has in each state.
     fn tasks_title(&self, tube: &str, which: &Which) -> String {
-        let name = escape_controls(tube);
+        let name = printable::on_one_line(tube);
         let which = match which {
             Which::Group(group) => {
-                return format!("{name}: buried in {}", escape_controls(group));
+                return format!("{name}: buried in {}", printable::on_one_line(group));
             }
             Which::State(state) => *state,
         };
@@ -123,9 +124,9 @@ impl Model {
                     }
                     action => action.verb("kick", "delete", "pause", "resume"),
                 };
-                (format!("{}? y/n", escape_controls(&what)), Tone::Warn)
+                (format!("{}? y/n", printable::on_one_line(&what)), Tone::Warn)
             }
-            (_, Some((notice, tone))) => (escape_controls(notice), *tone),
+            (_, Some((notice, tone))) => (printable::on_one_line(notice), *tone),
             _ => {
                 let keys = match self.screen().want {
                     Want::Overview => "Enter open  Tab next list  k kick  p pause  / filter",

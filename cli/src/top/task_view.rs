@@ -6,7 +6,8 @@ use tubewell::{HistoryEntry, Owner};
 
 use super::reading::{TaskDetail, aged};
 use super::view::Tone;
-use crate::output::{escape_controls, size};
+use crate::output::size;
+use crate::printable;
 use crate::task_text;
 use crate::{duration, moment};
 
@@ -18,7 +19,8 @@ pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String
     let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps, now);
     if let Some(owner) = &detail.owner {
         let held = duration::show(owner.held.saturating_add(ago));
-        fields.push(("owner", format!("{}, for {held}", escape_controls(&owner_name(owner)))));
+        fields
+            .push(("owner", format!("{}, for {held}", printable::on_one_line(&owner_name(owner)))));
     }
     let field = |(name, value): (&str, String)| (format!("{name:<10}{value}"), Tone::Plain);
     let mut lines: Vec<_> = fields.into_iter().map(field).collect();
@@ -48,7 +50,7 @@ fn entry_line(entry: &HistoryEntry) -> String {
     let mut line = format!("{at}  {what:<10}  {:<9}", entry.state.as_str());
     for text in [&entry.owner, &entry.text].into_iter().flatten() {
         line.push_str("  ");
-        line.push_str(&escape_controls(text));
+        line.push_str(&printable::on_one_line(text));
     }
     line.trim_end().to_owned()
 }
@@ -56,7 +58,8 @@ fn entry_line(entry: &HistoryEntry) -> String {
 fn body(data: &[u8]) -> Vec<(String, Tone)> {
     let shown = data.get(..BODY).unwrap_or(data);
     let text = String::from_utf8_lossy(shown);
-    let mut lines: Vec<_> = text.lines().map(|line| (escape_controls(line), Tone::Plain)).collect();
+    let mut lines: Vec<_> =
+        text.lines().map(|line| (printable::on_one_line(line), Tone::Plain)).collect();
     let left_out = u64::try_from(data.len() - shown.len()).unwrap_or(u64::MAX);
     if left_out > 0 {
         lines.push((format!("… and {} more", size(left_out)), Tone::Dim));

@@ -37,6 +37,7 @@ mod outcomes;
 mod owner_ends;
 mod parents;
 mod policies;
+mod printed;
 mod schedules;
 mod served;
 mod support;

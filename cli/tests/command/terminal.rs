@@ -1,32 +1,64 @@
 //! Colours, progress bars and line ends on a terminal. A pipe gets none, `NO_COLOR` no colours.
 
 use std::fs::File;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::support::{Sandbox, finish, within_deadline};
 
 /// Runs a command on a terminal of its own; returns what the terminal shows.
-fn on_terminal(mut command: Command, stdin: Option<File>) -> String {
+pub fn on_terminal(command: Command, stdin: Option<File>) -> String {
+    let (child, master) = start_on_terminal(command, stdin);
+    let shown = std::thread::spawn(move || read_until(&master, None));
+    finish(child);
+    within_deadline("the terminal", move || shown.join().unwrap())
+}
+
+/// As `on_terminal`. When the terminal shows a text, the command gets these keys, or SIGTERM without any.
+pub fn on_terminal_until(command: Command, text: &'static str, keys: &str) -> String {
+    let (child, master) = start_on_terminal(command, None);
+    let mut keyboard = master.try_clone().unwrap();
+    let reader = master.try_clone().unwrap();
+    let mut shown = within_deadline(text, move || read_until(&reader, Some(text)));
+    keyboard.write_all(keys.as_bytes()).unwrap();
+    if keys.is_empty() {
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    }
+    let rest = std::thread::spawn(move || read_until(&master, None));
+    finish(child);
+    drop(keyboard);
+    shown += &within_deadline("the terminal", move || rest.join().unwrap());
+    shown
+}
+
+fn start_on_terminal(mut command: Command, stdin: Option<File>) -> (Child, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
+    let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
     let slave = || File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     command.stdin(stdin.unwrap_or_else(slave)).stdout(slave()).stderr(slave());
-    let child = command.spawn().unwrap();
-    // The terminal ends when no process has it open, so this one must close it.
-    drop(command);
-    let shown = std::thread::spawn(move || {
-        let (mut master, mut shown) = (File::from(master), Vec::new());
+    // The terminal ends when no process has it open: this one closes it with the command.
+    (command.spawn().unwrap(), File::from(master))
+}
+
+/// What the terminal shows up to its end, or up to a text.
+fn read_until(mut master: &File, text: Option<&str>) -> String {
+    let (mut shown, mut part) = (Vec::new(), [0; 4096]);
+    let has = |shown: &[u8]| text.is_some_and(|text| String::from_utf8_lossy(shown).contains(text));
+    while !has(&shown) {
         // Linux returns an error after the last process has closed it.
-        let _ = master.read_to_end(&mut shown);
-        shown
-    });
-    finish(child);
-    let shown = within_deadline("the terminal", move || shown.join().unwrap());
+        match master.read(&mut part) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => shown.extend_from_slice(&part[..length]),
+        }
+    }
     String::from_utf8_lossy(&shown).into_owned()
 }
 
