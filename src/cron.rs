@@ -4,6 +4,8 @@
 //! croner searches as if the local time were UTC, which has no gap and no repeated hour: what becomes
 //! of those is decided here. Times are microseconds since 1970 UTC, inside of this file seconds.
 
+mod syntax;
+
 use croner::parser::{CronParser, Year};
 use croner::{Cron, CronComponent, Direction};
 use jiff::tz::TimeZone;
@@ -167,14 +169,12 @@ fn micros(seconds: i64) -> Option<u64> {
 }
 
 fn parse(expression: &str) -> Result<Cron> {
+    let refused =
+        |why: &str| Error::invalid(format!("{expression:?} is not a cron expression: {why}"));
+    syntax::check(expression).map_err(|why| refused(&why))?;
     // A year would end the schedule: that is what `times` is for.
     let parser = CronParser::builder().year(Year::Disallowed).build();
-    parser.parse(expression).map_err(|error| {
-        Error::invalid(format!(
-            "{expression:?} is not a cron expression ({error}); use minute, hour, day of the month, month \
-             and day of the week, as in 0 9 * * 1-5"
-        ))
-    })
+    parser.parse(expression).map_err(|_| refused("use other fields, as in 0 9 * * 1-5"))
 }
 
 fn time_zone(name: &str) -> Result<TimeZone> {
@@ -368,6 +368,35 @@ mod tests {
             let refused = next_after("0 9 * * *", zone, 0);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{zone:?}: {refused:?}");
         }
+    }
+
+    /// The parser agrees with the check, which gives the reason: random expressions of the parts that fields
+    /// have.
+    #[test]
+    fn every_refusal_is_our_own() {
+        const PARTS: [&str; 24] = [
+            "*", "?", "0", "1", "5", "7", "12", "31", "59", "90", "-", "-", ",", ",", "/", "L",
+            "W", "#", "MON", "SUN", "JAN", "+", "2", "@",
+        ];
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        let mut accepted = 0;
+        for _ in 0..5000 {
+            let at = random(5);
+            let mut fields = ["0", "0", "*", "*", "*"].map(str::to_owned);
+            fields[at] = (0..=random(4)).map(|_| PARTS[random(PARTS.len())]).collect();
+            let expression = fields.join(" ");
+            match parse(&expression) {
+                Ok(_) => accepted += 1,
+                Err(refused) => {
+                    assert!(syntax::check(&expression).is_err(), "{expression:?}: {refused}");
+                }
+            }
+        }
+        assert!(accepted > 300, "{accepted}");
     }
 
     #[test]
