@@ -72,7 +72,7 @@ pub enum Error {
     },
     /// A task of the store has this key, so that the put was refused. Look at that task, use another
     /// key, or say what happens then: [`OnKey`](crate::OnKey).
-    #[error("key {key:?} is in use by task {id}, which is {state}; keep or replace that task")]
+    #[error("key {key:?} is in use by task {id}, which is {state}; {}", key_advice(*state))]
     KeyInUse {
         /// The key.
         key: String,
@@ -116,9 +116,7 @@ pub enum Error {
     },
     /// The task is in another state than those in which the call changes it. It is unchanged. Name that
     /// state too, or leave the task.
-    #[error(
-        "task {id} is {state}, not {wanted}; it was not deleted: name its state too, or leave it"
-    )]
+    #[error("task {id} is {state}, not {wanted}; it is unchanged: name its state too, or leave it")]
     WrongState {
         /// The id of the task.
         id: u64,
@@ -145,7 +143,10 @@ pub enum Error {
     },
     /// The store has a tube with this name, and its driver or its options are not the requested
     /// ones.
-    #[error("tube {name:?} already exists, but {what}; request what it has, or use another name")]
+    #[error(
+        "tube {name:?} already exists, but {what}; request what it has, change it with or_alter (all but \
+         the driver and temporary), or use another name"
+    )]
     TubeDiffers {
         /// The requested name.
         name: String,
@@ -491,6 +492,14 @@ impl Error {
 impl From<tubewell_drivers::RecordError> for Error {
     fn from(error: tubewell_drivers::RecordError) -> Error {
         Error::corrupt(error.to_string())
+    }
+}
+
+/// What to do about a key that a task, or a schedule, in this state has.
+fn key_advice(state: crate::State) -> &'static str {
+    match state {
+        crate::State::Recurring => "it is a schedule: use another key, or unschedule it",
+        _ => "use another key, or see `Put::on_key` for a put, and delete that task for a schedule",
     }
 }
 

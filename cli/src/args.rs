@@ -513,5 +513,28 @@ fn command_names() -> Vec<CompletionCandidate> {
 
 /// A count of tasks, or the id of one.
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "write a whole number, such as 17".into())
+    whole(0, u64::MAX)(text)
+}
+
+/// A priority.
+fn priority(text: &str) -> Result<u32, String> {
+    let wrong = || format!("write a whole number from 0, the most urgent, to {}", u32::MAX);
+    text.parse().map_err(|_| wrong())
+}
+
+/// Parses whole numbers in a range. The refusal says which they are.
+fn whole<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match (least, most) {
+            (0, u64::MAX) => "write a whole number, such as 17".into(),
+            (_, u64::MAX) | (_, 0xffff_ffff) => {
+                format!("write a whole number from {least} on, such as {}", least.max(17))
+            }
+            _ => format!("write a whole number from {least} to {most}"),
+        })
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-use tubewell::Error;
+use tubewell::{Error, State};
 
 use crate::connection;
 
@@ -170,8 +170,14 @@ impl From<Error> for Failure {
                 Failure::new(Exit::Refused, format!("tube {name:?} already exists"))
                     .hint("use it, or create it with --if-not-exists")
             }
-            Error::TubeDiffers { .. } => failure(Exit::Refused)
-                .hint("`tubewell tubes` shows its options, `tubewell alter` changes them"),
+            Error::TubeDiffers { name, what } => Failure::new(
+                Exit::Refused,
+                format!("tube {name:?} already exists, but {what}"),
+            )
+            .hint(
+                "`tubewell tubes` shows its options; --or-alter changes all but the driver and \
+                     --temporary, `tubewell alter` some of them",
+            ),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }
@@ -181,8 +187,7 @@ impl From<Error> for Failure {
             | Error::Overloaded
             | Error::OwnerBusy { .. }
             | Error::IdUsed { .. } => failure(Exit::Refused),
-            Error::KeyInUse { .. } => failure(Exit::Refused)
-                .hint("`tubewell find KEY` shows that task; --on-key keep or replace"),
+            Error::KeyInUse { key, id, state } => key_in_use(&key, id, state),
             Error::Full { .. } => failure(Exit::Refused)
                 .hint("pop or delete tasks, or wait for space with put --wait"),
             Error::DiskFull { .. } => failure(Exit::Refused)
@@ -204,6 +209,31 @@ impl From<Error> for Failure {
             _ => with_hint_of_system(failure(Exit::Failed)),
         }
     }
+}
+
+/// A put or a schedule with a key that a task or a schedule has. What `put --on-key` can do about it is
+/// the hint of `put`.
+fn key_in_use(key: &str, id: u64, state: State) -> Failure {
+    let failure = |what| Failure::new(Exit::Refused, format!("key {key:?} is in use by {what}"));
+    if state == State::Recurring {
+        return failure(format!("a schedule, {id}")).hint(format!(
+            "use another key; `tubewell schedules` shows the schedule, and \
+             `tubewell unschedule {}` removes it",
+            word(key)
+        ));
+    }
+    failure(format!("task {id}, which is {state}"))
+        .hint(format!("use another key; `tubewell find {}` shows the task", word(key)))
+}
+
+/// A text as a word of a command line, in quotes if a shell needs them.
+pub fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/@%+=".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let dashes = if text.starts_with('-') { "-- " } else { "" };
+    format!("{dashes}'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Which driver supports what the tube's driver does not.

@@ -19,7 +19,10 @@ pub fn parse(text: &str) -> Result<SystemTime, String> {
             .checked_add(Duration::from_micros(u64::MAX))
             .ok_or_else(|| "this system has no such moment".into());
     }
-    let (seconds, nanos) = fields(text).ok_or(SHAPE)?;
+    let (seconds, nanos) = fields(text).map_err(|why| match why {
+        "" => SHAPE.to_owned(),
+        why => format!("{why}: {SHAPE}"),
+    })?;
     let whole = u64::try_from(seconds.unsigned_abs()).map_err(|_| SHAPE)?;
     let (whole, part) = (Duration::from_secs(whole), Duration::from_nanos(nanos));
     let moment =
@@ -72,47 +75,63 @@ pub fn show(moment: SystemTime) -> String {
     text
 }
 
-/// The seconds since 1970, and the nanoseconds of the last one, of a text of RFC 3339.
-fn fields(text: &str) -> Option<(i128, u64)> {
-    let (date, rest) = text.split_once(['T', 't', ' '])?;
-    let mut date = date.split('-');
-    let [year, month, day] = [date.next()?, date.next()?, date.next()?];
-    let wide = (4..=9).contains(&year.len());
-    if date.next().is_some() || !wide || month.len() != 2 || day.len() != 2 {
-        return None;
+/// The seconds since 1970, and the nanoseconds of the last one, of a text of RFC 3339. Otherwise what is
+/// wrong with it; an empty text if it is no moment at all.
+fn fields(text: &str) -> Result<(i128, u64), &'static str> {
+    let (date, rest) = text.split_once(['T', 't', ' ']).unwrap_or((text, ""));
+    let days = days_of(date)?;
+    if rest.is_empty() {
+        return Err("it has no time");
     }
-    let [year, month, day] = [number(year)?, number(month)?, number(day)?];
-    let at = rest.find(['Z', 'z', '+', '-'])?;
+    let at = rest.find(['Z', 'z', '+', '-']).ok_or("it has no zone")?;
     let (time, zone) = rest.split_at(at);
     let (time, fraction) = time.split_once('.').map_or((time, None), |(t, f)| (t, Some(f)));
-    let [hour, minute, second] = three(time)?;
-    let offset = match zone {
-        "Z" | "z" => 0,
-        _ => {
-            let [hours, minutes, _] = three(&format!("{}:00", zone.get(1..)?))?;
-            let offset = hours * 3600 + minutes * 60;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            if zone.starts_with('-') { -offset } else { offset }
-        }
-    };
+    let [hour, minute, second] = three(time).ok_or("its time is not hours, minutes and seconds")?;
     // A leap second is the first one of the next minute.
-    if hour > 23 || minute > 59 || second > 60 || !(1..=12).contains(&month) || day < 1 {
-        return None;
+    if hour > 23 || minute > 59 || second > 60 {
+        return Err("there is no such time of a day");
     }
-    let days = days_to(year, month, day);
-    if date_of(days) != (year, month, day) {
-        return None;
-    }
+    let offset = offset_of(zone).ok_or("there is no such zone")?;
     let nanos = match fraction {
         None => 0,
         Some(digits) if (1..=9).contains(&digits.len()) => {
-            u64::try_from(number(&format!("{digits:0<9}"))?).ok()?
+            let nanos = number(&format!("{digits:0<9}")).and_then(|nanos| nanos.try_into().ok());
+            nanos.ok_or("the part of its second is no number")?
         }
-        Some(_) => return None,
+        Some(_) => return Err("the part of its second has one to nine digits"),
     };
-    Some((days * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
+    Ok((days * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
+}
+
+/// The days from 1970 to a date as text.
+fn days_of(text: &str) -> Result<i128, &'static str> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts[..] else { return Err("") };
+    if !(4..=9).contains(&year.len()) || month.len() != 2 || day.len() != 2 {
+        return Err("");
+    }
+    let (Some(year), Some(month), Some(day)) = (number(year), number(month), number(day)) else {
+        return Err("");
+    };
+    if !(1..=12).contains(&month) {
+        return Err("there is no such month");
+    }
+    let days = days_to(year, month, day);
+    if day < 1 || date_of(days) != (year, month, day) {
+        return Err("the month has no such day");
+    }
+    Ok(days)
+}
+
+/// The seconds that the clocks of a zone are ahead of UTC.
+fn offset_of(zone: &str) -> Option<i128> {
+    if zone.eq_ignore_ascii_case("Z") {
+        return Some(0);
+    }
+    let [hours, minutes, _] = three(&format!("{}:00", zone.get(1..)?))?;
+    let offset = hours * 3600 + minutes * 60;
+    let is_offset = hours <= 23 && minutes <= 59;
+    is_offset.then_some(if zone.starts_with('-') { -offset } else { offset })
 }
 
 /// Three numbers of two digits, between colons.
@@ -199,6 +218,24 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        for (text, why) in [
+            ("2026-02-29", "the month has no such day"),
+            ("2026-02-29T00:00:00Z", "the month has no such day"),
+            ("2026-13-01", "there is no such month"),
+            ("2026-02-28", "it has no time"),
+            ("2026-02-28T09:00:00", "it has no zone"),
+            ("2026-02-28T24:00:00Z", "there is no such time of a day"),
+            ("2026-02-28T09:00Z", "its time is not hours, minutes and seconds"),
+            ("2026-02-28T09:00:00+25:00", "there is no such zone"),
+            ("2026-02-28T09:00:00.Z", "the part of its second has one to nine digits"),
+        ] {
+            assert_eq!(parse(text), Err(format!("{why}: {SHAPE}")), "{text}");
+        }
+        assert_eq!(parse("tomorrow"), Err(SHAPE.to_owned()));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn fields(
     if !info.tags.is_empty() {
         lines.push(("tags", info.tags.join(", ")));
     }
-    lines.extend(info.due_in.map(|time| ("ready", due(time))));
+    lines.extend(info.due_in.map(|time| (due_verb(info.state), due(time))));
     lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
     let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
@@ -124,16 +124,21 @@ pub fn colour(state: State) -> Style {
     }
 }
 
-/// When a task is ready, and when it expires.
+/// When a task is ready or its claim expires, and when its ttl elapses.
 pub fn times(info: &TaskInfo) -> String {
-    let due = info.due_in.map(|time| format!("ready {}", due(time)));
+    let due = info.due_in.map(|time| format!("{} {}", due_verb(info.state), due(time)));
     let ttl = if info.state == State::Done { "kept" } else { "ttl" };
     let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
     if parts.is_empty() { "-".into() } else { parts.join(", ") }
 }
 
-/// When a task is ready.
+/// What happens to a task in this state when it is due: the claim of a taken one expires.
+fn due_verb(state: State) -> &'static str {
+    if state == State::Taken { "expires" } else { "ready" }
+}
+
+/// When that is.
 fn due(time: Duration) -> String {
     if time == Duration::MAX { "never".into() } else { format!("in {}", duration::show(time)) }
 }

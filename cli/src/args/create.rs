@@ -11,6 +11,7 @@ use tubewell::{
 };
 
 use super::limits::{SubQueueOptions, rates};
+use super::{number, priority, whole};
 use crate::{duration, tube_names};
 
 /// The drivers of the library, which are all that the command can use.
@@ -92,16 +93,16 @@ pub struct Options {
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttr: Option<Duration>,
     /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// The largest number of tasks in the tube (limfifottl). Default: unlimited
-    #[arg(long, value_name = "TASKS")]
+    #[arg(long, value_name = "TASKS", value_parser = number, allow_negative_numbers = true)]
     pub capacity: Option<u64>,
     /// The longest time that a worker may hold a task, however often it renews. Default: no limit
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub max_runtime: Option<Duration>,
     /// How often a task is attempted; then it is buried. Default: no limit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
     /// When the take of a task with --max-attempts is counted. Default: written
     #[arg(long, value_name = "WHEN", value_parser = counting())]
@@ -121,19 +122,19 @@ pub struct Options {
     #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
     pub keep_buried: Option<Keep>,
     /// How many of its tasks may be taken at a time. Default: no limit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
     pub max_taken: Option<u64>,
     /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub rate: Option<Rate>,
     /// The largest number of entries in the history of a task, with the first one; 0 to 1000.
     /// Default: 0
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0, 1000))]
     pub history: Option<u32>,
     #[command(flatten)]
     pub sub_queues: SubQueueOptions,
     /// For how many days its numbers are kept; `tubewell days` shows them. Default: 0, none
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(long, value_name = "DAYS", value_parser = whole::<u32>(0, 1000))]
     pub metrics: Option<u32>,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an

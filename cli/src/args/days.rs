@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::whole;
 use crate::tube_names;
 
 #[derive(Debug, Args)]
@@ -12,7 +13,7 @@ pub struct Days {
     pub tube: String,
     /// How many days, up to and including today
     #[arg(long, default_value_t = 30, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub last: u32,
     /// Plot how these times are distributed over all these days
     #[arg(long, value_enum, value_name = "TIMES", conflicts_with = "json")]

@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::ValueHint;
 use clap_complete::ArgValueCompleter;
 
-use super::{State, Tasks, number};
+use super::{State, Tasks, number, priority};
 use crate::{duration, moment, tube_names};
 
 /// A moment, or `None` for none.
@@ -19,7 +19,7 @@ pub struct Update {
     #[command(flatten)]
     pub tasks: Tasks,
     /// The new priority; 0 is the most urgent
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// How long from now until the task is ready; 0 makes it ready
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]

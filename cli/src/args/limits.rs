@@ -4,6 +4,8 @@ use clap::Args;
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use tubewell::{Rate, TubeOptions};
 
+use super::whole;
+
 pub(super) fn rates() -> Vec<CompletionCandidate> {
     ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
 }
@@ -11,7 +13,7 @@ pub(super) fn rates() -> Vec<CompletionCandidate> {
 #[derive(Debug, Args)]
 pub struct SubQueueOptions {
     /// How many tasks of each sub-queue may be taken at a time (utube, utubettl). Default: 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub sub_queue_limit: Option<u32>,
     /// How many tasks of each sub-queue may be taken in a period: 1/1s, see below.
     /// Default: no limit

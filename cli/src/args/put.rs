@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use serde::Deserialize;
 
-use super::number;
+use super::{number, priority, whole};
 use crate::{duration, moment, tube_names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +33,7 @@ impl From<OnKey> for tubewell::OnKey {
 #[derive(Debug, Default, Args)]
 pub struct PutOptions {
     /// The priority; 0 is the most urgent. Default: the tube's
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// The ttl: how long the task lives, in whatever state. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
@@ -52,7 +52,7 @@ pub struct PutOptions {
     #[arg(long, value_name = "NAME")]
     pub sub_queue: Option<String>,
     /// How often the task is attempted; then it is buried. Default: the tube's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
     /// A tag: a label by which the task is found. May be given several times. Default: none
     #[arg(long = "tag", value_name = "TAG")]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use tubewell::{Missed, Reschedule};
 
+use super::{priority, whole};
 use crate::{duration, moment, tube_names};
 
 fn missed() -> Vec<CompletionCandidate> {
@@ -83,7 +84,7 @@ pub struct Schedule {
     #[command(flatten)]
     pub rule: Rule,
     /// The number of runs after which the schedule ends. Default: never
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
     pub times: Option<u64>,
     #[command(flatten)]
     pub lateness: Lateness,
@@ -91,7 +92,7 @@ pub struct Schedule {
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub within: Option<Duration>,
     /// The priority of the runs; 0 is the most urgent. Default: the tube's
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// The ttl of the runs. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
@@ -106,7 +107,7 @@ pub struct Schedule {
     #[arg(long, value_name = "NAME")]
     pub sub_queue: Option<String>,
     /// How often each run is attempted; then it is buried. Default: the tube's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
     /// A tag of the runs. May be given several times. Default: none
     #[arg(long = "tag", value_name = "TAG")]
@@ -134,10 +135,10 @@ pub struct RescheduleArgs {
     #[arg(long, value_name = "BODY")]
     pub body: Option<OsString>,
     /// The priority of further runs; 0 is the most urgent
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// How often each further run is attempted; then it is buried
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
     /// A tag of further runs, in place of the tags before. May be given several times
     #[arg(long = "tag", value_name = "TAG")]

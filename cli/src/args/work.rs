@@ -9,6 +9,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use tubewell::Backoff;
 
 use super::create::backoffs;
+use super::whole;
 use crate::{duration, tube_names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +39,7 @@ pub struct Work {
     pub tubes: Vec<String>,
     /// How many commands run at a time
     #[arg(short, long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(value_parser = whole::<u16>(1, 1024))]
     pub jobs: u16,
     /// The order in which the tubes are asked for the next task
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::Listed)]
@@ -57,7 +58,7 @@ pub struct Work {
     #[arg(add = ArgValueCandidates::new(backoffs))]
     pub backoff: Option<Backoff>,
     /// Bury a task after this many failed attempts. Default: never
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
     /// Keep standard output as the result of the task
     #[arg(long)]

@@ -52,6 +52,7 @@ fn set_pause(
         return limits::pause(store, (name, sub_queue), (time, until), output);
     }
     let tube = store::tube(store, name)?;
+    let was_paused = tube.info()?.paused;
     tube.pause_for(time)?;
     let info = tube.info()?;
     if output.json {
@@ -61,7 +62,7 @@ fn set_pause(
         );
     }
     output.line(match time {
-        Duration::ZERO => format!("tube {name} is not paused"),
+        Duration::ZERO => limits::unpaused(&format!("tube {name}"), was_paused),
         time => format!("paused tube {name}{}", limits::how_long(time, until)),
     })
 }

@@ -77,7 +77,9 @@ pub fn pause(
     (time, until): (Duration, Option<String>),
     output: &mut Output,
 ) -> CommandResult {
-    store::tube(store, tube)?.pause_sub_queue(name, time).map_err(unsupported)?;
+    let of = store::tube(store, tube)?;
+    let was_paused = of.paused_sub_queues()?.iter().any(|paused| paused.name == name);
+    of.pause_sub_queue(name, time).map_err(unsupported)?;
     if output.json {
         let left = seconds(Some(time).filter(|time| !time.is_zero()));
         return output.object(&json!({
@@ -85,9 +87,18 @@ pub fn pause(
         }));
     }
     output.line(match time {
-        Duration::ZERO => format!("sub-queue {name} of {tube} is not paused"),
+        Duration::ZERO => unpaused(&format!("sub-queue {name} of {tube}"), was_paused),
         time => format!("paused sub-queue {name} of {tube}{}", how_long(time, until)),
     })
+}
+
+/// What a pause of no time, or its end, has done.
+pub(super) fn unpaused(what: &str, was_paused: bool) -> String {
+    if was_paused {
+        format!("unpaused {what}")
+    } else {
+        format!("{what} was not paused: takes go on")
+    }
 }
 
 /// How long a pause is, as the end of a sentence.

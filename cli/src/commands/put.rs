@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin};
 
 use serde_json::json;
-use tubewell::{Put, Store};
+use tubewell::{Error, Put, State, Store};
 
-use crate::failure::{CommandResult, Failure};
+use crate::args::OnKey;
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
 use crate::{args, bytes, store};
 
@@ -16,7 +17,9 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
     if let Some(key) = &args.key {
         task = task.key(key.as_str());
     }
-    if let Some(on_key) = args.on_key {
+    // The refusal says what is kept. A receipt of a put that keeps a task looks like that of a new one.
+    let keeps = args.on_key == Some(OnKey::Keep);
+    if let Some(on_key) = args.on_key.filter(|_| !keeps) {
         task = task.on_key(on_key.into());
     }
     if let Some(token) = &args.token {
@@ -33,14 +36,49 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
         task = task.on_parent(rule.into());
     }
     let receipt = match args.wait {
-        Some(wait) => tube.put_wait(task, wait)?,
-        None => tube.put(task)?,
+        Some(wait) => tube.put_wait(task, wait),
+        None => tube.put(task),
+    };
+    let receipt = match receipt {
+        Err(Error::KeyInUse { key, id, state }) if keeps && state != State::Recurring => {
+            return kept((&args.tube, &key), (id, state), output);
+        }
+        Err(error @ Error::KeyInUse { state, .. }) if state != State::Recurring => {
+            let mut failure = Failure::from(error);
+            failure.hint = failure.hint.map(|hint| {
+                format!("{hint}; --on-key keep puts nothing, --on-key replace puts that task anew")
+            });
+            return Err(failure);
+        }
+        receipt => receipt?,
     };
     let state = receipt.state.as_str();
     if output.json {
         return output.object(&json!({ "id": receipt.id, "tube": args.tube, "state": state }));
     }
     output.line(format!("put task {} ({state})", receipt.id))
+}
+
+/// Reports that nothing was put, since a task has the key.
+fn kept(
+    (tube, key): (&str, &str),
+    (id, state): (u64, State),
+    output: &mut Output,
+) -> CommandResult {
+    if state == State::Buried {
+        let why = format!(
+            "nothing was put, and nothing will run: task {id}, which has the key {key:?}, is buried"
+        );
+        return Err(Failure::new(Exit::Refused, why).hint(format!(
+            "`tubewell find --id {id}` shows why, and its tube; `tubewell kick TUBE {id}` makes it ready; \
+             --on-key replace puts it anew"
+        )));
+    }
+    let state = state.as_str();
+    if output.json {
+        return output.object(&json!({ "id": id, "tube": tube, "state": state, "kept": true }));
+    }
+    output.line(format!("kept task {id} ({state}), which has the key: nothing was put"))
 }
 
 /// The body of an argument, or of standard input if there is none.

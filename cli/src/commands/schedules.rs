@@ -149,6 +149,12 @@ fn unknown(error: Error) -> Failure {
             Failure::new(Exit::NoTask, format!("no schedule has the key {key:?}"))
                 .hint("`tubewell schedules` lists them")
         }
+        Error::WrongState { id, state, .. } => {
+            let why = format!("task {id}, which is {state}, has the key; it is no schedule");
+            Failure::new(Exit::Refused, why).hint(
+                "`tubewell schedules` lists the schedules; `update` and `delete` are for tasks",
+            )
+        }
         error => error.into(),
     }
 }

@@ -80,6 +80,8 @@ pub(super) struct Import<'a> {
     pub(super) stored: u64,
     /// Done tasks of tubes that keep none.
     pub(super) left_out: u64,
+    /// Lines of which nothing was put, since a buried task has the key.
+    pub(super) kept_buried: u64,
     /// The last line whose task is stored.
     pub(super) last: u64,
     pub(super) ids: NewIds,
@@ -116,6 +118,7 @@ impl<'a> Import<'a> {
             in_flight: None,
             stored: 0,
             left_out: 0,
+            kept_buried: 0,
             last: 0,
             ids: NewIds::default(),
             waiting: Waiting::new(path),
@@ -272,6 +275,10 @@ impl Import<'_> {
             Ok(receipts) => {
                 self.stored += receipts.len() as u64;
                 self.last = self.last.max(last);
+                // Only a task that was kept for its key is buried by no line.
+                let buried =
+                    receipts.iter().filter(|receipt| receipt.state == tubewell::State::Buried);
+                self.kept_buried += if self.args.all { 0 } else { buried.count() as u64 };
                 for (old, receipt) in ids.into_iter().zip(receipts) {
                     let Some(old) = old else { continue };
                     self.ids.add(old, Place::Stored { tube, id: receipt.id });

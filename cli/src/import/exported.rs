@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tubewell::{
     HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Step, StepKind,
     Tube,
@@ -31,15 +31,18 @@ struct LimitLine {
 struct TaskLine {
     tube: String,
     id: Option<u64>,
+    #[serde(default = "ready")]
     state: args::State,
     /// Earlier releases do not write it.
     put_at: Option<String>,
-    pri: u32,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    /// It must be there: for the other times a missing value is the same as null, which is never.
-    #[serde(deserialize_with = "Option::deserialize")]
-    delay: Option<f64>,
+    pri: Option<u32>,
+    /// Null is never, and what is left out is the default.
+    #[serde(default, deserialize_with = "given")]
+    ttl: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "given")]
+    ttr: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "given")]
+    delay: Option<Option<f64>>,
     not_before: Option<String>,
     sub_queue: Option<String>,
     key: Option<String>,
@@ -107,9 +110,10 @@ pub struct ExportedTask {
     steps: Vec<Step>,
     put_at: Option<SystemTime>,
     put: Put,
-    pri: u32,
-    ttl: Duration,
-    ttr: Duration,
+    /// The defaults of the tube where these are `None`.
+    pri: Option<u32>,
+    ttl: Option<Duration>,
+    ttr: Option<Duration>,
     delay: Duration,
     not_before: Option<SystemTime>,
 }
@@ -155,8 +159,8 @@ impl ExportedTask {
 
     /// Whether its ttl has elapsed, in a tube of this driver.
     pub fn is_expired(&self, driver: &str) -> bool {
-        let ttl = self.ttl.saturating_add(self.delay);
-        ttl.is_zero() && is_timed(driver) && !self.is_done()
+        let ttl = self.ttl.map(|ttl| ttl.saturating_add(self.delay));
+        ttl.is_some_and(|ttl| ttl.is_zero()) && is_timed(driver) && !self.is_done()
     }
 
     /// Lets it wait for these tasks of these tubes.
@@ -175,18 +179,21 @@ impl ExportedTask {
 
     /// A buried task has no delay; its ttl includes the delay it had.
     fn drop_delay(&mut self) {
-        self.ttl = self.ttl.saturating_add(std::mem::take(&mut self.delay));
+        let delay = std::mem::take(&mut self.delay);
+        self.ttl = self.ttl.map(|ttl| ttl.saturating_add(delay));
     }
 
     /// The task for a tube of this driver: with all options that the driver has, and no others.
     /// `id`: its id in the store; `None` is the next one.
     pub fn restore(self, driver: &str, id: Option<u64>, on_key: OnKey) -> Restore {
         let put = if is_timed(driver) {
-            let put = self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay);
+            let put = self.pri.into_iter().fold(self.put.delay(self.delay), Put::pri);
+            let put = self.ttl.into_iter().fold(put, Put::ttl);
+            let put = self.ttr.into_iter().fold(put, Put::ttr);
             self.not_before.into_iter().fold(put, Put::not_before)
         } else if self.state == State::Done {
             // How long it is kept.
-            self.put.ttl(self.ttl)
+            self.ttl.into_iter().fold(self.put, Put::ttl)
         } else {
             self.put
         };
@@ -290,15 +297,24 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         put_at: line.put_at.map(|text| exported_moment("put_at", &text)).transpose()?,
         put,
         pri: line.pri,
-        ttl: exported_time("ttl", line.ttl)?,
-        ttr: exported_time("ttr", line.ttr)?,
-        delay: exported_time("delay", line.delay)?,
+        ttl: line.ttl.map(|ttl| exported_time("ttl", ttl)).transpose()?,
+        ttr: line.ttr.map(|ttr| exported_time("ttr", ttr)).transpose()?,
+        delay: exported_time("delay", line.delay.unwrap_or(Some(0.0)))?,
         not_before: not_before(line.not_before)?,
     };
     if task.state == State::Buried {
         task.drop_delay();
     }
     Ok(Some(Exported::Task { tube: line.tube, task }))
+}
+
+fn ready() -> args::State {
+    args::State::Ready
+}
+
+/// A value that is there, or null.
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 fn exported_run(line: SpawnedByRecord) -> Result<SpawnedBy, String> {

@@ -18,8 +18,11 @@ pub(super) struct TubeLine {
     driver: String,
     ttl: Option<f64>,
     ttr: Option<f64>,
+    #[serde(default)]
     pri: u32,
+    #[serde(default)]
     capacity: u64,
+    #[serde(default)]
     temporary: bool,
     durability: Option<StoredDurability>,
     max_runtime: Option<f64>,

@@ -21,7 +21,7 @@ use serde_json::json;
 use tubewell::Store;
 
 use crate::args;
-use crate::failure::{CommandResult, Failure};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::{signals, store};
@@ -79,6 +79,7 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
         output.object(&result)?;
     }
     match done {
+        Ok(()) if import.kept_buried > 0 => Err(kept_buried(import.kept_buried)),
         Ok(()) if output.json => Ok(()),
         Ok(()) => {
             let place = args.tube.clone().unwrap_or_else(|| count(import.tubes, "tube"));
@@ -86,4 +87,14 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
         }
         Err(stop) => Err(import.failure(stop)),
     }
+}
+
+/// The keys of some lines are those of buried tasks, which were kept.
+fn kept_buried(number: u64) -> Failure {
+    let lines = count(number, "line");
+    let why = format!(
+        "of {lines} nothing was put, and nothing will run: the tasks that have their keys are buried"
+    );
+    Failure::new(Exit::Partly, why)
+        .hint("all other lines are stored; `tubewell kick` makes buried tasks ready")
 }

@@ -21,9 +21,9 @@ fn key_in_use_is_refused_kept_or_replaced() {
     sandbox.ok("put mail first --key k");
     let message = sandbox.fails("put other second --key k", 6);
     assert!(message.contains("key \"k\" is in use by task 0, which is ready"), "{message}");
-    assert!(message.contains("tubewell find KEY"), "{message}");
+    assert!(message.contains("`tubewell find k`"), "{message}");
     let kept = sandbox.json("put other second --key k --on-key keep");
-    assert_eq!(kept, [json!({"id": 0, "tube": "other", "state": "ready"})]);
+    assert_eq!(kept, [json!({"id": 0, "tube": "other", "state": "ready", "kept": true})]);
     assert_eq!(found(&sandbox, &["k"]), [json!(["k", 0, "mail", "first"])]);
     sandbox.ok("put other second --key k --on-key replace");
     assert_eq!(found(&sandbox, &["k"]), [json!(["k", 0, "other", "second"])]);

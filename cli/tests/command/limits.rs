@@ -74,7 +74,7 @@ fn paused_sub_queue_gives_no_task() {
     let refused = sandbox.fails("claim crawl 0", 6);
     assert!(refused.contains("its sub-queue \"x\" is paused for"), "{refused}");
     let again = sandbox.ok("unpause crawl --sub-queue x");
-    assert_eq!(again, "sub-queue x of crawl is not paused\n");
+    assert_eq!(again, "unpaused sub-queue x of crawl\n");
     assert_eq!(sandbox.ok("pop crawl"), "a");
 }
 
@@ -92,7 +92,7 @@ fn alter_changes_the_limits_of_sub_queues() {
 fn wrong_limits_are_refused_and_say_what_is_expected() {
     let sandbox = Sandbox::with(&[]);
     for (words, why) in [
-        ("create jobs --driver utube --sub-queue-limit 0", "0 is not in 1.."),
+        ("create jobs --driver utube --sub-queue-limit 0", "a whole number from 1 on"),
         ("create jobs --sub-queue-limit 2", "--driver utube or utubettl"),
         ("alter mail --sub-queue-rate 1/1s", "--driver utube or utubettl"),
         ("alter mail --shared-limits", "--driver utube or utubettl"),

@@ -51,7 +51,7 @@ fn list_with_bodies_prints_whole_bodies() {
     let expected = [
         block(0, 0, "5 B", b"first\n"),
         block(1, 0, "513 B", format!("{long}\nsecond line\n").as_bytes()),
-        block(2, 0, "8 B", b"\xff\0 bytes\n"),
+        block(2, 0, "8 B", b"\\xff\\u{0} bytes\n"),
         block(3, 7, "4 B", b"last\n"),
     ];
     assert_eq!(shown, expected.join(&b'\n'), "{}", String::from_utf8_lossy(&shown));

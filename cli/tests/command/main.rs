@@ -42,6 +42,7 @@ mod schedules;
 mod served;
 mod support;
 mod terminal;
+mod texts;
 mod top;
 mod work;
 mod work_attempts;

@@ -112,7 +112,7 @@ fn create_names_the_policy_that_differs() {
 fn create_refuses_wrong_policies_and_says_what_is_expected() {
     let sandbox = Sandbox::empty();
     for (options, why) in [
-        ("--max-attempts 0", "0 is not in 1.."),
+        ("--max-attempts 0", "a whole number from 1 on"),
         ("--count-takes often", "lazily, written, flushed"),
         ("--backoff soon", "use none, a delay such as 10s, or 1s,factor=2,cap=1h,jitter=0.5"),
         ("--backoff 1s,factor=0.5", "the factor of a backoff must be from 1 to 1000"),
