@@ -233,7 +233,7 @@ fn long_call_that_arrives_too_slowly_is_broken_off_once_another_waits_for_its_by
             if !slow.try_send(b"x") {
                 return;
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::park_timeout(Duration::from_millis(5));
         }
     });
     let mut other = Raw::welcomed(&serving.address);
