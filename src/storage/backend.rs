@@ -20,8 +20,9 @@ use crate::user_code;
 /// If the storage guarantees less, so does the store.
 ///
 /// An error or a panic in any of these calls makes the store unavailable. The store retries by
-/// itself. It first writes again everything that was written since the last successful sync,
-/// because a failed sync leaves open which of those bytes are safe.
+/// itself. If a sync has failed, it is open which of the bytes written since the last successful
+/// sync are safe. So the store first syncs, calls [`drop_cache`](Storage::drop_cache), reads these
+/// bytes and writes them again, syncs, calls `drop_cache`, and compares what it reads then.
 ///
 /// The store takes no lock on the storage: the implementation must refuse a second owner. The
 /// calls must not call the store, which may hold a lock.
@@ -127,10 +128,12 @@ pub trait Storage: Debug + Send + Sync + 'static {
     }
 
     /// Drops cached bytes, so that later reads return what is on the medium itself. The default,
-    /// for a medium without such a cache, does nothing and returns `Ok`.
+    /// for a medium without such a cache, does nothing and returns `Ok`. A storage on a file must
+    /// implement it, with `POSIX_FADV_DONTNEED` on Linux.
     ///
-    /// The store calls it after a sync when the last owner did not close the store: some operating
-    /// systems treat pages as written that a failed flush did not write.
+    /// The store calls it after a sync: when the last owner did not close the store, and before and
+    /// after it repairs what a failed sync may have lost. Some operating systems treat pages as
+    /// written that a failed flush did not write. Bytes that no sync has covered may be lost.
     ///
     /// # Errors
     /// The store ignores an error: the cache stays.

@@ -66,4 +66,8 @@ impl DiskSpace for CustomStorage {
     fn drop_cache(&self) -> io::Result<()> {
         self.call(<dyn Storage>::drop_cache)
     }
+
+    fn read_from_disk(&self, _offset: u64, _out: &mut [u8]) -> io::Result<bool> {
+        Ok(false)
+    }
 }

@@ -23,6 +23,9 @@ pub(super) trait DiskSpace: Debug + Send + Sync {
 
     /// As [`Storage::drop_cache`](super::backend::Storage::drop_cache).
     fn drop_cache(&self) -> io::Result<()>;
+
+    /// Reads around the cache of the operating system. Returns false if the medium cannot.
+    fn read_from_disk(&self, offset: u64, out: &mut [u8]) -> io::Result<bool>;
 }
 
 /// The ballast of a medium, and the admission of puts by free space.
@@ -67,6 +70,11 @@ impl Ballast {
     /// Drops what the operating system has cached of the medium, where it can.
     pub(super) fn drop_cache(&self) {
         let _ = self.space.drop_cache();
+    }
+
+    /// Reads around the cache of the operating system. Returns false if the medium cannot.
+    pub(super) fn read_from_disk(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
+        self.space.read_from_disk(offset, out)
     }
 
     /// Whether the ballast is held: no write has run out of space.
@@ -148,6 +156,10 @@ impl DiskSpace for File {
     fn drop_cache(&self) -> io::Result<()> {
         platform::drop_cache(self)
     }
+
+    fn read_from_disk(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
+        platform::read_from_disk(self, offset, out)
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +192,10 @@ mod tests {
 
         fn drop_cache(&self) -> io::Result<()> {
             Ok(())
+        }
+
+        fn read_from_disk(&self, _offset: u64, _out: &mut [u8]) -> io::Result<bool> {
+            Ok(false)
         }
     }
 
@@ -243,6 +259,9 @@ mod tests {
             }
             fn drop_cache(&self) -> io::Result<()> {
                 Ok(())
+            }
+            fn read_from_disk(&self, _offset: u64, _out: &mut [u8]) -> io::Result<bool> {
+                Ok(false)
             }
         }
         assert!(Ballast::new(Box::new(UnknownSpace), 100).admits(1 << 40, 0));

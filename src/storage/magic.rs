@@ -72,14 +72,14 @@ pub(super) fn begins_as_engine(bytes: &dyn StorageBackend, start: u64) -> io::Re
     Ok(magic == MAGIC)
 }
 
-/// Whether the last owner of the engine's bytes did not close them.
-pub(super) fn is_unclean(backend: &dyn StorageBackend) -> io::Result<bool> {
-    let mut start = [0; FLAGS + 1];
-    if backend.len()? < start.len() as u64 {
+/// Whether engine's bytes begin at `start`, and their last owner did not close them.
+pub(super) fn is_unclean(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
+    let mut found = [0; FLAGS + 1];
+    if bytes.len()? < start + found.len() as u64 {
         return Ok(false);
     }
-    backend.read(0, &mut start)?;
-    Ok(start.starts_with(&MAGIC) && start[FLAGS] & RECOVERY_REQUIRED != 0)
+    bytes.read(start, &mut found)?;
+    Ok(found.starts_with(&MAGIC) && found[FLAGS] & RECOVERY_REQUIRED != 0)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //!
 //! Invariant: the locks pass from one engine to the next without being free in between.
 
+mod rewrite;
+
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
@@ -143,35 +145,29 @@ impl Medium {
     }
 
     /// Flushes, and drops what the operating system has cached. Called after an unclean shutdown:
-    /// pages that a failed flush left in the cache may differ from those that a power cut leaves.
+    /// pages that a failed flush left in the cache may differ from those on the disk.
     pub(super) fn flush_and_drop_cache(&self) -> io::Result<()> {
-        let Some(ballast) = &self.ballast else { return Ok(()) };
-        self.sync(FlushOf::Database)?;
-        ballast.drop_cache();
+        if self.ballast.is_some() {
+            self.sync(FlushOf::Database)?;
+            self.drop_cache();
+        }
         Ok(())
     }
 
-    /// Writes again what was written since the last successful flush, and flushes it. After a
-    /// failed flush the operating system may treat pages as clean that never reached the disk.
-    ///
-    /// Each byte is written once, however many attempts have failed before.
-    pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
-        let ranges = self.unflushed.lock().begin_rewrite();
-        let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
-        let mut buffer = Vec::new();
-        for (from, to) in ranges {
-            let mut at = from;
-            while at < to.min(len) {
-                let step = (to.min(len) - at).min(1 << 20);
-                buffer.resize(usize::try_from(step).unwrap_or(0), 0);
-                self.io.record_failure("read", self.bytes.whole.read(at, &mut buffer))?;
-                self.write_at(at, &buffer)?;
-                at += step;
-            }
+    /// Drops what the operating system has cached and flushed, where it can.
+    fn drop_cache(&self) {
+        if let Some(ballast) = &self.ballast {
+            ballast.drop_cache();
         }
-        // Both descriptions: each may still have to report the failure that made this necessary.
-        self.sync(FlushOf::Journal)?;
-        self.sync(FlushOf::Database)
+    }
+
+    /// Reads around the operating system's cache if that is possible, which dropped it before.
+    fn read_from_disk(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.io.reads.fetch_add(1, Ordering::Relaxed);
+        match &self.ballast {
+            Some(ballast) if ballast.read_from_disk(offset, out)? => Ok(()),
+            _ => self.bytes.whole.read(offset, out),
+        }
     }
 
     /// Closes the bytes. A failure is recorded.
@@ -184,16 +180,25 @@ impl Medium {
     pub(super) fn len(&self) -> io::Result<u64> {
         // The engine asks for the length after it has the locks and before it reads any byte.
         if self.unmeasured.swap(false, Ordering::Relaxed) {
-            let found = self.bytes.find_start(self.ballast.is_some());
-            self.io.record_failure("read or write the header of", found)?;
-            if is_unclean(&self.bytes)? {
-                if self.has_journal() {
-                    self.invalidate_end_mark()?;
-                }
-                self.flush_and_drop_cache()?;
-            }
+            self.prepare()?;
         }
         self.io.record_failure("get the length of", self.bytes.len())
+    }
+
+    /// Finds out what the medium has. A file that was not closed is read from the disk, not from what
+    /// a failed flush of its last owner may have left in the cache.
+    fn prepare(&self) -> io::Result<()> {
+        let whole = &*self.bytes.whole;
+        let is_unclean = is_unclean(whole, 0)? || is_unclean(whole, FILE_HEADER_LEN)?;
+        if is_unclean {
+            self.flush_and_drop_cache()?;
+        }
+        let found = self.bytes.find_start(self.ballast.is_some());
+        self.io.record_failure("read or write the header of", found)?;
+        if is_unclean && self.has_journal() {
+            self.invalidate_end_mark()?;
+        }
+        Ok(())
     }
 
     /// A file that was not closed may have records behind its end mark.
@@ -201,7 +206,10 @@ impl Medium {
         let mut start = [0; RECORD_HEADER_LEN];
         self.read_header(JOURNAL_START, &mut start)?;
         match EndMark::read(&start).and_then(EndMark::invalidated) {
-            Some(mark) => self.write_header(JOURNAL_START, &mark),
+            Some(mark) => {
+                self.write_header(JOURNAL_START, &mark)?;
+                self.sync(FlushOf::Database)
+            }
             None => Ok(()),
         }
     }

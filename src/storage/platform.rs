@@ -99,6 +99,52 @@ pub(super) fn drop_cache(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// What the offset, the length and the address of a read with `O_DIRECT` must be multiples of: no
+/// device has larger logical blocks.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const DIRECT_ALIGN: usize = 4096;
+
+/// Fills `out` from the device, not from the page cache. Returns false if the file system cannot.
+///
+/// # Errors
+/// The device cannot be read, or the file ends before `out` is full.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn read_from_disk(file: &File, offset: u64, out: &mut [u8]) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).map_err(io::Error::other)?;
+    let Ok(direct) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
+        return Ok(false);
+    };
+    let align = DIRECT_ALIGN as u64;
+    let start = offset - offset % align;
+    let skipped = usize::try_from(offset - start).map_err(io::Error::other)?;
+    let len = (skipped + out.len()).next_multiple_of(DIRECT_ALIGN);
+    let mut buffer = vec![0; len + DIRECT_ALIGN];
+    let begin = buffer.as_ptr().align_offset(DIRECT_ALIGN).min(DIRECT_ALIGN);
+    let aligned = &mut buffer[begin..begin + len];
+    let mut found = 0;
+    while found < skipped + out.len() {
+        match direct.read_at(&mut aligned[found..], start + found as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => found += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    out.copy_from_slice(&aligned[skipped..skipped + out.len()]);
+    Ok(true)
+}
+
+/// False: the page cache cannot be bypassed on this platform.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
+pub(super) fn read_from_disk(_file: &File, _offset: u64, _out: &mut [u8]) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// The free space of the file system for this process, in bytes.
 #[cfg(unix)]
 pub(super) fn available(file: &File) -> io::Result<Option<u64>> {

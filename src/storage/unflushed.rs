@@ -77,6 +77,24 @@ impl Unflushed {
         self.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
+    /// Whether a flush has failed since the last rewrite began.
+    pub(super) fn has_failed(&self) -> bool {
+        self.needs_rewrite
+    }
+
+    /// The rewrite of these ranges has failed: they must be written again, and no flush succeeds
+    /// before that.
+    pub(super) fn rewrite_failed(&mut self, ranges: &[(u64, u64)]) {
+        let flushes = self.flushes;
+        (self.failed, self.needs_rewrite) = (flushes, true);
+        self.ranges.extend(ranges.iter().map(|(from, to)| Written {
+            from: *from,
+            to: *to,
+            flushes,
+        }));
+        self.merge();
+    }
+
     /// Merges ranges that overlap or touch.
     fn merge(&mut self) {
         self.ranges.sort_unstable_by_key(|range| (range.from, range.to));
@@ -131,6 +149,23 @@ mod tests {
             unflushed.end_flush(third, Ok(())).unwrap();
             assert_eq!(unflushed.begin_rewrite(), []);
         }
+    }
+
+    #[test]
+    fn failed_rewrite_keeps_its_ranges_although_they_were_flushed() {
+        let mut unflushed = Unflushed::default();
+        unflushed.note_write(0, 10);
+        let flush = unflushed.begin_flush().unwrap();
+        assert!(unflushed.end_flush(flush, fail()).is_err());
+        let ranges = unflushed.begin_rewrite();
+        unflushed.note_write(0, 10);
+        let flush = unflushed.begin_flush().unwrap();
+        unflushed.end_flush(flush, Ok(())).unwrap();
+        assert!(!unflushed.has_failed());
+        unflushed.rewrite_failed(&ranges);
+        assert!(unflushed.has_failed());
+        assert!(unflushed.begin_flush().is_err());
+        assert_eq!(unflushed.begin_rewrite(), [(0, 10)]);
     }
 
     #[test]

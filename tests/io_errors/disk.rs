@@ -43,6 +43,15 @@ impl Disk {
         Disk::with(self.lock().flushed())
     }
 
+    /// A disk with the bytes that are left when this one is flushed and its cache is dropped, as by
+    /// an open after a kill.
+    pub fn after_dropped_cache(&self) -> Arc<Disk> {
+        let mut disk = self.lock();
+        disk.sync().unwrap();
+        disk.drop_cache();
+        Disk::with(disk.written())
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.lock().size()
@@ -64,6 +73,11 @@ impl Disk {
     /// Ends the plan: no call fails from now on.
     pub fn repair(&self) {
         self.lock().faults.disarm();
+    }
+
+    /// The next calls of `drop_cache` have no effect.
+    pub fn ignore_drops(&self, count: u32) {
+        self.lock().ineffective_drops = count;
     }
 
     /// Whether a call has failed.

@@ -30,6 +30,7 @@ mod metrics;
 mod metrics_of_claims;
 mod movement;
 mod new_body;
+mod page_cache;
 mod parents;
 mod scenario;
 mod schedules;

@@ -261,6 +261,11 @@ impl Storage for DiskStorage {
         written
     }
 
+    fn drop_cache(&self) -> io::Result<()> {
+        self.0.state().disk.drop_cache();
+        Ok(())
+    }
+
     fn available(&self) -> io::Result<Option<u64>> {
         let mut state = self.0.state();
         state.reported_full = state.full;

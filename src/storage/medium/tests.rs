@@ -5,14 +5,46 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::storage::faulty_storage::FaultyStorage;
+use crate::storage::faulty_storage::{FaultyStorage, StorageFault};
+
+/// Storage in memory whose flushes fail if there is something to flush. What it should have flushed
+/// counts as flushed then.
+#[derive(Debug)]
+struct FailsToFlush {
+    bytes: FaultyStorage,
+    is_dirty: AtomicBool,
+}
+
+impl Storage for FailsToFlush {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.bytes.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.is_dirty.swap(false, Ordering::SeqCst) { self.bytes.sync() } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.is_dirty.store(true, Ordering::SeqCst);
+        self.bytes.write(offset, data)
+    }
+}
 
 /// Regression: each attempt added its own writes to the ranges of the next one, which doubled
 /// the bytes from attempt to attempt.
 #[test]
 fn failed_rewrites_write_each_byte_once_per_attempt() {
     let io = IoCounters::new("the disk".into());
-    let storage = FaultyStorage::with_failing_flushes(4 << 20);
+    let bytes = FaultyStorage::with_failing_flushes(4 << 20);
+    let storage = FailsToFlush { bytes, is_dirty: AtomicBool::new(false) };
     let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
     for (offset, length) in [(0, 100), (50, 100), (150, 50), (1000, 1 << 20), (1200, 10)] {
         medium.write_at(offset, &vec![7; length]).unwrap();
@@ -23,6 +55,38 @@ fn failed_rewrites_write_each_byte_once_per_attempt() {
         assert_eq!(io.writes() - writes, 2, "attempt {attempt}");
         assert_eq!(io.bytes_written() - bytes, 200 + (1 << 20), "attempt {attempt}");
     }
+}
+
+/// The cache has what was written: the flush says so.
+#[test]
+fn successful_flush_needs_no_rewrite() {
+    let io = IoCounters::new("the disk".into());
+    let storage = FaultyStorage::with_failing_flushes(4096);
+    *storage.fault.lock().unwrap() = StorageFault::None;
+    let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
+    medium.write_at(0, &[7; 100]).unwrap();
+    medium.rewrite_unflushed().unwrap();
+    assert_eq!((io.writes(), io.flushes()), (1, 2));
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn reads_from_the_disk_return_what_was_flushed() {
+    use std::os::unix::fs::FileExt;
+    let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let bytes: Vec<u8> = (0..10_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    file.write_all_at(&bytes, 0).unwrap();
+    file.sync_data().unwrap();
+    for (from, to) in
+        [(0, 10), (0, 4096), (100, 4097), (4096, 8192), (5000, 10_000), (9999, 10_000)]
+    {
+        let mut out = vec![0; to - from];
+        // Not every file system can.
+        if platform::read_from_disk(&file, from as u64, &mut out).unwrap() {
+            assert_eq!(out, bytes[from..to]);
+        }
+    }
+    assert!(!matches!(platform::read_from_disk(&file, 9999, &mut [0; 2]), Ok(true)));
 }
 
 /// Storage in memory whose writes tell when they begin, and then wait. Its second flush fails.
