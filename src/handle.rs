@@ -86,10 +86,10 @@ impl StoreHandle {
         }
     }
 
-    /// As [`Store::catch_up`](crate::Store::catch_up).
-    pub(crate) fn catch_up(&self) -> Result<()> {
+    /// As [`Store::catch_up_with`](crate::Store::catch_up_with).
+    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         match self {
-            StoreHandle::Here(store) => store.inner().catch_up(),
+            StoreHandle::Here(store) => store.inner().catch_up(progress),
             StoreHandle::Remote(owner) => owner.ask(&Request::CatchUp),
         }
     }

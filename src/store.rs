@@ -502,7 +502,17 @@ impl Store {
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
     /// Through a connection, [`OwnerBusy`](Error::OwnerBusy).
     pub fn catch_up(&self) -> Result<()> {
-        self.handle.catch_up()
+        self.catch_up_with(|_| {})
+    }
+
+    /// As [`catch_up`](Store::catch_up). Calls `progress` now and then with how many delays, ttls and runs
+    /// of schedules are done so far; through a connection it is not called. Its panics are ignored. What is
+    /// done is done also if the process ends meanwhile, and the rest is due at the next open.
+    ///
+    /// # Errors
+    /// Those of [`catch_up`](Store::catch_up).
+    pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
+        self.handle.catch_up(&mut progress)
     }
 
     /// Closes the store for every handle (graceful shutdown).

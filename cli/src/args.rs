@@ -538,3 +538,23 @@ fn whole<T: TryFrom<u64>>(
         })
     }
 }
+
+impl Command {
+    /// Whether it acts before what has fallen due meanwhile is done: it stops or changes what would be
+    /// done. The rest is left to the next command.
+    pub fn acts_first(&self) -> bool {
+        match self {
+            Command::Unschedule(_)
+            | Command::Reschedule(_)
+            | Command::Schedule(_)
+            | Command::Pause(_)
+            | Command::Alter(_)
+            | Command::SetLimit(_)
+            | Command::Drop(_)
+            | Command::Truncate(_)
+            | Command::Cancel(_) => true,
+            Command::Delete(args) => !args.ids.is_empty() && args.only_if.is_empty(),
+            _ => false,
+        }
+    }
+}

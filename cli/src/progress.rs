@@ -33,6 +33,15 @@ impl Progress {
         )
     }
 
+    /// A spinner for items whose number is unknown.
+    pub fn count(verb: &str) -> Progress {
+        Progress::drawn(
+            ProgressBar::no_length(),
+            verb,
+            "{prefix} {spinner} {human_pos} {rate} {elapsed}",
+        )
+    }
+
     /// A spinner for bytes whose number is unknown.
     pub fn unknown_length(verb: &str) -> Progress {
         Progress::drawn(

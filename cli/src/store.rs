@@ -1,9 +1,8 @@
 //! Opens the store and the tube that a command is about.
 
+use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
@@ -22,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// A claim with a shorter ttr may expire before `work` can start a command.
 const MIN_TTR: Duration = Duration::from_millis(10);
 
-/// How long due work may take before a remark explains the wait.
+/// How long due work may take before its progress is shown.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// How many tubes a hint names.
@@ -107,7 +106,11 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Err(no_regular_file(path));
     }
-    let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
+    let options = || {
+        StoreOptions::default()
+            .trust_wall_clock(cli.trust_wall_clock)
+            .hold_due_work(cli.command.acts_first())
+    };
     let store = retry_in_use(cli, is_enough, || options().open(path));
     let store = store.map_err(|error| open_failure(path, error))?;
     let clocks = store.clock_report();
@@ -165,18 +168,12 @@ pub fn catch_up(store: &Store) -> CommandResult {
 
 /// Makes the changes that are due now, also if the store is that of another process.
 pub fn catch_up_now(store: &Store) -> CommandResult {
-    let (done, is_done) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        if std::io::stderr().is_terminal() {
-            scope.spawn(move || {
-                if is_done.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
-                    note("applying the delays and ttls that elapsed while the store was closed");
-                }
-            });
+    let progress = OnceCell::new();
+    let began = Progress::hidden();
+    store.catch_up_with(|done| {
+        if began.elapsed() >= SLOW {
+            progress.get_or_init(|| Progress::count("applying what fell due")).set(done);
         }
-        let caught_up = store.catch_up();
-        drop(done);
-        caught_up
     })?;
     Ok(())
 }

@@ -69,9 +69,18 @@ impl StoreInner {
     }
 
     /// Sweeps until nothing is due, and tells all children of parents that have ended of it.
-    pub(crate) fn catch_up(&self) -> Result<()> {
+    /// Calls `progress` with how many dues of tasks are done.
+    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         self.check_outside_transaction()?;
-        while self.sweep_step() {}
+        let before = {
+            let mut core = self.lock();
+            core.config.hold_due = false;
+            core.swept
+        };
+        while self.sweep_step() {
+            let swept = self.lock().swept;
+            crate::user_code::catch_panic(|| progress(swept - before));
+        }
         if !self.lock().has_had_parents() {
             if self.lock().has_invisible_changes() {
                 // Schedules have put tasks.

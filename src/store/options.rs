@@ -85,6 +85,7 @@ pub struct StoreOptions {
     max_body: usize,
     pub(crate) wall_limit: Duration,
     pub(crate) trust_wall: bool,
+    hold_due: bool,
     drivers: Vec<Arc<dyn Driver>>,
 }
 
@@ -109,6 +110,7 @@ impl Default for StoreOptions {
             max_body: BODY_MAX,
             wall_limit: WALL_LIMIT,
             trust_wall: false,
+            hold_due: false,
             drivers: Vec::new(),
         }
     }
@@ -201,6 +203,18 @@ impl StoreOptions {
     #[must_use]
     pub fn trust_wall_clock(mut self, trust: bool) -> StoreOptions {
         self.trust_wall = trust;
+        self
+    }
+
+    /// Whether what falls due for tasks (delays, ttls and the runs of schedules) waits for the first
+    /// [`Store::catch_up`]. Default no: the store begins with it as soon as it is open.
+    ///
+    /// Use it to change or remove a schedule, or to drop a tube, before the runs are put that fell due
+    /// while the store was closed. Without a catch-up, they wait for the next open. Takes do not
+    /// deliver tasks that have expired, and claims end as always.
+    #[must_use]
+    pub fn hold_due_work(mut self, hold: bool) -> StoreOptions {
+        self.hold_due = hold;
         self
     }
 
@@ -313,6 +327,7 @@ impl StoreOptions {
             max_body: self.max_body,
             wall_limit: micros_ceil(self.wall_limit),
             trust_wall: self.trust_wall,
+            hold_due: self.hold_due,
             calendar: CALENDAR,
             in_memory,
         };

@@ -110,7 +110,7 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>
     }
     if pool.has_blocked_tasks()? {
         // A parent may have ended whose children are not all free yet.
-        pool.handle.catch_up()?;
+        pool.handle.catch_up(&mut |_| ())?;
         let found = at_once()?;
         if found.is_some() {
             return Ok(found);

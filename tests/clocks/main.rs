@@ -12,6 +12,7 @@
 )]
 
 mod boundaries;
+mod held_due;
 mod many_due;
 mod set_right;
 mod support;

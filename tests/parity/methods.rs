@@ -185,7 +185,11 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "set_limit remove_limit", "_async"),
         ("Store", "take_any create_tube drop_tube flush close by_key find", "_async"),
         // They read or write the whole store: for a blocking thread of the runtime.
-        ("Store", "open in_memory verify verify_with backup backup_with catch_up", NEVER_BLOCKS),
+        (
+            "Store",
+            "open in_memory verify verify_with backup backup_with catch_up catch_up_with",
+            NEVER_BLOCKS,
+        ),
         // They run a closure of the caller: for a blocking thread, too.
         ("Store", "transact view", NEVER_BLOCKS),
         ("Subscription", "try_recv dropped into_stream", NEVER_BLOCKS),

@@ -95,7 +95,9 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         }),
         command => with_store(place, cli, |store| {
             // `events` shows the changes of the catch-up, too.
-            if !matches!(command, Command::Verify | Command::Backup(_) | Command::Events(_)) {
+            let is_later =
+                matches!(command, Command::Verify | Command::Backup(_) | Command::Events(_));
+            if !is_later && !command.acts_first() {
                 store::catch_up(store)?;
             }
             on_store(store, command, output)

@@ -1,9 +1,12 @@
 //! `schedule`, `reschedule`, `unschedule`, `schedules`, and the way of schedules through `export`,
 //! `import` and `backup`.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, run};
+use crate::support::{Running, Sandbox, run, within_deadline};
 
 /// The schedules of all tubes, as `--json` prints them.
 fn schedules(sandbox: &Sandbox) -> Vec<Value> {
@@ -219,4 +222,76 @@ fn backup_has_the_schedules() {
     assert_eq!(schedules(&sandbox), before);
     sandbox.ok("compact");
     assert_eq!(schedules(&sandbox), before);
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A store that was closed for three weeks, whose schedule makes up for all runs, one each `every`.
+fn closed_for_weeks(every: Duration) -> Sandbox {
+    let now = tubewell::Store::in_memory().unwrap().clock_report().wall;
+    let sandbox = Sandbox::at(now - MINUTE * (60 * 24 * 21 + 30));
+    let clock = tubewell::ManualClock::at(now - MINUTE * (60 * 24 * 21 + 30));
+    let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
+    let tube = store.tube("mail").unwrap();
+    let schedule = tubewell::Schedule::every(every).key("report").missed(tubewell::Missed::All);
+    tube.schedule(schedule.put("run")).unwrap();
+    drop(tube);
+    store.close().unwrap();
+    sandbox
+}
+
+/// As the first command after weeks.
+#[test]
+fn commands_that_stop_or_change_a_schedule_act_before_its_missed_runs_are_put() {
+    for (command, runs) in [
+        ("unschedule report", 0),
+        ("truncate mail", 0),
+        ("cancel mail 1", 0),
+        ("delete mail 1", 0),
+        ("reschedule mail report --missed 2", 2),
+        ("reschedule mail report --missed skip", 0),
+        ("schedule mail report run --every 1h --missed 1", 1),
+    ] {
+        let sandbox = closed_for_weeks(MINUTE * 60);
+        sandbox.ok(command);
+        assert_eq!(sandbox.json("stats mail")[0]["ready"], runs, "{command}");
+    }
+    let sandbox = closed_for_weeks(MINUTE * 60);
+    sandbox.ok("drop mail");
+    assert_eq!(sandbox.ok("tubes").lines().count(), 1);
+    // These leave the runs to the next command.
+    for command in ["pause mail", "alter mail --max-taken 1", "set-limit host 2"] {
+        let sandbox = closed_for_weeks(MINUTE * 60);
+        sandbox.ok(command);
+        let copy = sandbox.ok("export -");
+        assert!(!copy.contains("report-1"), "{command}: {copy}");
+        let ready = sandbox.json("stats mail")[0]["ready"].as_u64().unwrap();
+        assert!(ready > 500, "{command}: {ready}");
+    }
+}
+
+/// A run each millisecond: a catch-up would take hours.
+#[test]
+fn catch_up_of_a_command_ends_on_a_signal_and_unschedule_is_not_kept_by_it() {
+    let sandbox = closed_for_weeks(Duration::from_millis(1));
+    let length = |sandbox: &Sandbox| std::fs::metadata(sandbox.store()).unwrap().len();
+    for signal in [Signal::INT, Signal::TERM] {
+        let before = length(&sandbox);
+        let mut stats = Running::start(sandbox.command(&["stats"]));
+        let path = sandbox.store();
+        within_deadline("the first runs", move || {
+            while std::fs::metadata(&path).unwrap().len() <= before {
+                std::thread::yield_now();
+            }
+        });
+        stats.signal(signal);
+        assert_eq!(stats.ends(), -signal.as_raw());
+    }
+    sandbox.ok("unschedule report");
+    assert_eq!(sandbox.ok("schedules"), "no schedules\n");
+    // What was put before the signals is there, each run once.
+    let put = sandbox.json("stats mail")[0]["ready"].as_u64().unwrap();
+    assert!(put > 0);
+    assert_eq!(sandbox.ids(&format!("find report-{put}")).len(), 1);
+    sandbox.ok("verify");
 }

@@ -100,6 +100,7 @@ impl Core {
             transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
+            swept: 0,
             sweeper_wakes_at: NEVER,
         };
         let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);

@@ -57,7 +57,9 @@ impl Core {
     /// Whether the wall clock is behind where schedules went on by it.
     pub(in crate::core) fn must_realign(&self) -> bool {
         let as_of = self.alignment.as_of[FILE].max(self.alignment.as_of[MEMORY]);
-        as_of > SAME_CLOCK && self.wall.at(self.now.timeline) < as_of - SAME_CLOCK
+        !self.config.hold_due
+            && as_of > SAME_CLOCK
+            && self.wall.at(self.now.timeline) < as_of - SAME_CLOCK
     }
 
     /// Looks at the next schedule, or ends the round.

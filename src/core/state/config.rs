@@ -14,6 +14,8 @@ pub(crate) struct Config {
     /// How far ahead of the last commit a wall clock may be to be trusted at open.
     pub(crate) wall_limit: u64,
     pub(crate) trust_wall: bool,
+    /// What falls due for tasks waits for the first catch-up.
+    pub(crate) hold_due: bool,
     /// Reads cron expressions; `None` in a program that was built without them.
     pub(crate) calendar: Option<Calendar>,
     /// Nothing survives the process.

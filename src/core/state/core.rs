@@ -142,6 +142,8 @@ pub(crate) struct Core {
     pub(crate) checkpoint_thread_is_busy: bool,
     /// How often a commit waited because the journal was full.
     pub(crate) journal_waits: u64,
+    /// How many dues of tasks this run has processed.
+    pub(crate) swept: u64,
     /// When the sweeper will wake, on running time.
     pub(crate) sweeper_wakes_at: u64,
 }
@@ -342,8 +344,9 @@ impl Core {
         let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
         let earliest = self.buffers.iter().map(|buffer| buffer.dues.earliest).min();
-        let timeline = earliest.unwrap_or(NEVER);
-        let timer = timer.min(self.next_moment());
+        let holds = self.config.hold_due;
+        let timeline = earliest.filter(|_| !holds).unwrap_or(NEVER);
+        let timer = if holds { timer } else { timer.min(self.next_moment()) };
         let timer = if self.must_realign() { self.now.running } else { timer };
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
         let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);

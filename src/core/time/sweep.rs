@@ -67,9 +67,11 @@ impl Core {
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let timer_delay = timer.map(|(due, _)| self.now.running - due);
         // The clocks differ: compare how late the dues and the timer are.
-        if let Some(due) = self.first_task_due()?
+        if !self.config.hold_due
+            && let Some(due) = self.first_task_due()?
             && timer_delay.is_none_or(|delay| due.late >= delay)
         {
+            self.swept += 1;
             return match self.process_task_due(due) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),

@@ -1,0 +1,38 @@
+//! What has fallen due waits for the first catch-up, so that a schedule can be changed before its runs
+//! are put.
+
+use std::time::Duration;
+
+use tubewell::{Missed, Put, Schedule};
+
+use crate::support::{HOUR, StoreFile};
+
+#[test]
+fn held_due_work_begins_with_the_first_catch_up() {
+    for unscheduled in [false, true] {
+        let file = StoreFile::new();
+        let run = file.open();
+        let schedule = Schedule::every(HOUR).key("R").missed(Missed::All);
+        run.tube.schedule(schedule.put(Put::new("run"))).unwrap();
+        run.put("delayed", |put| put.delay(HOUR));
+        run.close();
+        file.advance(HOUR * 199);
+        let run = file.open_with(file.options().hold_due_work(true));
+        file.advance(HOUR);
+        assert_eq!(run.ready_and_delayed(), (0, 1));
+        if unscheduled {
+            run.tube.unschedule("R").unwrap();
+        }
+        let mut done = Vec::new();
+        run.store.catch_up_with(|so_far| done.push(so_far)).unwrap();
+        let runs = if unscheduled { 0 } else { 201 };
+        assert_eq!(run.ready_and_delayed(), (runs + 1, 0));
+        assert!(done.is_sorted() && done.iter().all(|so_far| *so_far <= runs + 1), "{done:?}");
+        assert_eq!(done.is_empty(), unscheduled);
+        // From then on it goes on by itself.
+        file.advance(HOUR);
+        assert_eq!(run.ready_and_delayed().0, if unscheduled { 1 } else { 203 });
+        file.advance(Duration::ZERO);
+        run.close();
+    }
+}
