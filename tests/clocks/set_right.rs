@@ -83,7 +83,7 @@ impl WrongClock {
 #[test]
 fn delays_ttls_and_pauses_go_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
-        let file = wrong.pass(|run| drop(run.put("old", |put| put.delay(YEAR * 9))));
+        let file = wrong.pass(|run| _ = run.put("old", |put| put.delay(YEAR * 9)));
         let run = file.open();
         run.put("delayed", |put| put.delay(MINUTE * 10));
         run.put("expiring", |put| put.ttl(MINUTE * 10));
@@ -110,7 +110,7 @@ fn delays_ttls_and_pauses_go_on_after_a_wrong_clock() {
 #[test]
 fn interval_goes_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
-        let file = wrong.pass(|run| drop(run.tube.schedule(every_ten_minutes()).unwrap()));
+        let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
         let run = file.open();
         let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().schedules[0].runs;
         let mut last = runs(&run);
@@ -191,7 +191,7 @@ mod cron {
     fn recurrence_goes_on_from_the_clock_as_it_is() {
         for (expression, period) in [("*/10 * * * *", MINUTE * 10), ("0 */2 * * *", HOUR * 2)] {
             for wrong in WrongClock::all() {
-                let file = wrong.pass(|run| drop(run.tube.schedule(cron(expression)).unwrap()));
+                let file = wrong.pass(|run| _ = run.tube.schedule(cron(expression)).unwrap());
                 let run = file.open();
                 let last = runs(&run);
                 let midnight = START + YEAR * 2;
