@@ -113,13 +113,12 @@ fn interval_goes_on_after_a_wrong_clock() {
         let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
         let run = file.open();
         let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().schedules[0].runs;
-        let mut last = runs(&run);
+        let last = runs(&run);
         run.close();
-        for _ in 0..3 {
+        for further in 1..=3 {
             file.advance(MINUTE * 10);
             let run = file.open();
-            assert_eq!(runs(&run), last + 1);
-            last += 1;
+            assert_eq!(runs(&run), last + further);
             run.close();
         }
     }

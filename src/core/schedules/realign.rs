@@ -119,10 +119,10 @@ impl Core {
         if recur.next <= now {
             let due = found.record.header.moment(Shelf::Recurring);
             // It is due, and waits for space.
-            return match due.is_some_and(|due| due > now.saturating_add(LATE)) {
-                true => self.write_schedule(number, id, found, recur.clone(), Some(now)),
-                false => Ok(()),
-            };
+            if due.is_some_and(|due| due > now.saturating_add(LATE)) {
+                self.write_schedule(number, id, found, recur.clone(), Some(now))?;
+            }
+            return Ok(());
         }
         let from = now.max(recur.starting.map_or(0, |starting| starting.saturating_sub(1)));
         let (next, is_interval) =
