@@ -229,8 +229,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A store that was closed for three weeks, whose schedule makes up for all runs, one each `every`.
 fn closed_for_weeks(every: Duration) -> Sandbox {
     let now = tubewell::Store::in_memory().unwrap().clock_report().wall;
-    let sandbox = Sandbox::at(now - MINUTE * (60 * 24 * 21 + 30));
-    let clock = tubewell::ManualClock::at(now - MINUTE * (60 * 24 * 21 + 30));
+    let then = now.checked_sub(MINUTE * (60 * 24 * 21 + 30)).unwrap();
+    let (sandbox, clock) = (Sandbox::at(then), tubewell::ManualClock::at(then));
     let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
     let tube = store.tube("mail").unwrap();
     let schedule = tubewell::Schedule::every(every).key("report").missed(tubewell::Missed::All);
