@@ -103,6 +103,28 @@ fn only_cron_names_the_calendar() {
     }
 }
 
+/// Everything else goes through `Output`, `note` or `print_failure`, which escape it (`printable.rs`).
+#[test]
+fn only_output_writes_what_a_command_prints() {
+    for word in ["println!", "print!("] {
+        only("cli/src", word, &[]);
+    }
+    // The screen of `top`, and the question whether the output of `work` is open.
+    only(
+        "cli/src",
+        "stdout()",
+        &["cli/src/output.rs", "cli/src/top/screen.rs", "cli/src/work/child.rs"],
+    );
+    // The questions whether it is a terminal, and what the commands of `work` print.
+    let asking = ["cli/src/progress.rs", "cli/src/store.rs", "cli/src/lib.rs"];
+    only(
+        "cli/src",
+        "stderr()",
+        &["cli/src/output.rs", "cli/src/work/", asking[0], asking[1], asking[2]],
+    );
+    only("cli/src", "escape_default", &["cli/src/printable.rs"]);
+}
+
 #[test]
 fn only_clock_and_platform_call_the_operating_system_past_std() {
     only("src", "rustix", &["src/clock.rs", "src/storage/platform.rs"]);

@@ -531,7 +531,7 @@ fn whole<T: TryFrom<u64>>(
         let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match (least, most) {
             (0, u64::MAX) => "write a whole number, such as 17".into(),
-            (_, u64::MAX) | (_, 0xffff_ffff) => {
+            (_, u64::MAX | 0xffff_ffff) => {
                 format!("write a whole number from {least} on, such as {}", least.max(17))
             }
             _ => format!("write a whole number from {least} to {most}"),

@@ -31,13 +31,13 @@ pub(super) fn check(expression: &str) -> Result<(), String> {
     let upper = expression.to_ascii_uppercase();
     let fields: Vec<&str> = upper.split_whitespace().collect();
     if let Some(name) = fields.iter().find(|field| field.contains('@')) {
-        return match NICKNAMES.contains(name) && fields.len() == 1 {
-            true => Ok(()),
-            false => Err(format!(
-                "{name:?} is not known; write @yearly, @monthly, @weekly, @daily or @hourly, and nothing \
-                 else, or five fields"
-            )),
-        };
+        if NICKNAMES.contains(name) && fields.len() == 1 {
+            return Ok(());
+        }
+        return Err(format!(
+            "{name:?} is not known; write @yearly, @monthly, @weekly, @daily or @hourly, and nothing else, \
+             or five fields"
+        ));
     }
     let five = [MINUTE, HOUR, DAY, MONTH, WEEKDAY];
     let known: Vec<Field> = match fields.len() {
@@ -83,7 +83,7 @@ impl Field {
         if self.is_day() && self.check_special_day(item)? {
             return Ok(());
         }
-        let item = if self.is_weekday() { self.without_nth(item)? } else { item };
+        let item = if self.is_weekday() { without_nth(item)? } else { item };
         match item.split_once('-') {
             Some((start, end)) => self.range(start, end).map(drop),
             None => self.value(item).map(drop),
@@ -172,29 +172,6 @@ impl Field {
         Ok(false)
     }
 
-    /// A day of the week, or a range, without which of the month it is: `5#2`, `5#L`, `5L`.
-    fn without_nth<'a>(&self, item: &'a str) -> Result<&'a str, String> {
-        let (days, nth) = match item.split_once('#') {
-            Some((days, nth)) => (days, nth),
-            None => match item.strip_suffix('L').filter(|days| !days.contains('-')) {
-                Some(days) => (days, "L"),
-                None => return Ok(item),
-            },
-        };
-        if days.is_empty() {
-            return Err(format!(
-                "{item:?} is no day of the week; write 5L for the last Friday of the month, or L as the day \
-                 of the month for its last day"
-            ));
-        }
-        if nth != "L" && number(nth).is_none_or(|nth| !(1..=5).contains(&nth)) {
-            return Err(format!(
-                "{item:?} is no day of the week; write {days}#1 to {days}#5, or {days}#L for the last one"
-            ));
-        }
-        Ok(days)
-    }
-
     /// Whether this stands for all values.
     fn is_every(&self, text: &str) -> bool {
         text == "*" || (text == "?" && (self.is_day() || self.is_weekday()))
@@ -212,6 +189,29 @@ impl Field {
     fn is_weekday(&self) -> bool {
         self.name == WEEKDAY.name
     }
+}
+
+/// A day of the week, or a range, without which of the month it is: `5#2`, `5#L`, `5L`.
+fn without_nth(item: &str) -> Result<&str, String> {
+    let (days, nth) = match item.split_once('#') {
+        Some((days, nth)) => (days, nth),
+        None => match item.strip_suffix('L').filter(|days| !days.contains('-')) {
+            Some(days) => (days, "L"),
+            None => return Ok(item),
+        },
+    };
+    if days.is_empty() {
+        return Err(format!(
+            "{item:?} is no day of the week; write 5L for the last Friday of the month, or L as the day \
+             of the month for its last day"
+        ));
+    }
+    if nth != "L" && number(nth).is_none_or(|nth| !(1..=5).contains(&nth)) {
+        return Err(format!(
+            "{item:?} is no day of the week; write {days}#1 to {days}#5, or {days}#L for the last one"
+        ));
+    }
+    Ok(days)
 }
 
 /// A number of digits only.

@@ -205,7 +205,7 @@ fn task_is_ready_again_if_its_token_is_printed_in_part() {
 fn token_can_be_used_while_the_body_is_printed() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create other --durability relaxed(60s)");
-    sandbox.feed("put other -", &[b'x'; 1 << 20]).expect(0);
+    sandbox.feed("put other -", &vec![b'x'; 1 << 20]).expect(0);
     let script = "tubewell claim other | { read -r token; tubewell ack $token; cat > /dev/null; }";
     let done = run(sandbox.shell("bash", script), b"").expect(0);
     assert_eq!(done.text(), "acked: task 0 of other\n", "{}", done.err);
@@ -216,7 +216,7 @@ fn token_can_be_used_while_the_body_is_printed() {
 fn claim_stands_if_the_command_is_killed_while_it_prints() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create other --durability relaxed(60s)");
-    sandbox.feed("put other -", &[b'x'; 1 << 20]).expect(0);
+    sandbox.feed("put other -", &vec![b'x'; 1 << 20]).expect(0);
     let mut command = sandbox.command(&["claim", "other"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut token = String::new();
