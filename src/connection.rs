@@ -25,7 +25,6 @@ use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
 use beats::Beats;
-pub(crate) use effects::changes;
 use events::RemoteEvents;
 pub(crate) use promise::{Promise, RemotePromise};
 pub(crate) use request::{

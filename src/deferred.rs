@@ -44,7 +44,7 @@ impl Tube {
 /// tube takers see it immediately and the ticket is answered already.
 ///
 /// The write buffer holds the changes that wait to be written, up to
-/// [`max_pending`](crate::StoreOptions::max_pending). While it is full, a call blocks
+/// [`max_pending`](crate::StoreOptions::max_pending). While it is full, a call that adds rows blocks
 /// ([`WhenFull::Block`]) or returns [`Overloaded`](crate::Error::Overloaded)
 /// ([`WhenFull::Refuse`]). This is back pressure: an async task uses `Refuse` and awaits
 /// [`capacity_async`](Deferred::capacity_async).

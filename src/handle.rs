@@ -29,6 +29,7 @@ impl StoreHandle {
 
     /// Makes a call that changes memory alone or nothing.
     pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
+        debug_assert!(!call.needs_space() && !call.refusal_waits(), "{call:?}");
         match self {
             StoreHandle::Here(store) => Ok(store.inner().run(|core| core.carry_out(call))?.answer),
             StoreHandle::Remote(owner) => owner.call(Mode::Ask, call),
@@ -44,10 +45,14 @@ impl StoreHandle {
         }
     }
 
-    /// Makes a call once its write buffer has space, and waits for its flush or write.
+    /// Makes a call, once its write buffer has space if it needs that, and waits for its flush or
+    /// write.
     pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
+        debug_assert!(!call.refusal_waits(), "{call:?}");
         match self {
-            StoreHandle::Here(store) => store.inner().call(buffer, |core| core.carry_out(call)),
+            StoreHandle::Here(store) => {
+                store.inner().call(call.space_in(buffer), |core| core.carry_out(call))
+            }
             StoreHandle::Remote(owner) => owner.call(Mode::Call, call),
         }
     }
@@ -58,9 +63,11 @@ impl StoreHandle {
         buffer: usize,
         call: Call<'_>,
     ) -> Result<T> {
+        debug_assert!(call.refusal_waits(), "{call:?}");
         match self {
             StoreHandle::Here(store) => {
-                store.inner().call(buffer, |core| core.carry_out_once_visible(call))?
+                let space = call.space_in(buffer);
+                store.inner().call(space, |core| core.carry_out_once_visible(call))?
             }
             StoreHandle::Remote(owner) => owner.call(Mode::OnceVisible, call),
         }
@@ -76,8 +83,8 @@ impl StoreHandle {
     ) -> Result<Promise<T>> {
         match self {
             StoreHandle::Here(store) => {
-                let decided =
-                    store.inner().defer(buffer, when_full, |core| core.carry_out(call))?;
+                let space = call.space_in(buffer);
+                let decided = store.inner().defer(space, when_full, |core| core.carry_out(call))?;
                 Ok(Promise::Here(store.clone(), decided))
             }
             StoreHandle::Remote(owner) => {

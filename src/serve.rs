@@ -8,7 +8,6 @@ mod service;
 mod shares;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
-mod waits;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ use std::time::Duration;
 use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
 use crate::connection::{FRAME_MAX, check_secret};
-use crate::core::{Core, FILE};
+use crate::core::Core;
 use crate::{Error, Result, Store};
 use service::StoreService;
 
@@ -221,7 +220,7 @@ impl Store {
     pub fn serve(&self, options: ServeOptions) -> Result<Served> {
         options.secret.as_deref().map_or(Ok(()), check_secret)?;
         let store = self.here("serving a store")?;
-        let id = store.inner().call(FILE, Core::store_id)?;
+        let id = store.inner().call(None, Core::store_id)?;
         let limits = limits(&options);
         let ServeOptions { address, secret, any_interface, max_tubes, heartbeat, .. } = options;
         let server_options = ServerOptions { secret, limits, any_interface };

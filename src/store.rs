@@ -598,7 +598,7 @@ impl Store {
         });
         // The first commit of a new file makes it a store. It has the header and the id.
         if store.inner().run(|core| last_commit(core)) == 0 {
-            store.inner().call(FILE, Core::store_id)?;
+            store.inner().call(None, Core::store_id)?;
         }
         Ok(Store { handle: StoreHandle::Here(store) })
     }

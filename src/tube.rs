@@ -50,9 +50,9 @@ use crate::{Result, SessionId};
 /// tubes that change is visible immediately, and an answer may rest on one that a crash then undoes.
 ///
 /// # Calls that block, and their other forms
-/// A call blocks while the write buffer is full
-/// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush or write is done. A
-/// take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space,
+/// A call that adds rows blocks while the write buffer is full
+/// ([`max_pending`](crate::StoreOptions::max_pending)), in a tube of any durability, and until its flush
+/// or write is done. Reads, and calls that change memory only, need no space. A take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space,
 /// and [`wait_done`](Tube::wait_done) while it waits for the end of a task.
 /// [`deferred`](Tube::deferred) has forms that return a [`Ticket`](crate::Ticket) before the flush.
 /// The `*_async` methods return futures that block no thread.

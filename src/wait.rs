@@ -23,7 +23,7 @@ use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{
-    call, call_now, call_once_visible, close, commit, decide, decide_once_visible, expiry,
+    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
 };
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};

@@ -216,6 +216,22 @@ pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     key
 }
 
+/// Returns space and id of a key of `bodies`, `places` or `claims`.
+///
+/// # Errors
+/// The key has another length.
+pub fn split_by_id(key: &[u8]) -> Result<(u32, u64), RecordError> {
+    let split = || Some((space_of(key)?, id_of(key).filter(|_| key.len() == 12)?));
+    split().ok_or_else(|| RecordError::new(0, "a key of a task"))
+}
+
+/// Returns the space that these bytes are, at the end of a key of `meta`; `None` if there are more bytes
+/// or fewer.
+#[must_use]
+pub fn whole_space(bytes: &[u8]) -> Option<u32> {
+    space_of(bytes).filter(|_| bytes.len() == 4)
+}
+
 /// Returns the id of a key of `bodies`, `places`, `claims` or `notes`, or `None` if the key is too short.
 #[must_use]
 pub fn id_of(key: &[u8]) -> Option<u64> {
@@ -226,6 +242,17 @@ pub fn id_of(key: &[u8]) -> Option<u64> {
 #[must_use]
 pub fn head(space: u32, order: u64, id: u64) -> Vec<u8> {
     ranked(&space.to_be_bytes(), order, id)
+}
+
+/// Returns space, order and id of a key of `heads`.
+///
+/// # Errors
+/// The key has another length.
+pub fn split_head(key: &[u8]) -> Result<(u32, u64, u64), RecordError> {
+    let split =
+        || Some((whole_space(key.get(..4)?)?, key.get(4..).filter(|rank| rank.len() == 16)?));
+    let (space, rank) = split().ok_or_else(|| RecordError::new(0, "a key of the heads"))?;
+    order_and_id(rank).map(|(order, id)| (space, order, id))
 }
 
 /// Returns a key of `tasks` or `heads`: a prefix, then order and id.
@@ -254,7 +281,7 @@ pub fn due(time: u64, space: u32, id: u64) -> Vec<u8> {
 /// The key has another length.
 pub fn split_due(key: &[u8]) -> Result<(u64, u32, u64), RecordError> {
     let bad = || RecordError::new(0, "a key of the dues");
-    let space = key.get(16..).and_then(space_of).ok_or_else(bad)?;
+    let space = key.get(16..).and_then(whole_space).ok_or_else(bad)?;
     Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 8).ok_or_else(bad)?))
 }
 
@@ -339,6 +366,35 @@ mod tests {
                 !(key.starts_with(&sub_prefix(1, one)) || (key < end && key >= sub_prefix(1, one)))
             );
         }
+    }
+
+    /// Each kind of key that has one length, in all tables.
+    #[test]
+    fn keys_that_are_longer_or_shorter_are_refused() {
+        type Reads = fn(&[u8]) -> bool;
+        let decoders: [(&str, Vec<u8>, Reads); 12] = [
+            ("due", due(9, 7, 1 << 40), |key| split_due(key).is_ok()),
+            ("moment", moment(9, 7, 1 << 40), |key| split_moment(key).is_ok()),
+            ("head", head(7, 9, 1 << 40), |key| split_head(key).is_ok()),
+            ("by id", by_id(7, 1 << 40), |key| split_by_id(key).is_ok()),
+            ("keyed", keyed(7, 1 << 40), |value| split_keyed(value).is_ok()),
+            ("space", space_prefix(7), |bytes| whole_space(bytes).is_some()),
+            ("day", day(7, 9), |key| split_day(key).is_ok()),
+            ("child", child_edge(7, 9), |key| split_edge(key).is_ok()),
+            ("parent", parent_edge(7, 9), |key| split_edge(key).is_ok()),
+            ("note", note(7, 9, crate::Note::Failure), |key| split_note(key).is_ok()),
+            ("entry", history_entry(7, 9, 1), |key| split_note(key).is_ok()),
+            ("tag", tagged("red", 9), |key| split_tagged(key).is_ok()),
+        ];
+        for (name, key, reads) in decoders {
+            assert!(reads(&key), "{name}");
+            assert!(!reads(&key[..key.len() - 1]), "{name}: shorter");
+            assert!(!reads(&[&key[..], &[0]].concat()), "{name}: longer");
+            assert!(!reads(&[]), "{name}: empty");
+        }
+        assert_eq!(split_head(&head(7, 9, 1 << 40)), Ok((7, 9, 1 << 40)));
+        assert_eq!(split_by_id(&by_id(7, 1 << 40)), Ok((7, 1 << 40)));
+        assert_eq!(split_due(&due(9, 7, 1 << 40)), Ok((9, 7, 1 << 40)));
     }
 
     #[test]

@@ -215,7 +215,10 @@ impl<R: Reads> RowVerifier<'_, R> {
 
     fn body(&mut self, key: &[u8], _: Value) -> Result<(), R::Error> {
         let Some(tube) = self.owner(keys::space_of(key), Table::Bodies) else { return Ok(()) };
-        let id = keys::id_of(key).unwrap_or_default();
+        let Ok((_, id)) = keys::split_by_id(key) else {
+            self.report(tube.space, "a key of \"bodies\" cannot be read");
+            return Ok(());
+        };
         if self.find(&tube, id)?.is_none() {
             self.report(tube.space, format_args!("the body of task {id} has no task"));
         }
@@ -224,7 +227,7 @@ impl<R: Reads> RowVerifier<'_, R> {
 
     fn head(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
         let Some(tube) = self.owner(keys::space_of(key), Table::Heads) else { return Ok(()) };
-        let (Ok((order, id)), Ok(sub)) = (keys::order_and_id(key), std::str::from_utf8(&value))
+        let (Ok((_, order, id)), Ok(sub)) = (keys::split_head(key), std::str::from_utf8(&value))
         else {
             self.report(tube.space, "a head of a sub-queue cannot be read");
             return Ok(());

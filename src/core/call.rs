@@ -6,6 +6,7 @@
 mod edges;
 mod held;
 mod history;
+mod kind;
 mod list;
 #[cfg(feature = "_peer")]
 mod note;

@@ -172,7 +172,7 @@ impl Claim {
     ///
     /// The claim has ended once this returns a ticket. The task stays buried after a killed process
     /// and a power cut once the ticket is answered; a crash before that leaves the task ready.
-    /// While the write buffer is full, the call blocks or is refused, as `when_full` says.
+    /// While the write buffer is full, a call with a delay blocks or is refused, as `when_full` says.
     ///
     /// # Errors
     /// [`Refused`] gives the claim back, as [`ack_deferred`](Claim::ack_deferred) does.

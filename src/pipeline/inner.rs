@@ -105,13 +105,14 @@ impl StoreInner {
         ran.map(|_| record)
     }
 
-    /// Decides a call. If its answer depends on a commit, returns after that commit.
+    /// Decides a call. If its answer depends on a commit, returns after that commit. `space`: the write
+    /// buffer that must have space first.
     pub(crate) fn call<T>(
         &self,
-        buffer: usize,
+        space: Option<usize>,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
-        let core = self.lock_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
+        let core = self.lock_with_space(space, WhenFull::Block)?;
         let (mut core, mut decided) = self.run_guarded(core, decide);
         self.core.note_decided(&decided);
         let mut lead = None;
@@ -150,14 +151,14 @@ impl StoreInner {
         Ok(decided?.answer)
     }
 
-    /// Decides a call whose caller asks for the answer later, or never.
+    /// Decides a call whose caller asks for the answer later, or never. `space`: as in `call`.
     pub(crate) fn defer<T>(
         &self,
-        buffer: usize,
+        space: Option<usize>,
         when_full: WhenFull,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
-        let core = self.lock_with_capacity(buffer, when_full, usize::MAX)?;
+        let core = self.lock_with_space(space, when_full)?;
         self.decide_deferred(core, decide)
     }
 
@@ -318,6 +319,18 @@ impl StoreInner {
         let core = self.lock_with_capacity(buffer, WhenFull::Block, SWEEP_MAX_ACTIVE_ROWS)?;
         self.unlock(core);
         Ok(())
+    }
+
+    /// As `lock`, once this write buffer has space, if there is one that must have it.
+    fn lock_with_space(
+        &self,
+        space: Option<usize>,
+        when_full: WhenFull,
+    ) -> Result<MutexGuard<'_, Core>> {
+        match space {
+            Some(buffer) => self.lock_with_capacity(buffer, when_full, usize::MAX),
+            None => self.check_outside_transaction().map(|()| self.lock()),
+        }
     }
 
     /// As `lock`, once the write buffer has capacity: fewer than `most` active rows.

@@ -7,8 +7,7 @@ use tubewell_wire::{Answering, Reply};
 use super::answers::{change, grants, later, now, reading, refused, value, without_body};
 use super::peer::Peer;
 use super::shares::Permit;
-use super::waits::{refusal_waits, waits_for_space};
-use crate::connection::{Mode, Request, changes, encode_value};
+use crate::connection::{Mode, Request, encode_value};
 use crate::core::{
     Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
     check_call,
@@ -96,7 +95,7 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
     }
     let inner = peer.store.inner();
     let decide = |core: &mut Core| carry_out(core, mode, asked);
-    let decided = if waits_for_space(&asked) {
+    let decided = if asked.needs_space() {
         inner.defer_unless_full(|core| buffer_of(core, &asked), decide)
     } else {
         Ok(inner.defer_now(decide))
@@ -132,6 +131,12 @@ fn carry_out(core: &mut Core, mode: Mode, call: Call<'_>) -> Result<Decided<Resu
     }
 }
 
+/// Whether a refusal waits for the change that may have caused it, as that of a handle of the owner does.
+/// That of a deferred call does not.
+fn refusal_waits(mode: Mode, call: &Call<'_>) -> bool {
+    !matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) && call.refusal_waits()
+}
+
 /// Waits for space in a write buffer, decides the call, and waits for its commit.
 async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) -> Reply {
     let parts = Parts::default();
@@ -157,7 +162,7 @@ fn answer(
     asked: &Call<'_>,
     decided: Result<Decided<Result<Answer>>>,
 ) -> Answering {
-    let changes = changes(asked);
+    let changes = asked.changes();
     match decided {
         Ok(Decided { answer, wait: None }) => Answering::Now(reply(changes, &answer)),
         Ok(decided) => {

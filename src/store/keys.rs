@@ -4,7 +4,7 @@ use super::Store;
 use crate::Result;
 use crate::core::{Call, FILE, check_key};
 use crate::task::TubeTask;
-use crate::wait::{CallFuture, call_now};
+use crate::wait::{CallFuture, call};
 
 impl Store {
     /// The task that has this [key](crate::Put::key), with the tube that it is in; `None` if no task
@@ -46,7 +46,7 @@ impl Store {
         let (handle, key) = (self.handle.clone(), key.to_owned());
         CallFuture::new(async move {
             check_key(&key)?;
-            call_now(&handle, Call::ByKey(&key)).await
+            call(&handle, FILE, Call::ByKey(&key)).await
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::core::{Call, FILE, FindStep, TAG_COUNTS_PAGE};
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
-use crate::wait::{CallFuture, call_now};
+use crate::wait::{CallFuture, call};
 
 impl Store {
     /// The tasks with a [tag](crate::Put::tag), in all tubes and in any state, in the order of their
@@ -143,7 +143,7 @@ impl Store {
             let mut after = None;
             loop {
                 let find = Call::Find { id, after: after.as_deref() };
-                let step: FindStep = call_now(&handle, find).await?;
+                let step: FindStep = call(&handle, FILE, find).await?;
                 after = step.next;
                 if step.task.is_some() || after.is_none() {
                     return Ok(step.task);

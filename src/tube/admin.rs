@@ -3,7 +3,7 @@
 use super::Tube;
 use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call, call_now};
+use crate::wait::{CallFuture, call, call_once_visible};
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -261,7 +261,9 @@ impl Tube {
     /// ```
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
         let tube = self.clone();
-        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Peek(id))).await })
+        CallFuture::new(async move {
+            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Peek(id))).await
+        })
     }
 
     /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most

@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::{HistoryVerb, Verb};
-use crate::wait::{CallFuture, call_now};
+use crate::wait::{CallFuture, call_once_visible};
 use crate::{HistoryEntry, Receipt, Result};
 
 impl Tube {
@@ -54,7 +54,7 @@ impl Tube {
         let tube = self.clone();
         CallFuture::new(async move {
             let verb = Verb::History(HistoryVerb::Read(id));
-            call_now(&tube.handle, tube.verb(verb)).await
+            call_once_visible(&tube.handle, tube.buffer(), tube.verb(verb)).await
         })
     }
 

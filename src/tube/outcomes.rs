@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::{HolderVerb, ListVerb, Verb, check_size};
-use crate::wait::{CallFuture, call_now};
+use crate::wait::{CallFuture, call_once_visible};
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
 impl Tube {
@@ -56,7 +56,9 @@ impl Tube {
     /// ```
     pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
         let tube = self.clone();
-        CallFuture::new(async move { call_now(&tube.handle, tube.verb(Verb::Outcome(id))).await })
+        CallFuture::new(async move {
+            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Outcome(id))).await
+        })
     }
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of

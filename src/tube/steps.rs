@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::{StepPage, Verb};
-use crate::wait::{CallFuture, call_now};
+use crate::wait::{CallFuture, call_once_visible};
 use crate::{Result, Step};
 
 impl Tube {
@@ -51,7 +51,7 @@ impl Tube {
             let mut steps = Vec::new();
             loop {
                 let verb = tube.verb(next_steps(id, &steps));
-                let page: StepPage = call_now(&tube.handle, verb).await?;
+                let page: StepPage = call_once_visible(&tube.handle, tube.buffer(), verb).await?;
                 if page.add_to(&mut steps) {
                     return Ok(steps);
                 }

@@ -49,7 +49,7 @@ impl<T> fmt::Debug for CallFuture<T> {
     }
 }
 
-/// Decides a call as soon as its write buffer has space.
+/// Decides a call as soon as its write buffer has space, or at once if it needs none.
 pub(crate) async fn decide<T: FromAnswer>(
     handle: &LocalHandle,
     buffer: usize,
@@ -73,6 +73,7 @@ pub(crate) async fn call<T: FromAnswer>(
     buffer: usize,
     call: Call<'_>,
 ) -> Result<T> {
+    debug_assert!(!call.refusal_waits(), "{call:?}");
     match handle {
         StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
         StoreHandle::Remote(owner) => owner.send(Mode::Call, call)?.await,
@@ -102,16 +103,9 @@ pub(crate) async fn call_once_visible<T: FromAnswer>(
     buffer: usize,
     call: Call<'_>,
 ) -> Result<T> {
+    debug_assert!(call.refusal_waits(), "{call:?}");
     match handle {
         StoreHandle::Here(store) => commit(decide_once_visible(store, buffer, call).await?).await?,
-        StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
-    }
-}
-
-/// As `call_once_visible`, for a call that adds a few rows at most: it waits for no space.
-pub(crate) async fn call_now<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
-    match handle {
-        StoreHandle::Here(store) => commit(store.defer_once_visible(call)?).await?,
         StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
     }
 }

@@ -19,14 +19,13 @@ impl CapacityWait {
         CapacityWait { handle: handle.clone(), buffer, queued: None }
     }
 
-    /// Decides a call as soon as the write buffer has space.
+    /// Decides a call as soon as the write buffer has space, or at once if it needs none.
     pub(crate) fn poll_call<T: FromAnswer>(
         &mut self,
         waker: &Waker,
         call: Call<'_>,
     ) -> Poll<Result<Decided<T>>> {
-        let decide = |core: &mut Core| core.carry_out(call);
-        self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
+        self.poll_decide(waker, call.needs_space(), |core| core.carry_out(call))
     }
 
     /// As `poll_call`. A refusal waits for the change that may have caused it.
@@ -35,8 +34,21 @@ impl CapacityWait {
         waker: &Waker,
         call: Call<'_>,
     ) -> Poll<Result<Decided<Result<T>>>> {
-        let decide = |core: &mut Core| core.carry_out_once_visible(call);
-        self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
+        self.poll_decide(waker, call.needs_space(), |core| core.carry_out_once_visible(call))
+    }
+
+    fn poll_decide<T>(
+        &mut self,
+        waker: &Waker,
+        needs_space: bool,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Poll<Result<Decided<T>>> {
+        let inner = self.handle.inner();
+        if needs_space {
+            inner.poll_defer(&mut self.queued, self.buffer, waker, decide)
+        } else {
+            Poll::Ready(inner.defer_now(decide))
+        }
     }
 
     /// Waits until a take may remove more expired tasks.

@@ -73,6 +73,7 @@ mod filters;
 mod filters_bounded;
 mod filters_by_tags;
 mod finish;
+mod full_buffer;
 mod groups;
 mod history;
 mod history_travels;

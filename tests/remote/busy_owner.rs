@@ -94,7 +94,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
 }
 
 #[test]
-fn takes_and_lists_are_answered_while_the_write_buffer_is_full_and_other_calls_wait() {
+fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait() {
     with_timeout(|| {
         let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
         let blocked = pair.block();
@@ -103,15 +103,16 @@ fn takes_and_lists_are_answered_while_the_write_buffer_is_full_and_other_calls_w
         let refused = pair.tube.deferred(WhenFull::Refuse).put("x").unwrap();
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();
+        assert_eq!(pair.tube.peek(0).unwrap().data, b"x");
         let tube = pair.tube.clone();
-        let peek = thread::spawn(move || tube.peek(0).unwrap().data);
+        let delete = thread::spawn(move || tube.delete(0));
         assert!(
             !blocked.is_done()
-                && !peek.is_finished()
+                && !delete.is_finished()
                 && tickets.iter().all(|ticket| !ticket.is_done())
         );
         pair.disk.unblock_flushes();
-        assert_eq!(peek.join().unwrap(), b"x");
+        delete.join().unwrap().unwrap();
         let ids: Vec<u64> = tickets.into_iter().map(|put| put.wait().unwrap().id).collect();
         assert!(ids.into_iter().eq(4..104));
         pair.assert_sound();

@@ -118,6 +118,7 @@ mod jobs {
     mod filters_bounded;
     mod filters_by_tags;
     mod finish;
+    mod full_buffer;
     mod groups;
     mod history;
     mod history_travels;

@@ -94,7 +94,7 @@ pub(crate) fn stored_totals<R: Reads<Error = Error>>(
                 counts,
             });
         } else if let Some(space) = key.strip_prefix(b"dying/") {
-            purges.extend(keys::space_of(space));
+            purges.extend(keys::whole_space(space));
         }
     }
     Ok((ledger, purges))
@@ -106,7 +106,7 @@ pub(in crate::core) fn spaces_without_edges<R: Reads<Error = Error>>(
 ) -> Result<Vec<u32>> {
     let marks = scan_all(rows)?;
     let spaces = marks.iter().filter(|(_, mark)| mark.is_empty());
-    Ok(spaces.filter_map(|(key, _)| keys::space_of(key.strip_prefix(b"dying/")?)).collect())
+    Ok(spaces.filter_map(|(key, _)| keys::whole_space(key.strip_prefix(b"dying/")?)).collect())
 }
 
 /// The number of the last commit in a file; 0 if there is none yet.
@@ -130,7 +130,7 @@ pub(crate) fn read_catalog(rows: &[Row]) -> (Vec<Definition>, Vec<u32>, Vec<Stri
                 None => lost.push(format!("the definition of tube {:?}", text(name))),
             }
         } else if let Some(space) = key.strip_prefix(b"dying/") {
-            purges.extend(keys::space_of(space));
+            purges.extend(keys::whole_space(space));
         }
     }
     (tubes, purges, lost)

@@ -145,7 +145,8 @@ impl Core {
     }
 
     fn found_row(&self, (key, value): Row) -> Option<FoundRow> {
-        let number = keys::space_of(&key).and_then(|space| self.spaces.get(&space).copied())?;
-        Some(FoundRow { number, id: keys::id_of(&key)?, row: decode_row(&value)? })
+        let (space, id) = keys::split_by_id(&key).ok()?;
+        let number = self.spaces.get(&space).copied()?;
+        Some(FoundRow { number, id, row: decode_row(&value)? })
     }
 }

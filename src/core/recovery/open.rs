@@ -121,7 +121,7 @@ impl Core {
                 let definition: Definition = decode("a tube's definition", value)?;
                 self.load_tube(definition)?;
             } else if let Some(space) = key.strip_prefix(b"dying/") {
-                let space = keys::space_of(space)
+                let space = keys::whole_space(space)
                     .ok_or_else(|| Error::corrupt("a mark of a dropped tube"))?;
                 self.load_purge(space, value);
             } else if let Some(parent) = key.strip_prefix(b"freed/") {

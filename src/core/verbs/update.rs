@@ -259,7 +259,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::{Call, Grant, HolderVerb, TakeAttempt};
+    use crate::core::{Call, FILE, Grant, HolderVerb, TakeAttempt};
     use crate::wait::read_claim;
     use crate::{FIFOTTL, ManualClock, Put, Receipt, Store, Tube, TubeOptions, UTUBETTL, Update};
 
@@ -326,7 +326,7 @@ mod tests {
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
                 let ack = Call::Claim(key, HolderVerb::Ack { result: None });
-                assert!(store.handle.ask::<Receipt>(ack).is_err());
+                assert!(store.handle.call::<Receipt>(FILE, ack).is_err());
                 assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);
             });
         }

@@ -3,6 +3,7 @@
 
 mod samples;
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use tubewell_drivers::Body;
@@ -270,6 +271,27 @@ fn protocol_is_as_recorded() {
         text.lines().filter(|line| !recorded.lines().any(|other| other == *line)).collect();
     assert_eq!(changed, Vec::<&str>::new(), "the protocol is now:\n{text}");
     assert!(text.lines().eq(recorded.lines()), "the protocol has fewer values:\n{text}");
+}
+
+/// A line for each call, with its kinds: what it changes and whether it waits for space are seen at a
+/// glance, and a test of the calls that read has the list of them.
+#[test]
+fn kinds_of_calls_are_as_recorded() {
+    let mut lines: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for (name, bytes) in all_calls() {
+        let parts = Parts::default();
+        let call = decode_call(&mut Input::new(&bytes), &parts).unwrap();
+        if lines.last().is_none_or(|(last, _)| *last != name) {
+            lines.push((name, BTreeSet::new()));
+        }
+        let kinds = &mut lines.last_mut().unwrap().1;
+        kinds.insert(format!("{:?}", call.properties().kind));
+    }
+    let line = |(name, kinds): (String, BTreeSet<String>)| {
+        format!("{} {name}\n", kinds.into_iter().collect::<Vec<_>>().join("|"))
+    };
+    let text: String = lines.into_iter().map(line).collect();
+    assert!(text == include_str!("../call/kinds.txt"), "the kinds are now:\n{text}");
 }
 
 #[test]

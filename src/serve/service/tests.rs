@@ -10,8 +10,8 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
 use crate::core::{
-    Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, TubeRequest, Verb, WaitVerb,
-    from_bytes,
+    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
+    TubeRequest, Verb, WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -226,6 +226,32 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     }
     assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
     fill_buffer(&served, false);
+}
+
+/// A crash may bring back the task that is not there: no peer learns that before it is flushed.
+#[test]
+fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
+    let reads: [fn(u64) -> Verb<'static>; 4] = [
+        Verb::Peek,
+        Verb::Steps,
+        |id| Verb::StepsAfter { id, after: "step" },
+        |id| Verb::History(HistoryVerb::Read(id)),
+    ];
+    for read in reads {
+        let served = served();
+        let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
+        let target = TubeRef { number: served.number(), name: "jobs" };
+        let delete = Call::Tube(target, Verb::Delete(id));
+        // Nothing has flushed it when this returns.
+        served.store.local().inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
+        let request = Request::Call(Mode::OnceVisible, Call::Tube(target, read(id))).to_bytes();
+        let answering = served.service.call(&served.peer, &request);
+        assert!(
+            matches!(answering, Answering::LaterWithoutBody(_)),
+            "{:?}: {answering:?}",
+            read(id)
+        );
+    }
 }
 
 #[test]

@@ -442,7 +442,11 @@ fn make_call(store: &Store, call: Call<'_>) -> bool {
     if check_call(&call, MAX_BODY * 100).is_err() {
         return false;
     }
-    let error = store.handle.call::<Any>(FILE, call).err();
+    let error = if call.refusal_waits() {
+        store.handle.call_once_visible::<Any>(FILE, call).err()
+    } else {
+        store.handle.call::<Any>(FILE, call).err()
+    };
     let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
     assert!(!is_damage, "{error:?}: {call:?}");
     true

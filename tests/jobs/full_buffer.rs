@@ -1,0 +1,248 @@
+//! Calls that need no space in the write buffer, while it is full and its flush is blocked.
+
+use std::sync::Arc;
+use std::thread;
+
+use tubewell::{
+    Claim, ClaimToken, Error, FIFOTTL, Failure, Keep, ManualClock, Put, Receipt, Schedule, State,
+    Store, Ticket, Tube, TubeOptions, WhenFull, Where,
+};
+
+use super::blocking_disk::Disk;
+use super::executor::{block_on, with_timeout};
+use super::support::*;
+use crate::stores;
+
+/// A store with tasks in each state, all of whose changes are flushed.
+struct Filled {
+    disk: Arc<Disk>,
+    store: Store,
+    tube: Tube,
+    ready: u64,
+    child: u64,
+    done: u64,
+    /// A task that many handles of the test may take.
+    taken: Vec<Claim>,
+    parked: ClaimToken,
+}
+
+fn put_and_take(tube: &Tube) -> Claim {
+    let id = tube.put(Put::new("x").ttr(secs(60))).unwrap().id;
+    tube.claim(id).unwrap()
+}
+
+impl Filled {
+    fn new() -> Filled {
+        let disk = Arc::new(Disk::default());
+        let options = Store::options().clock(ManualClock::new()).max_pending(200, 1 << 20);
+        let store = stores::serve(disk.open(options));
+        let options = TubeOptions::new().history(10).keep_done(Keep::new()).metrics(30);
+        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let parked = put_and_take(&tube).park(secs(60)).unwrap();
+        let mut taken: Vec<Claim> = (0..8).map(|_| put_and_take(&tube)).collect();
+        for name in ["measured", "weighed"] {
+            let _: u32 = taken[0].step(name, || Ok::<_, Error>(7)).unwrap();
+        }
+        // A claim reads the steps of earlier ones.
+        let id = taken.remove(0).release(secs(0)).unwrap().id;
+        taken.insert(0, tube.claim(id).unwrap());
+        put_and_take(&tube).bury_with(Failure::new("smtp", "421")).unwrap();
+        let done = put_and_take(&tube).ack().unwrap().id;
+        let hourly = Schedule::every(secs(3600)).key("hourly").put("x");
+        tube.schedule(hourly).unwrap();
+        let ready = tube.put(Put::new("body").key("the key").tag("red")).unwrap().id;
+        let child = tube.put(Put::new("child").after(&tube, [ready])).unwrap().id;
+        Filled { disk, store, tube, ready, child, done, taken, parked }
+    }
+
+    /// Puts deferred tasks until the write buffer is full and a flush is blocked.
+    fn fill(&self) -> Vec<Ticket<Receipt>> {
+        let tube = stores::owner(&self.store).tube("case").unwrap();
+        let deferred = tube.deferred(WhenFull::Refuse);
+        let put = || deferred.put(Put::new("fills the buffer").pri(u32::MAX));
+        let mut tickets = vec![self.disk.block_flush_of(|| put().unwrap())];
+        loop {
+            match put() {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => {
+                    assert_eq!(error, Error::Overloaded);
+                    return tickets;
+                }
+            }
+        }
+    }
+
+    /// Runs calls on a thread of its own while the write buffer is full. They must return before any
+    /// flush ends.
+    fn while_full(self, calls: impl FnOnce(&mut Filled) + Send + 'static) {
+        with_timeout(move || {
+            let mut filled = self;
+            let tickets = filled.fill();
+            let ran = thread::spawn(move || {
+                calls(&mut filled);
+                filled
+            });
+            let mut filled = ran.join().unwrap();
+            assert!(tickets.iter().all(|ticket| !ticket.is_done()), "a flush has ended");
+            filled.disk.unblock_flushes();
+            for ticket in tickets {
+                ticket.wait().unwrap();
+            }
+            filled.taken.clear();
+            assert_sound(&filled.store);
+        });
+    }
+}
+
+impl Drop for Filled {
+    /// A test that has failed ends.
+    fn drop(&mut self) {
+        self.disk.unblock_flushes();
+    }
+}
+
+#[test]
+fn reads_return_while_the_write_buffer_is_full() {
+    Filled::new().while_full(|filled| {
+        let Filled { store, tube, ready, child, done, taken, .. } = filled;
+        let (ready, child, done, first) = (*ready, *child, *done, &taken[0]);
+        // Of a task.
+        assert_eq!(tube.peek(ready).unwrap().data, b"body");
+        assert_eq!(block_on(tube.peek_async(ready)).unwrap().data, b"body");
+        assert_eq!(tube.history(ready).unwrap().len(), 1);
+        assert_eq!(block_on(tube.history_async(ready)).unwrap().len(), 1);
+        assert_eq!(tube.steps(first.id()).unwrap().len(), 2);
+        assert_eq!(block_on(tube.steps_async(first.id())).unwrap().len(), 2);
+        assert!(tube.outcome(done).unwrap().is_some());
+        assert!(block_on(tube.outcome_async(done)).unwrap().is_some());
+        assert!(tube.wait_done(done, secs(60)).unwrap().is_some());
+        assert_eq!(tube.parents(child).unwrap(), [ready]);
+        assert_eq!(tube.children(ready).unwrap(), [child]);
+        assert!(tube.owner_of(first.id()).unwrap().is_some());
+        // Of all tubes.
+        assert_eq!(store.by_key("the key").unwrap().unwrap().info.id, ready);
+        assert_eq!(block_on(store.by_key_async("the key")).unwrap().unwrap().info.id, ready);
+        assert_eq!(store.find(ready).unwrap().unwrap().tube, "case");
+        assert_eq!(block_on(store.find_async(ready)).unwrap().unwrap().tube, "case");
+        assert_eq!(store.tagged("red", None, 9).unwrap().tasks.len(), 1);
+        assert!(store.tags(None, 9).unwrap().is_empty(), "no tag has two tasks");
+        assert_eq!(store.tubes().len(), 1);
+        assert!(store.limits().is_empty());
+        assert_eq!(store.statistics().len(), 1);
+        assert!(store.next_id() > ready);
+        assert!(!store.owners().is_empty());
+        let _ = (store.counters(), store.clock_report(), store.session());
+        // Of a tube.
+        let tube = &store.tube("case").unwrap();
+        let page = tube.list(State::Ready, None, 1).unwrap();
+        assert_eq!(page.tasks[0].id, ready);
+        let first_of = |page: tubewell::Page| page.tasks[0].id;
+        assert_eq!(first_of(tube.list_where(&Where::new().tag("red"), None, 1).unwrap()), ready);
+        assert_eq!(tube.list_bodies(&Where::new(), None, 1).unwrap().tasks.len(), 1);
+        assert_eq!(tube.list_group("smtp", None, 1).unwrap().tasks.len(), 1);
+        assert_eq!(tube.peek_ready(1).unwrap()[0].id, ready);
+        assert_eq!(tube.groups().unwrap().len(), 1);
+        assert_eq!(tube.schedules(None, 9).unwrap().schedules.len(), 1);
+        assert!(tube.paused_sub_queues().unwrap().is_empty());
+        let today = store.today();
+        assert!(tube.day(today).unwrap().puts > 0);
+        assert_eq!(tube.days(today..=today).unwrap().len(), 1);
+        assert!(tube.statistics().unwrap().tasks.buried == 1);
+        assert!(!tube.info().unwrap().paused);
+        assert!(tube.wait_ready(secs(60)).unwrap());
+        assert!(!tube.wait_drained(secs(0)).unwrap());
+        // Of a claim.
+        assert!(first.is_current() && first.owner().is_some() && first.expires_in().is_some());
+        assert_eq!(first.step("measured", || Err::<u32, _>(Error::Closed)), Ok(7_u32));
+        assert_eq!(
+            block_on(first.step_async("weighed", || async { Err(Error::Closed) })),
+            Ok(7_u32)
+        );
+        assert_eq!(first.steps().unwrap().len(), 2);
+        assert_eq!(block_on(first.steps_async()).unwrap().len(), 2);
+        #[cfg(feature = "_peer")]
+        assert_all_reads_met();
+    });
+}
+
+/// Checks that this thread has made every call that reads, by the list of all calls. The owner of a
+/// connection makes its calls on other threads.
+#[cfg(feature = "_peer")]
+fn assert_all_reads_met() {
+    const EXCEPTIONS: &[&str] = &[
+        // Those that stand for the verbs in them.
+        "Call::Tube",
+        "Call::Claim",
+        "Verb::Held",
+        "Verb::Edges",
+        "Verb::History",
+        "Verb::Schedules",
+        "HolderVerb::Step",
+        // Asked by workers, which makes a call of the owner's process.
+        "HolderVerb::EndSignal",
+        "Verb::IsTimed",
+        // More steps than one answer has: tests/jobs/steps_listed.rs.
+        "Verb::StepsAfter",
+        "StepVerb::ListAfter",
+        // Through connections only: of a detached claim.
+        "HolderVerb::Describe",
+    ];
+    let met = tubewell::calls::met();
+    if met.is_empty() {
+        return;
+    }
+    let kinds = include_str!("../../src/core/call/kinds.txt");
+    let reads = kinds.lines().filter_map(|line| line.strip_prefix("Read "));
+    let missed = reads.filter(|name| !met.contains(name) && !EXCEPTIONS.contains(name));
+    assert_eq!(missed.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn changes_of_memory_return_while_the_write_buffer_is_full() {
+    Filled::new().while_full(|filled| {
+        let Filled { store, tube, ready, taken, parked, .. } = filled;
+        drop(tube.claim(*ready).unwrap());
+        drop(block_on(tube.claim_async(*ready)).unwrap());
+        tube.try_take().unwrap().unwrap().snooze(secs(0)).unwrap();
+        tube.take_many(1, secs(0)).unwrap().pop().unwrap().release(secs(0)).unwrap();
+        let claim = taken.pop().unwrap();
+        claim.renew(secs(90)).unwrap();
+        claim.progress(1, 2).unwrap();
+        tube.revoke(claim.id()).unwrap();
+        assert!(!claim.is_current());
+        let claim = taken.pop().unwrap();
+        let id = claim.detach().info.id;
+        tube.renew(id, secs(90)).unwrap();
+        tube.release(id, secs(0)).unwrap();
+        let id = taken.pop().unwrap().detach().info.id;
+        tube.snooze(id, secs(0)).unwrap();
+        let session = store.session_named("worker").unwrap();
+        session.describe("kind", "metadata").unwrap();
+        let resumed = session.resume_claim(parked).unwrap();
+        drop(store.resume_session(session.id()).unwrap());
+        drop(resumed);
+        session.end().unwrap();
+        // Waits that end, or are given up.
+        assert_eq!(tube.wait_done(*ready, secs(0)).unwrap(), None);
+        drop(tube.take_async(None));
+        assert!(tube.revoke_all().unwrap() > 0);
+        taken.clear();
+    });
+}
+
+/// A call that is refused while the write buffer is full is one that needs space.
+#[test]
+fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
+    Filled::new().while_full(|filled| {
+        let Filled { store, taken, .. } = filled;
+        // The tickets of a connection may be answered in any order: one after the other.
+        let deferred = store.tube("case").unwrap().deferred(WhenFull::Refuse);
+        deferred.revoke(taken.pop().unwrap().id()).unwrap().wait().unwrap();
+        let id = taken.pop().unwrap().detach().info.id;
+        deferred.release(id, secs(0)).unwrap().wait().unwrap();
+        let id = taken.pop().unwrap().detach().info.id;
+        deferred.snooze(id, secs(0)).unwrap().wait().unwrap();
+        let refused = deferred.put("x").and_then(Ticket::wait);
+        assert_eq!(refused.map(drop), Err(Error::Overloaded));
+    });
+}
