@@ -385,6 +385,19 @@ pub mod unserved {
     pub use crate::serve::unserved::{Asked, Bytes, Decoded, Peer, Said, decode, read_answer};
 }
 
+/// How many tubes, waits and the like the calls of a store have looked at, for the tests of costs.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod costs {
+    /// Counts what the loops of calls have looked at since the store of this process was opened.
+    ///
+    /// # Errors
+    /// The store is one of another process.
+    pub fn visits(store: &crate::Store) -> crate::Result<u64> {
+        Ok(store.here("counting visits")?.inner().run(|core| core.visits()))
+    }
+}
+
 /// Which calls were carried out, for the workloads of tests.
 #[cfg(feature = "_peer")]
 #[doc(hidden)]

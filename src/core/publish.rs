@@ -4,6 +4,7 @@
 //! Each change is published exactly once, in the order of its task's changes. A change whose
 //! visibility is `Flushed` is published after its commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::Header;
@@ -44,14 +45,14 @@ impl Core {
         if self.tubes_to_serve.is_some() {
             return call(self);
         }
-        self.tubes_to_serve = Some(Vec::new());
+        self.tubes_to_serve = Some(BTreeSet::new());
         let answer = call(self);
-        let tubes = self.tubes_to_serve.take().unwrap_or_default();
+        let tubes: Vec<u32> = self.tubes_to_serve.take().into_iter().flatten().collect();
         if let Err(error) = self.serve(&tubes) {
             self.fail_with(&error);
         }
-        if !self.watches.is_empty() {
-            self.answer_drained();
+        while let Some(number) = self.watches.maybe_drained.pop_first() {
+            self.answer_drained(number);
         }
         answer
     }
@@ -100,34 +101,44 @@ impl Core {
         let freed = self.offer(change);
         let admitted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
         let served = match freed {
-            Ok(Freed::Shared) => self.serve_now_or_later(&self.limits.tubes.clone()),
-            Ok(Freed::InTube) if has_waiters => self.serve_now_or_later(&[number]),
+            Ok(mut freed) if !freed.is_empty() => {
+                freed.push(number);
+                self.serve_now_or_later(&freed)
+            }
+            Ok(_) if has_waiters => self.serve_now_or_later(&[number]),
             freed => freed.map(drop),
         };
         if let Err(error) = admitted.and(served) {
             self.fail_with(&error);
         }
-        if is_watched && self.tubes_to_serve.is_none() {
-            self.answer_drained();
+        if is_watched {
+            self.drained_now_or_later(number);
+        }
+    }
+
+    /// Answers the watches of a tube if it is drained, once the changes that become visible together
+    /// have.
+    fn drained_now_or_later(&mut self, number: u32) {
+        if self.tubes_to_serve.is_none() {
+            self.answer_drained(number);
+        } else if self.watches.waits_for_drain(number) {
+            self.watches.maybe_drained.insert(number);
         }
     }
 
     /// Serves the takes that wait in these tubes, once the changes that become visible together have.
     fn serve_now_or_later(&mut self, tubes: &[u32]) -> Result<()> {
         let Some(later) = &mut self.tubes_to_serve else { return self.serve(tubes) };
-        for number in tubes {
-            if !later.contains(number) {
-                later.push(*number);
-            }
-        }
+        later.extend(tubes);
         Ok(())
     }
 
-    /// Adds the task, or the best task of the sub-queue that the change has freed, to the window.
-    fn offer(&mut self, change: &mut Change) -> Result<Freed> {
+    /// Adds the task, or the best task of the sub-queue that the change has freed, to the window. Returns
+    /// the other tubes that share the limit that it has freed, and that were refused a task.
+    fn offer(&mut self, change: &mut Change) -> Result<Vec<u32>> {
         let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header.take())
         else {
-            return Ok(Freed::InTube);
+            return Ok(Vec::new());
         };
         let rank = (header.order, change.id);
         if tube.definition.sub_queued {
@@ -140,17 +151,13 @@ impl Core {
             // The task may be another one after the change that follows.
             let known = (!change.is_intermediate).then_some((rank, entry));
             self.offer_sub(change.tube, &sub, known)?;
-            if frees_shared {
-                self.offer_shared(&sub)?;
-                return Ok(Freed::Shared);
-            }
-            return Ok(Freed::InTube);
+            return if frees_shared { self.offer_freed(&sub) } else { Ok(Vec::new()) };
         }
         if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let entry = WindowEntry { header, row: change.row.take() };
             tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
-        Ok(Freed::InTube)
+        Ok(Vec::new())
     }
 
     /// Puts the best task of a sub-queue into the window, if the sub-queue is free and has one.
@@ -161,6 +168,9 @@ impl Core {
         sub: &Arc<str>,
         known: Option<(Rank, WindowEntry)>,
     ) -> Result<()> {
+        if self.is_refused(number, sub) {
+            return Ok(());
+        }
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         if self.is_sub_queue_shut(tube, sub) {
             return Ok(());
@@ -250,13 +260,6 @@ impl Core {
             is_intermediate: false,
         }
     }
-}
-
-/// In which tubes a change may have made a task takeable.
-enum Freed {
-    InTube,
-    /// In all tubes that share limits.
-    Shared,
 }
 
 /// Counts a change. `is_current`: the task is in the tube's current space, which a truncate

@@ -33,6 +33,7 @@ impl Core {
         self.check_limits(&mut findings)?;
         self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
+        self.check_session_waits(&mut findings);
         self.check_origins(&mut findings);
         self.check_days(&mut findings);
         Ok(findings)
@@ -173,8 +174,17 @@ impl Core {
     fn has_takeable(&mut self, number: u32) -> Result<bool> {
         loop {
             let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
-            if tube.window.best().is_some() || tube.window.read_up_to() == ReadUpTo::End {
-                return Ok(tube.window.best().is_some());
+            let shared = tube.has_shared_limits();
+            let mut after = None;
+            while let Some((rank, slot)) = tube.window.next_after(after) {
+                // A slot whose shared limit was reached in another tube stays until a take meets it.
+                if !(shared && self.is_sub_queue_shut(tube, slot.sub())) {
+                    return Ok(true);
+                }
+                after = Some(rank);
+            }
+            if tube.window.read_up_to() == ReadUpTo::End {
+                return Ok(false);
             }
             self.refill(number)?;
         }

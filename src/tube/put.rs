@@ -97,7 +97,7 @@ impl Tube {
                 return owner.ask(&Request::of(self.verb(put)));
             }
         };
-        match self.call_put(request.has_key(), put)? {
+        match self.call_once_visible(put)? {
             Admission::Admitted(receipt) => Ok(receipt),
             Admission::Waiting(_, slot) => store.inner().wait_deferred(slot.wait()?),
         }

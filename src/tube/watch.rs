@@ -141,7 +141,7 @@ impl Tube {
             }
         };
         // If the flush of the put fails, the storage has failed, which ends all watches.
-        let (receipt, watching) = self.call_put(request.has_key(), put)?;
+        let (receipt, watching) = self.call_once_visible(put)?;
         Ok((receipt, ending(store, watching)?))
     }
 

@@ -23,6 +23,8 @@ mod rows;
 mod schedules;
 mod steps;
 mod tokens;
+#[cfg(debug_assertions)]
+mod visits;
 mod worker;
 
 use tubewell::{Durability, ManualClock, Store, Tube, TubeOptions};

@@ -141,7 +141,7 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.put_many(["x"]).map(drop),
             deferred.ack(id).map(drop),
             deferred.ack_many(&[id]).map(drop),
-            deferred.release(id, Duration::ZERO).map(drop),
+            deferred.release(id, ms(1)).map(drop),
             deferred.touch(id, ms(1)).map(drop),
             deferred.bury(id).map(drop),
             deferred.kick(1).map(drop),

@@ -232,7 +232,7 @@ fn refused_typed_claim_keeps_its_value() {
         let second = claims.pop().unwrap();
         let refused = second.ack_deferred(WhenFull::Refuse).unwrap_err();
         let refused = refused.into_claim().bury_deferred(WhenFull::Refuse).unwrap_err();
-        let again = refused.into_claim().release_deferred(ms(0), WhenFull::Refuse);
+        let again = refused.into_claim().release_deferred(ms(1), WhenFull::Refuse);
         let again = jobs.deferred(WhenFull::Refuse).ack_claim(again.unwrap_err().into_claim());
         let (second, error) = again.unwrap_err().into_parts();
         assert_eq!((second.value(), error), (&job(2), Error::Overloaded));

@@ -135,7 +135,7 @@ impl Core {
         let may_have_edges = self.may_have_edges(number);
         let freed = self.remove_all_holders(number);
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
-        self.limits.tubes.retain(|other| *other != number);
+        self.strays.remove(&number);
         self.remove_pauses(&tube);
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
@@ -276,9 +276,6 @@ impl Core {
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
         self.need_format_of(&tube.definition);
-        if tube.has_shared_limits() {
-            self.limits.tubes.push(number);
-        }
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);
@@ -308,7 +305,6 @@ impl Core {
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
             empty_up_to: EmptyUpTo::default(),
-            has_strays: false,
             put_ids: PutIds::default(),
             head_cache: HeadCache::default(),
             window: Window::default(),

@@ -5,7 +5,12 @@
 //! its tasks. It is offered again when a holder is freed, which `publish` does; when its pause ends; or
 //! when it gets a token. Invariant: the last two have an alarm while takes wait in the tube, and
 //! otherwise none: the next take looks whether they have opened.
+//!
+//! A limit that tubes share may be reached by a take in another tube, which looks at no tube but its own:
+//! the slot stays until a take meets it, removes it and notes that the tube was refused. When the limit
+//! is free again, those tubes are offered their tasks, and no others are looked at.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::NEVER;
@@ -85,10 +90,7 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let Some(limits) = &mut tube.limits else { return };
         limits.use_token(sub, now);
-        let shared = limits.shared;
-        let offered =
-            if shared { self.offer_shared(sub) } else { self.offer_sub(number, sub, None) };
-        if let Err(error) = offered {
+        if let Err(error) = self.offer_sub(number, sub, None) {
             self.fail_with(&error);
         }
         self.await_sub_queues(number);
@@ -120,13 +122,31 @@ impl Core {
         removed.into_keys().collect()
     }
 
-    /// Offers the best task of a sub-queue in each tube that shares its limit, or removes its slot if
-    /// the limit is reached.
-    pub(in crate::core) fn offer_shared(&mut self, sub: &Arc<str>) -> Result<()> {
-        for number in self.limits.tubes.clone() {
-            self.offer_or_remove(number, sub)?;
+    /// A limit that tubes share may have become free: offers the best task of its sub-queue in the tubes
+    /// that were refused it, and returns them.
+    pub(in crate::core) fn offer_freed(&mut self, sub: &Arc<str>) -> Result<Vec<u32>> {
+        let freed = self.limits.take_freed(sub);
+        for number in &freed {
+            self.visit();
+            self.offer_sub(*number, sub, None)?;
         }
-        Ok(())
+        Ok(freed)
+    }
+
+    /// Whether the limit of a sub-queue that tubes share is reached. The tube is then noted as one that
+    /// was refused.
+    #[inline]
+    pub(in crate::core) fn is_refused(&mut self, number: u32, sub: &Arc<str>) -> bool {
+        let Some(tube) = self.tubes.get(&number) else { return false };
+        let Some(limits) = tube.limits.as_ref().filter(|limits| limits.shared) else {
+            return false;
+        };
+        let most = limits.most;
+        let is_full = self.limits.is_full(sub, most);
+        if is_full {
+            self.limits.refuse(sub, most, number);
+        }
+        is_full
     }
 
     pub(super) fn offer_or_remove(&mut self, number: u32, sub: &Arc<str>) -> Result<()> {
@@ -145,11 +165,12 @@ impl Core {
     /// Limits of sub-queues that tubes share have become free: offers them, and serves the takes that
     /// wait.
     pub(in crate::core) fn shared_limits_freed(&mut self, subs: &[Arc<str>]) {
-        if subs.is_empty() {
-            return;
-        }
-        let offered = subs.iter().try_for_each(|sub| self.offer_shared(sub));
-        let tubes = self.limits.tubes.clone();
+        let mut tubes = BTreeSet::new();
+        let offered = subs.iter().try_for_each(|sub| {
+            tubes.extend(self.offer_freed(sub)?);
+            Ok(())
+        });
+        let tubes: Vec<u32> = tubes.into_iter().collect();
         if let Err(error) = offered.and_then(|()| self.serve(&tubes)) {
             self.fail_with(&error);
         }
@@ -250,8 +271,6 @@ impl Core {
         let is_shared = tube.has_shared_limits();
         let held = tube.busy.iter().map(|(sub, holders)| (sub.clone(), holders.len() as u64));
         let held = if was_shared == is_shared { Vec::new() } else { held.collect() };
-        self.limits.tubes.retain(|other| *other != number);
-        self.limits.tubes.extend(Some(number).filter(|_| is_shared));
         for (sub, holders) in &held {
             for _ in 0..*holders {
                 if is_shared {

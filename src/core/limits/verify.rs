@@ -36,6 +36,9 @@ impl Core {
         if !shared.into_iter().eq(counted) {
             findings.push("the shared limits count other tasks than those that are taken".into());
         }
+        for sub in self.limits.wrongly_refused() {
+            findings.push(format!("a tube waits for the limit {sub:?}, which is not reached"));
+        }
     }
 
     fn check_alarms(&self, findings: &mut Vec<String>) {

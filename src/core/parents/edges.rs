@@ -334,12 +334,14 @@ impl Core {
 
     /// The other tubes that have tasks, or only those to which tasks have moved in this run of the store.
     pub(in crate::core) fn other_tubes(&self, number: u32, only_with_strays: bool) -> Vec<u32> {
-        let others = self.names.values().copied().filter(|other| *other != number);
-        let is_wanted = |other: &u32| {
-            let tube = self.tubes.get(other).filter(|tube| tube.counts.stored() > 0);
-            tube.is_some_and(|tube| tube.has_strays || !only_with_strays)
+        let has_tasks = |other: &u32| {
+            self.visit();
+            *other != number && self.tubes.get(other).is_some_and(|tube| tube.counts.stored() > 0)
         };
-        others.filter(is_wanted).collect()
+        if only_with_strays {
+            return self.strays.iter().copied().filter(has_tasks).collect();
+        }
+        self.names.values().copied().filter(has_tasks).collect()
     }
 
     pub(in crate::core) fn parents_of(

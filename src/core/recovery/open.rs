@@ -86,6 +86,9 @@ impl Core {
             calendars: Calendars::default(),
             serving: false,
             tubes_to_serve: None,
+            strays: BTreeSet::new(),
+            #[cfg(debug_assertions)]
+            visits: std::cell::Cell::default(),
             edits_in_progress: 0,
             outage: None,
             closed: false,

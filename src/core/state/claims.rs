@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, Table, Value};
 
 use super::decided::Wait;
+use super::wait_keys::SessionWait;
 use crate::SessionId;
 use crate::id_map::IdSet;
 use crate::signal::Signal;
@@ -108,6 +109,8 @@ pub(in crate::core) struct SessionState {
     pub(in crate::core) since: u64,
     pub(in crate::core) last_seen: u64,
     pub(in crate::core) claims: IdSet<u64>,
+    /// The calls of the session that wait, so that its end looks at no others.
+    pub(in crate::core) waits: BTreeSet<SessionWait>,
     /// When its grace period ends, on running time; of an ended session, when its next claims do.
     pub(in crate::core) grace_until: Option<u64>,
     /// It has ended, for all callers. Its claims are ended in steps.

@@ -2,6 +2,8 @@
 //!
 //! The callers hold the store's lock.
 
+#[cfg(debug_assertions)]
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -63,6 +65,9 @@ pub(crate) struct Core {
     pub(crate) buffers: [WriteBuffer; 2],
     pub(crate) tubes: IdMap<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
+    /// The tubes to which a task has come from another one in this run of the store, or in which a
+    /// schedule has left its runs.
+    pub(in crate::core) strays: BTreeSet<u32>,
     pub(in crate::core) spaces: IdMap<u32, u32>,
     pub(in crate::core) next_space: u32,
     /// Spaces to purge, each with the index of its write buffer.
@@ -118,7 +123,10 @@ pub(crate) struct Core {
     pub(in crate::core) serving: bool,
     /// `Some` while changes are published that become visible together: the tubes whose waiting
     /// takes are served after the last change, so that the first of them gets the best task of all.
-    pub(in crate::core) tubes_to_serve: Option<Vec<u32>>,
+    pub(in crate::core) tubes_to_serve: Option<BTreeSet<u32>>,
+    /// How many tubes, waits and the like the loops of calls have looked at. Tests of costs ask for it.
+    #[cfg(debug_assertions)]
+    pub(in crate::core) visits: Cell<u64>,
     /// Changes that are in progress while a driver is called. If it panics, they are incomplete.
     pub(crate) edits_in_progress: u32,
     /// The failure of the storage because of which nothing is written.
@@ -152,6 +160,19 @@ impl Core {
     pub(crate) fn tube(&self, number: u32, name: &str) -> Result<&TubeState> {
         self.check_open()?;
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
+    }
+
+    /// A loop looks at an element.
+    #[inline]
+    pub(in crate::core) fn visit(&self) {
+        #[cfg(debug_assertions)]
+        self.visits.set(self.visits.get() + 1);
+    }
+
+    /// How many elements the loops of calls have looked at.
+    #[cfg(debug_assertions)]
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits.get()
     }
 
     /// From the next commit on, the file has at least this format.

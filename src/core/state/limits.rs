@@ -209,8 +209,9 @@ pub(crate) struct SharedLimits {
     pub(crate) most: BTreeMap<Arc<str>, u32>,
     /// How many are taken, or have an end that is not yet visible.
     pub(crate) taken: BTreeMap<Arc<str>, u64>,
-    /// The numbers of the tubes that share them.
-    pub(crate) tubes: Vec<u32>,
+    /// The tubes that were not offered a task of a name since its limit was reached, each with the limit
+    /// that it has for names without one.
+    refused: HashMap<Arc<str>, BTreeSet<(u32, u32)>>,
 }
 
 impl SharedLimits {
@@ -225,6 +226,36 @@ impl SharedLimits {
                 self.taken.remove(sub);
             }
         }
+    }
+
+    /// A tube was not offered a task, since the limit is reached. It is offered one once that is free.
+    pub(crate) fn refuse(&mut self, sub: &Arc<str>, otherwise: u32, tube: u32) {
+        self.refused.entry(sub.clone()).or_default().insert((otherwise, tube));
+    }
+
+    /// The tubes that were refused a task of a name whose limit has room for it now. They are refused no
+    /// more.
+    pub(crate) fn take_freed(&mut self, sub: &str) -> Vec<u32> {
+        let taken = self.taken_of(sub);
+        let Some(refused) = self.refused.get_mut(sub) else { return Vec::new() };
+        let freed = match (self.most.get(sub), u32::try_from(taken)) {
+            (Some(most), _) if taken >= u64::from(*most) => return Vec::new(),
+            (Some(_), _) => std::mem::take(refused),
+            (None, Ok(taken)) => refused.split_off(&(taken.saturating_add(1), 0)),
+            (None, Err(_)) => return Vec::new(),
+        };
+        if refused.is_empty() {
+            self.refused.remove(sub);
+        }
+        freed.into_iter().map(|(_, tube)| tube).collect()
+    }
+
+    /// The names whose limit has room for a tube that is still noted as refused: none.
+    pub(in crate::core) fn wrongly_refused(&self) -> impl Iterator<Item = &Arc<str>> {
+        let is_wrong = |(sub, tubes): &(&Arc<str>, &BTreeSet<(u32, u32)>)| {
+            tubes.iter().any(|(otherwise, _)| !self.is_full(sub, *otherwise))
+        };
+        self.refused.iter().filter(is_wrong).map(|(sub, _)| sub)
     }
 
     /// Whether as many tasks are taken as may be. `otherwise`: the limit of a name that has none.

@@ -2,7 +2,7 @@
 
 use tubewell_drivers::NEVER;
 
-use super::waits::WatchKey;
+use super::wait_keys::WatchKey;
 use crate::SessionId;
 
 /// The last moment of either clock. The value after it stands for "never".

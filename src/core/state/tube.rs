@@ -134,8 +134,6 @@ pub(crate) struct TubeState {
     /// Places in use: tasks that are stored, or whose removal is not yet visible.
     pub(crate) occupied: u64,
     pub(crate) empty_up_to: EmptyUpTo,
-    /// A task has come from another tube in this run of the store, or a schedule has left its runs here.
-    pub(crate) has_strays: bool,
     pub(crate) put_ids: PutIds,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,

@@ -1,11 +1,12 @@
 //! Takes that wait for a task, puts that wait for capacity, and waits for the end of tasks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::claims::Grant;
 use super::decided::Decided;
 use super::request::PutRequest;
+use super::wait_keys::WatchKey;
 use super::wait_slot::WaitSlot;
 use crate::id_map::IdMap;
 use crate::{Ending, Receipt, Result, SessionId};
@@ -52,17 +53,6 @@ pub(in crate::core) struct WaitingCall {
     pub(in crate::core) max_rows: usize,
 }
 
-/// What a watch waits for, and its arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum WatchKey {
-    /// The end of the task with this id.
-    Task(u64, u64),
-    /// A tube, by its number, that has no ready, taken or delayed task.
-    Tube(u32, u64),
-    /// A tube that has a task which can be taken.
-    Ready(u32, u64),
-}
-
 /// A caller that waits for the end of a task, for a drained tube, or for a task that can be taken.
 pub(in crate::core) struct Watch {
     pub(in crate::core) slot: Arc<WatchSlot>,
@@ -84,6 +74,8 @@ pub(in crate::core) struct Watches {
     /// The endings of changes that are decided and not yet visible, by task, in the order of its
     /// changes. The ending of a change that says everything itself is not in here.
     pub(in crate::core) endings: IdMap<u64, VecDeque<Arc<Ending>>>,
+    /// Tubes that may be drained, for which callers wait.
+    pub(in crate::core) maybe_drained: BTreeSet<u32>,
     /// Tubes that may have a task for which callers wait that take none.
     pub(in crate::core) maybe_ready: Vec<u32>,
     /// These tubes are being looked at.
@@ -91,6 +83,12 @@ pub(in crate::core) struct Watches {
 }
 
 impl Watches {
+    /// Whether callers wait until this tube is drained.
+    pub(in crate::core) fn waits_for_drain(&self, tube: u32) -> bool {
+        let watches = WatchKey::Tube(tube, 0)..=WatchKey::Tube(tube, u64::MAX);
+        self.waiting.range(watches).next().is_some()
+    }
+
     /// Whether no change has to look here.
     #[inline]
     pub(in crate::core) fn is_empty(&self) -> bool {

@@ -193,7 +193,7 @@ impl Window {
 }
 
 impl WindowSlot {
-    fn sub(&self) -> &Arc<str> {
+    pub(crate) fn sub(&self) -> &Arc<str> {
         match self {
             WindowSlot::Read(entry) => &entry.header.sub,
             WindowSlot::Unread(sub) => sub,

@@ -301,8 +301,8 @@ impl Core {
             ledger.add_edges(id, &parents);
             Ok(row)
         })?;
+        self.note_strays(to);
         if let Some(tube) = self.tubes.get_mut(&to) {
-            tube.has_strays = true;
             // It may have been buried before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
@@ -326,9 +326,7 @@ impl Core {
 
     /// Tasks may be in a tube that are looked for in another one first.
     pub(in crate::core) fn note_strays(&mut self, number: u32) {
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.has_strays = true;
-        }
+        self.strays.insert(number);
     }
 
     /// A task takes a place of its tube.

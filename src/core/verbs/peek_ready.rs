@@ -86,11 +86,18 @@ impl Core {
     fn next_takeable(
         &mut self,
         number: u32,
-        after: Option<Rank>,
+        mut after: Option<Rank>,
     ) -> Result<Option<(Rank, Option<Header>)>> {
         loop {
             let Some(tube) = self.tubes.get(&number) else { return Ok(None) };
             match tube.window.next_after(after) {
+                // A take in another tube has reached the limit that both share.
+                Some((rank, slot))
+                    if tube.has_shared_limits() && self.is_sub_queue_shut(tube, slot.sub()) =>
+                {
+                    after = Some(rank);
+                    continue;
+                }
                 Some((rank, WindowSlot::Read(entry))) => {
                     return Ok(Some((rank, Some(entry.header.clone()))));
                 }

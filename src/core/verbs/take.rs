@@ -167,7 +167,17 @@ impl Core {
             }
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
             if let Some(rank) = tube.window.best() {
-                return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
+                let slot = tube.window.remove(rank);
+                // A take in another tube may have reached the limit that both share.
+                if tube.has_shared_limits()
+                    && let Some(sub) = slot.as_ref().map(|slot| slot.sub().clone())
+                {
+                    self.visit();
+                    if self.is_refused(number, &sub) {
+                        continue;
+                    }
+                }
+                return Ok(slot.map(|slot| (rank, slot)));
             }
             if tube.window.read_up_to() == ReadUpTo::End {
                 return Ok(None);

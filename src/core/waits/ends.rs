@@ -1,6 +1,6 @@
 //! The end of waits: by timeout, with their session, and with the store.
 
-use crate::core::state::{Core, Timer};
+use crate::core::state::{Core, SessionWait, Timer};
 use crate::{Error, SessionId};
 
 impl Core {
@@ -36,39 +36,61 @@ impl Core {
         for (arrival, number) in putting {
             self.end_waiting_put(number, arrival, Err(error.clone()));
         }
-        self.end_watches(|_, _| true, || Err(error.clone()));
+        self.end_watches_in(.., || Err(error.clone()));
         let signals = self.claims.values_mut().filter_map(|claim| claim.end_signal.take());
         self.effects.after_unlock.end_signals.extend(signals);
     }
 
     /// Ends the waits of a session, in order of arrival.
     pub(in crate::core) fn end_session_waits(&mut self, session: SessionId) {
-        let mut takes: Vec<u64> = self
-            .waiting_takes
-            .iter()
-            .filter(|(_, waiting_take)| waiting_take.session == session)
-            .map(|(arrival, _)| *arrival)
-            .collect();
-        takes.sort_unstable();
-        for arrival in takes {
-            self.end_waiting_take(arrival, Err(Error::SessionEnded));
+        let waits =
+            self.sessions.get_mut(&session).map(|session| std::mem::take(&mut session.waits));
+        for wait in waits.into_iter().flatten() {
+            self.visit();
+            match wait {
+                SessionWait::Take(arrival) => {
+                    self.end_waiting_take(arrival, Err(Error::SessionEnded));
+                }
+                SessionWait::Put(arrival, number) => {
+                    self.end_waiting_put(number, arrival, Err(Error::SessionEnded));
+                }
+                SessionWait::Watch(key) => self.end_watch(key, Err(Error::SessionEnded)),
+            }
         }
-        let mut puts: Vec<(u64, u32)> = self
-            .tubes
-            .iter()
-            .flat_map(|(number, tube)| {
-                tube.waiting_puts
-                    .iter()
-                    .map(move |(arrival, waiting_put)| (*number, *arrival, waiting_put.session))
-            })
-            .filter(|(_, _, owner)| *owner == session)
-            .map(|(number, arrival, _)| (arrival, number))
-            .collect();
-        puts.sort_unstable();
-        for (arrival, number) in puts {
-            self.end_waiting_put(number, arrival, Err(Error::SessionEnded));
+    }
+
+    /// A call of a session begins to wait.
+    pub(super) fn begin_wait(&mut self, session: SessionId, wait: SessionWait) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.waits.insert(wait);
         }
-        self.end_watches(|_, watch| watch.session == session, || Err(Error::SessionEnded));
+    }
+
+    /// A call of a session waits no more.
+    pub(super) fn end_wait(&mut self, session: SessionId, wait: SessionWait) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.waits.remove(&wait);
+        }
+    }
+
+    /// Checks that each call that waits is known to its session.
+    pub(in crate::core) fn check_session_waits(&self, findings: &mut Vec<String>) {
+        let takes = self.waiting_takes.iter();
+        let takes = takes.map(|(arrival, take)| (take.session, SessionWait::Take(*arrival)));
+        let puts = self.tubes.iter().flat_map(|(number, tube)| {
+            let puts = tube.waiting_puts.iter();
+            puts.map(|(arrival, put)| (put.session, SessionWait::Put(*arrival, *number)))
+        });
+        let watches = self.watches.waiting.iter();
+        let watches = watches.map(|(key, watch)| (watch.session, SessionWait::Watch(*key)));
+        let waiting: Vec<_> = takes.chain(puts).chain(watches).collect();
+        let known: usize = self.sessions.values().map(|session| session.waits.len()).sum();
+        let is_known = |(session, wait): &(SessionId, SessionWait)| {
+            self.sessions.get(session).is_some_and(|session| session.waits.contains(wait))
+        };
+        if known != waiting.len() || !waiting.iter().all(is_known) {
+            findings.push("the sessions know other waits than those that there are".into());
+        }
     }
 
     /// The number of a new arrival, which orders the waiters.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::core::state::{Core, Decided, FILE, PutRequest, PutSlot, Timer, Wait, WaitingPut};
+use crate::core::state::{
+    Core, Decided, FILE, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
+};
 use crate::{Error, Receipt, Result, SessionId};
 
 /// The answer to a put that may wait for capacity.
@@ -47,6 +49,7 @@ impl Core {
         let waiting_put = WaitingPut { slot: slot.clone(), session, request, deadline };
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.waiting_puts.insert(arrival, waiting_put);
+            self.begin_wait(session, SessionWait::Put(arrival, number));
         }
         (arrival, slot)
     }
@@ -54,9 +57,9 @@ impl Core {
     /// A waiting put gives up: it leaves the queue. A put that was admitted stays.
     pub(in crate::core) fn cancel_put(&mut self, number: u32, arrival: u64) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        if let Some(WaitingPut { deadline: Some(deadline), .. }) =
-            tube.waiting_puts.remove(&arrival)
-        {
+        let Some(waiting_put) = tube.waiting_puts.remove(&arrival) else { return };
+        self.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
+        if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }
     }
@@ -124,6 +127,7 @@ impl Core {
         waiting_put: WaitingPut,
         outcome: Result<Decided<Receipt>>,
     ) {
+        self.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
         if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }

@@ -63,7 +63,8 @@ impl Core {
         number: u32,
         outcome: impl Fn() -> Result<Option<Arc<Ending>>>,
     ) {
-        self.end_watches(|key, _| matches!(key, WatchKey::Ready(of, _) if *of == number), outcome);
+        let of_tube = WatchKey::Ready(number, 0)..=WatchKey::Ready(number, u64::MAX);
+        self.end_watches_in(of_tube, outcome);
     }
 
     /// A watch of this kind has ended.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::core::state::{Core, Grant, TakeSlot, Timer, TubeState, Wait, WaitingTake};
+use crate::core::state::{Core, Grant, SessionWait, TakeSlot, Timer, TubeState, Wait, WaitingTake};
 use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
 
@@ -48,6 +48,7 @@ impl Core {
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
+        self.begin_wait(session, SessionWait::Take(arrival));
         *found = TakeAttempt::Waiting(arrival, slot);
         Ok(())
     }
@@ -168,6 +169,7 @@ impl Core {
 
     fn remove_waiting_take(&mut self, arrival: u64) -> Option<WaitingTake> {
         let waiting_take = self.waiting_takes.remove(&arrival)?;
+        self.end_wait(waiting_take.session, SessionWait::Take(arrival));
         for number in &waiting_take.tubes {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);

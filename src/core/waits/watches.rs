@@ -6,13 +6,14 @@
 //! before its write, the answer waits for the write.
 
 use std::mem::discriminant;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use tubewell_drivers::{Found, Note, Shelf};
 
 use crate::commit::{Change, Visibility};
 use crate::core::state::{
-    Core, Decided, FILE, PutRequest, Timer, Wait, Watch, WatchKey, WatchSlot,
+    Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, Watch, WatchKey, WatchSlot,
 };
 use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
@@ -220,14 +221,13 @@ impl Core {
         is_written.then(|| self.write_of(self.buffer_of(number)))
     }
 
-    /// Answers the watches of tubes that are drained.
-    pub(in crate::core) fn answer_drained(&mut self) {
-        let watches = self.watches.waiting.range(WatchKey::Tube(0, 0)..WatchKey::Ready(0, 0));
-        let drained: Vec<WatchKey> =
-            watches.filter(|(_, watch)| self.is_drained(watch.tube)).map(|(key, _)| *key).collect();
-        for key in drained {
-            self.end_watch(key, Ok(Some(Arc::new(Ending::Gone))));
+    /// Answers the watches of a tube that may be drained.
+    pub(in crate::core) fn answer_drained(&mut self, number: u32) {
+        if !self.is_drained(number) {
+            return;
         }
+        let of_tube = WatchKey::Tube(number, 0)..=WatchKey::Tube(number, u64::MAX);
+        self.end_watches_in(of_tube, || Ok(Some(Arc::new(Ending::Gone))));
     }
 
     /// Ends the watches of a tube that is truncated or dropped. They are answered after the flush of
@@ -251,16 +251,15 @@ impl Core {
         }
     }
 
-    /// Ends the chosen watches, each with this outcome.
-    pub(in crate::core) fn end_watches(
+    /// Ends the watches with these keys, each with this outcome.
+    pub(in crate::core) fn end_watches_in(
         &mut self,
-        chosen: impl Fn(&WatchKey, &Watch) -> bool,
+        keys: impl RangeBounds<WatchKey>,
         outcome: impl Fn() -> Result<Option<Arc<Ending>>>,
     ) {
-        let waiting = self.watches.waiting.iter();
-        let keys: Vec<WatchKey> =
-            waiting.filter(|(key, watch)| chosen(key, watch)).map(|(key, _)| *key).collect();
+        let keys: Vec<WatchKey> = self.watches.waiting.range(keys).map(|(key, _)| *key).collect();
         for key in keys {
+            self.visit();
             self.end_watch(key, outcome());
         }
     }
@@ -288,6 +287,7 @@ impl Core {
 
     fn remove_watch(&mut self, key: WatchKey) -> Option<Watch> {
         let watch = self.watches.waiting.remove(&key)?;
+        self.end_wait(watch.session, SessionWait::Watch(key));
         if let Some(deadline) = watch.deadline {
             self.timers.remove(&(deadline, Timer::Watch(key)));
         }
@@ -312,6 +312,7 @@ impl Core {
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, Timer::Watch(key)));
         }
+        self.begin_wait(session, SessionWait::Watch(key));
         self.watches.waiting.insert(key, Watch { slot: slot.clone(), tube, session, deadline });
         Watching::Waiting(key, slot)
     }
