@@ -2,11 +2,12 @@
 
 use tubewell_drivers::keys::{self, NoteRow};
 use tubewell_drivers::{
-    Header, Note, Record, StepNumbers, Table, check_body, check_note, check_step,
+    Header, NEVER, Note, Record, RecurRule, StepNumbers, Table, check_body, check_note, check_step,
 };
 
 use super::{Salvage, Salvaged};
 use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
+use crate::moment::system_time;
 use crate::task::Task;
 use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State, Step};
 
@@ -82,7 +83,12 @@ impl Salvage<'_> {
     fn report_schedule(&mut self, tube: &str, task: Task, header: &Header) -> Result<()> {
         let id = task.info.id;
         match describe_schedule(id, header, self.clocks().left(header)) {
-            Some(schedule) => {
+            Some(mut schedule) => {
+                // An import reads moments of the wall clock. That of an interval is one of the timeline.
+                let next = header.recur().filter(|it| matches!(it.rule, RecurRule::Every(_)));
+                if let Some(next) = next.map(|it| it.next).filter(|next| *next != NEVER) {
+                    schedule.next = system_time(self.clocks().shown(next));
+                }
                 let (tube, data) = (tube.to_owned(), task.data);
                 self.report(Salvaged::Schedule { tube, schedule, data })
             }

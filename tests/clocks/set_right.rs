@@ -124,6 +124,28 @@ fn interval_goes_on_after_a_wrong_clock() {
     }
 }
 
+/// An import into another store reads it by the wall clock.
+#[test]
+fn salvage_gives_the_next_run_of_an_interval_by_the_clock_as_it_is() {
+    let file = StoreFile::new();
+    file.advance(DAY * 2);
+    let run = file.open();
+    run.tube.schedule(every_ten_minutes()).unwrap();
+    file.advance(Duration::ZERO);
+    run.close();
+    file.clock.set_wall(START);
+    file.open().close();
+    let mut found = Vec::new();
+    let salvaged = file.options().salvage(file.path(), |salvaged| {
+        if let tubewell::Salvaged::Schedule { schedule, .. } = salvaged {
+            found.push((schedule.next, schedule.due_in));
+        }
+        Ok::<(), tubewell::Error>(())
+    });
+    salvaged.unwrap();
+    assert_eq!(found, [(std::time::UNIX_EPOCH + START + MINUTE * 10, MINUTE * 10)]);
+}
+
 fn every_ten_minutes() -> tubewell::Schedule {
     tubewell::Schedule::every(MINUTE * 10).key("R").put(Put::new("run"))
 }

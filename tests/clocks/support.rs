@@ -27,6 +27,10 @@ impl StoreFile {
         Store::options().clock(&self.clock)
     }
 
+    pub fn path(&self) -> std::path::PathBuf {
+        self.dir.path().join("store")
+    }
+
     /// Opens the store and processes what has fallen due.
     pub fn open(&self) -> Run {
         self.open_with(self.options())
