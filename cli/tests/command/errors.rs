@@ -203,7 +203,7 @@ fn wrong_command_lines_say_what_to_write() {
         ("kick mail --count 1 --all", "cannot be used with"),
         ("list mail --limit few", "write a whole number"),
         ("work mail", "CMD"),
-        ("work mail --jobs 0 -- true", "1..=1024"),
+        ("work mail --jobs 0 -- true", "a whole number from 1 to 1024"),
         ("frobnicate", "unrecognized"),
         ("put", "TUBE"),
     ] {
