@@ -168,7 +168,7 @@ impl Schedule {
         }
     }
 
-    /// The key: a name of 1 to 230 bytes that no other task and no other schedule of the store has. It
+    /// The key: a name of 1 to 4071 bytes that no other task and no other schedule of the store has. It
     /// must be given.
     pub fn key(mut self, key: impl Into<String>) -> Schedule {
         self.key = Some(key.into());

@@ -285,7 +285,7 @@ impl Put {
         self
     }
 
-    /// The key: a name of 1 to 255 bytes that no other task of the store has, in any tube. Default:
+    /// The key: a name of 1 to 4096 bytes that no other task of the store has, in any tube. Default:
     /// none. [`on_key`](Put::on_key) says what happens if a task has it already.
     ///
     /// With the key of a request or of an event, the same put can be repeated after an error or a

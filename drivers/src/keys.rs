@@ -10,7 +10,7 @@
 //! | claims | space, id | a parked claim |
 //! | index | `g`, space, group: length, name, end, id | empty |
 //! | index | `G`, space, group: name | the number of the group's tasks |
-//! | index | `k`, key of a task | space, id |
+//! | index | `k`, key of a task, or 0xff and its hash | space, id |
 //! | index | `c`, parent, child | the space of the child |
 //! | index | `p`, child, parent | the space of the parent |
 //! | index | `m`, moment, id, space | pointer: shelf, order, sub-queue |
@@ -39,7 +39,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::record_error::RecordError;
-pub use by_key::{KEY, keyed, of_key, split_keyed, split_of_key};
+pub use by_key::{KEY, is_of_key, keyed, of_key, split_keyed};
 pub use days::{day, split_day};
 pub use edges::{
     CHILD, PARENT, child_edge, children_prefix, edge_space, freed, parent_edge, parents_prefix,

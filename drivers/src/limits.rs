@@ -11,9 +11,9 @@ pub const SUB_QUEUE_MAX: usize = 255;
 /// record.
 pub const FAILURE_GROUP_MAX: usize = 255;
 
-/// Maximum length of the key of a task, in bytes. It is in the record of the task, and in a key of the
-/// index.
-pub const KEY_MAX: usize = 255;
+/// Maximum length of the key of a task, in bytes: enough for a URL. It is in the record of the task; the
+/// key of its row in the index has the hash of a long one.
+pub const KEY_MAX: usize = 4096;
 
 /// Maximum length of the token of a put, in bytes: enough for a UUID or a SHA-256 as text. It is in
 /// two keys of the index.

@@ -37,7 +37,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             self.token(key, &value)
         } else if key.first() == Some(&keys::TOKEN_BY_TIME) {
             self.token_by_time(key)
-        } else if keys::split_of_key(key).is_ok() {
+        } else if keys::is_of_key(key) {
             self.key_of_task(key, &value)
         } else {
             self.found.push("a key of \"index\" cannot be read".into());

@@ -115,9 +115,9 @@ impl Core {
             let rows = self.buffers[MEMORY].scan(Table::Index, &from, &end, 1024)?;
             let Some((last, _)) = rows.last() else { break };
             from = keys::after(last);
-            for (row, _) in rows {
-                let Ok(key) = keys::split_of_key(&row) else { continue };
-                let tasks = self.tasks_with_key(key)?;
+            for (_, value) in rows {
+                let Some(key) = self.key_of_row(&value)? else { continue };
+                let tasks = self.tasks_with_key(&key)?;
                 if tasks.len() > 1 {
                     findings.push(format!("tasks {tasks:?} have the same key {key:?}"));
                 }

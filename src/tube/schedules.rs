@@ -28,7 +28,7 @@ impl Tube {
     /// [`Deferred::schedule`](crate::Deferred::schedule) does not.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 230 bytes; an
+    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 4071 bytes; an
     /// interval below a millisecond; an expression or a time zone that is not known; a task with a
     /// key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
     /// has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the

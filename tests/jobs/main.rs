@@ -83,6 +83,7 @@ mod keys;
 mod killed;
 mod list_where;
 mod listing;
+mod long_keys;
 mod max_taken;
 mod metrics;
 mod metrics_at_random;

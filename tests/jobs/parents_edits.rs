@@ -357,7 +357,7 @@ fn task_waits_for_the_task_with_a_key() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         let refused = case.tube.put(case.draft("x").after_key("a"));
         assert_eq!(refused, Err(Error::KeyNotFound { key: "a".into() }));
-        let long = case.tube.put(case.draft("x").after_key("a".repeat(256)));
+        let long = case.tube.put(case.draft("x").after_key("a".repeat(tubewell::MAX_KEY + 1)));
         assert!(matches!(long, Err(Error::Invalid { .. })), "{long:?}");
         let parent = case.add(case.draft("parent").key("a"));
         let other = case.put("other");

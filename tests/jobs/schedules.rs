@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, Missed, OnKey, Overlap, Put, Receipt, Reschedule,
-    Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
+    Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, MAX_KEY, Missed, OnKey, Overlap, Put, Receipt,
+    Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -364,7 +364,7 @@ fn options_that_a_schedule_cannot_have_are_refused() {
         };
         invalid(Schedule::every(MINUTE));
         invalid(every(MINUTE).key(""));
-        invalid(every(MINUTE).key("k".repeat(231)));
+        invalid(every(MINUTE).key("k".repeat(MAX_KEY - 24)));
         invalid(every(ms(1) - MICRO));
         invalid(every(MINUTE).times(0));
         invalid(every(MINUTE).missed(Missed::Latest(0)));
@@ -379,9 +379,9 @@ fn options_that_a_schedule_cannot_have_are_refused() {
             assert_unsupported(case.tube.schedule(delayed), case.driver);
         }
         assert_eq!(case.tube.schedules(None, 9).unwrap().schedules, []);
-        case.schedule(every(MINUTE).key("k".repeat(230)));
+        case.schedule(every(MINUTE).key("k".repeat(MAX_KEY - 25)));
         case.advance(0);
-        assert_eq!(case.work(), [format!("{}-1", "k".repeat(230))]);
+        assert_eq!(case.work(), [format!("{}-1", "k".repeat(MAX_KEY - 25))]);
     });
 }
 

@@ -63,7 +63,7 @@ fn schedule(tubes: usize) -> BoxedStrategy<Action> {
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         20 => prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned),
-        1 => Just("k".repeat(231)),
+        1 => Just("k".repeat(tubewell::MAX_KEY - 24)),
     ]
 }
 

@@ -126,6 +126,7 @@ mod jobs {
     mod keys;
     mod list_where;
     mod listing;
+    mod long_keys;
     mod max_taken;
     mod metrics;
     mod metrics_in_files;

@@ -81,6 +81,13 @@ impl Core {
         Ok(tasks)
     }
 
+    /// The key of the task that the row of a key leads to; `None` if the row is left over.
+    pub(in crate::core) fn key_of_row(&mut self, value: &[u8]) -> Result<Option<Arc<str>>> {
+        let (space, id) = keys::split_keyed(value)?;
+        let found = self.found_in_space(space, id)?;
+        Ok(found.and_then(|(_, found)| key_of(&found.record.header).cloned()))
+    }
+
     /// The row of a key in a write buffer, as the task that has the key; `None` inside if the row is
     /// left over.
     #[expect(clippy::option_option, reason = "no row, and a row without a task")]
@@ -94,12 +101,20 @@ impl Core {
         self.with_key(space, id, key).map(Some)
     }
 
-    /// The task with this id in a space, if it has the key.
+    /// The task with this id in a space, if it has the key. Two keys with one hash would have one row:
+    /// the second one is refused.
     fn with_key(&mut self, space: u32, id: u64, key: &str) -> Result<Option<Keyed>> {
+        let Some((number, found)) = self.found_in_space(space, id)? else { return Ok(None) };
+        match key_of(&found.record.header) {
+            Some(own) if **own == *key => Ok(Some(Keyed { number, id, found })),
+            Some(own) if keys::of_key(own) == keys::of_key(key) => Err(same_hash(id, key)),
+            _ => Ok(None),
+        }
+    }
+
+    fn found_in_space(&mut self, space: u32, id: u64) -> Result<Option<(u32, Found)>> {
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(None) };
-        let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(None) };
-        let has_key = key_of(&found.record.header).is_some_and(|own| **own == *key);
-        Ok(has_key.then_some(Keyed { number, id, found }))
+        Ok(self.edit(number, |ledger| ledger.find(id))?.map(|found| (number, found)))
     }
 
     /// Removes the row of a key that is left over, so that a task of this tube can have the key.
@@ -152,4 +167,11 @@ impl Core {
 /// The key of a task with this header.
 pub(in crate::core) fn key_of(header: &Header) -> Option<&Arc<str>> {
     header.more.as_ref()?.key.as_ref()
+}
+
+fn same_hash(id: u64, key: &str) -> Error {
+    let begin: String = key.chars().take(40).collect();
+    Error::invalid(format!(
+        "the key {begin:?}... has the same hash as that of task {id}; use another key"
+    ))
 }

@@ -17,7 +17,7 @@ const LATE: Micros = 60_000_000;
 /// How long after the restore of an id a run might take an id that is still to be restored.
 const RESTORE_TIME: Micros = 60_000_000;
 const MIN_INTERVAL: Micros = 1000;
-const KEY_MAX: usize = 230;
+const KEY_MAX: usize = tubewell::MAX_KEY - 25;
 
 /// Which of the missed runs are made up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
