@@ -474,6 +474,11 @@ impl Claim {
         self.ask(HolderVerb::Renew { hold: micros_ceil(hold) })
     }
 
+    /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
+    pub(crate) fn limit(&self, most: Duration) -> Result<()> {
+        self.ask(HolderVerb::Limit { most: micros_ceil(most) })
+    }
+
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
     /// its id. Does not block.
     ///

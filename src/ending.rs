@@ -34,7 +34,7 @@ pub enum Ending {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LastFailure {
-    /// The group. Where no worker reported a failure, it is `expired` (the ttr elapsed), `released`
+    /// The group. Where no worker reported a failure, it is `expired` (its time elapsed), `released`
     /// (released by its worker) or `lost` (the process or the session of its worker ended).
     pub group: String,
     /// The message.

@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+mod group;
+
 use tubewell_drivers::FAILURE_GROUP_MAX;
 
 use crate::{Error, Result};
@@ -51,22 +53,36 @@ impl Failure {
         Failure { group: group.into().into(), message }
     }
 
-    /// The failure that an error describes. The group is the name of its type, without the path and
-    /// without type parameters; of a `dyn Error` it is `Error`. The message is that of the error and
-    /// of its sources, joined by `: `.
+    /// The failure that an error describes. The message is that of the error and of its sources,
+    /// joined by `: `.
+    ///
+    /// The group is the name of its type, without the path and without type parameters, and that of
+    /// its variant: `ParseIntError`, `PageError::Timeout`. Where the type is a `dyn Error` or is called
+    /// `Error`, it is the variant or the kind alone, or the first such name among the sources:
+    /// `NotFound` of an [`io::Error`](std::io::Error), `DiskFull` of an [`Error`](crate::Error). Names
+    /// are read from the `Debug` text, as `derive(Debug)` writes it; an error that has none is in the
+    /// group `Error`, or `serde_json::Error` if its crate is known. No text of an error is a group, so
+    /// the groups are as few as the variants in the code of the program.
     #[must_use]
     pub fn of<E: StdError + ?Sized>(error: &E) -> Failure {
-        Failure::new(group_of(type_name::<E>()), message_of(error.to_string(), error.source()))
+        Failure::of_type(type_name::<E>(), error)
     }
 
-    /// As [`of`](Failure::of), for an error whose type had this name.
-    pub(crate) fn of_type(name: &str, error: &(dyn StdError + 'static)) -> Failure {
-        let group = match group_of(name) {
-            // The box of an error whose type is not known.
-            "Box" | "" => "Error",
-            group => group,
-        };
+    /// As [`of`](Failure::of), for an error whose type has this name.
+    pub(crate) fn of_type<E: StdError + ?Sized>(name: &str, error: &E) -> Failure {
+        let mut group = group::group_of(name, error);
+        group.truncate(FAILURE_GROUP_MAX);
         Failure::new(group, message_of(error.to_string(), error.source()))
+    }
+
+    /// This failure in another group.
+    pub(crate) fn in_group(self, group: impl Into<Arc<str>>) -> Failure {
+        Failure { group: group.into(), ..self }
+    }
+
+    /// This failure in the group of errors of which nothing is known.
+    pub(crate) fn in_unknown_group(self) -> Failure {
+        self.in_group(group::UNKNOWN)
     }
 
     /// The group.
@@ -118,13 +134,6 @@ impl fmt::Display for Failure {
 /// So that a handler of a [worker](crate::worker) can return it with `?`.
 impl StdError for Failure {}
 
-/// The name of a type without its path and its parameters.
-fn group_of(path: &str) -> &str {
-    let path = path.trim_start_matches('&');
-    let path = path.split(['<', '+']).next().unwrap_or(path).trim_end();
-    path.rsplit("::").next().unwrap_or(path)
-}
-
 /// The message of an error with those of its sources.
 fn message_of(mut message: String, mut source: Option<&(dyn StdError + 'static)>) -> String {
     while let Some(cause) = source.filter(|_| message.len() < MESSAGE_MAX) {
@@ -149,9 +158,9 @@ mod tests {
         assert_eq!(failure.group(), "ReadList");
         assert_eq!(failure.message(), "cannot read the list: disk on fire");
         let dynamic: &dyn StdError = &error;
-        assert_eq!(Failure::of(dynamic).group(), "Error");
+        assert_eq!(Failure::of(dynamic).group(), "ReadList");
         let sync: Box<dyn StdError + Send + Sync> = Box::new(error);
-        assert_eq!(Failure::of(&*sync).group(), "Error");
+        assert_eq!(Failure::of(&*sync).group(), "ReadList");
     }
 
     #[test]

@@ -75,6 +75,12 @@
 //! them with [`Job::step`], so that the next attempt goes on where this one was; it can
 //! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
 //!
+//! # Tubes without delays
+//! `fifo` and `utube` have no delays. If a job asks for one there ([`Outcome::Snooze`],
+//! [`Outcome::Release`], [`Outcome::FailIn`], [`Job::sleep`]), the worker holds the claim on its task
+//! for that time: no take gets the task before, and the worker runs one job less meanwhile. A stop
+//! ends that time early. Use `fifottl` or `utubettl` for long delays.
+//!
 //! # Async
 //! [`Worker::run_async`] is the worker as a future. It polls up to [`Worker::concurrency`] handlers
 //! itself, or hands them to [`Worker::spawn_with`], such as `tokio::spawn`.
@@ -118,6 +124,7 @@ mod builder;
 mod ending;
 mod ends;
 mod future;
+mod groups;
 mod handle;
 mod idle;
 mod job;

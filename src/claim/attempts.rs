@@ -84,7 +84,9 @@ impl Claim {
     /// may count. With a delay it is as [`release`](Claim::release) with one.
     ///
     /// # Errors
-    /// Those of [`release`](Claim::release), with the same state after each.
+    /// Those of [`release`](Claim::release), with the same state after each, but the attempt is
+    /// forgiven then too. [`Unsupported`](crate::Error::Unsupported): the driver has no delays. A
+    /// [worker](crate::worker) holds a task of such a tube instead.
     ///
     /// # Example: the server is under maintenance
     /// ```
@@ -98,8 +100,13 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reschedule")]
-    pub fn snooze(self, delay: Duration) -> Result<Receipt> {
-        self.end(HolderVerb::Snooze { delay: micros_ceil(delay) })
+    pub fn snooze(mut self, delay: Duration) -> Result<Receipt> {
+        let ended = self.call(HolderVerb::Snooze { delay: micros_ceil(delay) });
+        self.release_on_drop = false;
+        if ended.is_err() {
+            self.handle.drop_claim(&self.grant, true);
+        }
+        ended
     }
 
     /// Buries the task in the group of this failure, whatever attempts are left: for a task that no

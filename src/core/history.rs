@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Header, NewEntries, StoredEntries, Value, check_entry, encode_entry};
 
-use super::state::{Clocks, Core};
+use super::state::{ClaimState, Clocks, Core};
 use crate::codec::{decode_row, encode_row};
 use crate::history::cut;
 use crate::moment::{micros_of, system_time};
@@ -202,6 +202,38 @@ impl Core {
             (number, encode_entry(id, number, &encode_row(&stored)))
         });
         rows.collect()
+    }
+
+    /// The history of a task with this header: that of its rows, and the take that is under way. Its
+    /// entry is in memory until a change of the task is stored.
+    pub(in crate::core) fn history_of(
+        &mut self,
+        number: u32,
+        id: u64,
+        header: &Header,
+    ) -> Result<Vec<HistoryEntry>> {
+        let mut entries = self.entries_of(number, id, header)?;
+        let stored = header.history();
+        let is_under_way =
+            |claim: &&ClaimState| claim.tube == number && claim.header.takes > header.takes;
+        let Some(claim) = self.claims.get(&id).filter(is_under_way) else { return Ok(entries) };
+        let Some(after) = StoredEntries::after(stored, 1, self.history_limit(number)) else {
+            return Ok(entries);
+        };
+        entries.retain(|entry| after.contains(entry.number));
+        let last = stored.map_or(0, |stored| stored.total);
+        if after.contains(last) {
+            entries.push(HistoryEntry {
+                number: last,
+                at: system_time(self.clocks().shown(claim.taken_on)),
+                what: EventKind::Take,
+                state: State::Taken,
+                owner: self.label_of(claim).map(|label| label.to_string()),
+                text: None,
+                tube: self.name_of_tube(number).to_string(),
+            });
+        }
+        Ok(entries)
     }
 
     /// The history of a task with this header, from its rows.

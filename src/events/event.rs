@@ -44,7 +44,7 @@ pub enum EventKind {
     Delete,
     /// Its ttl elapsed. Follows `Delete`.
     Ttl,
-    /// The claim on it expired: its ttr elapsed.
+    /// The claim on it expired: its ttr elapsed, or its `max_runtime`, which is the cause then.
     Ttr,
     /// Its delay elapsed.
     Delay,

@@ -9,8 +9,8 @@ impl Tube {
     /// Returns the history of a task, in order: the first entry, and the newest of the others, as many
     /// as the tube [keeps](crate::TubeOptions::history). Empty in a tube that keeps none.
     ///
-    /// Each stored change of the task has an entry; see [`HistoryEntry`]. A take that has not ended has
-    /// none until a change of the task is stored. The history also has the entries of other tubes from
+    /// Each stored change of the task has an entry; see [`HistoryEntry`]. So has the take that is under
+    /// way, although it may not be stored yet. The history also has the entries of other tubes from
     /// which the task has come.
     ///
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,

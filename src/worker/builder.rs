@@ -1,11 +1,13 @@
 //! Building a worker.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::future::WorkerFuture;
+use super::groups::{GroupOf, Groups};
 use super::handle::WorkerHandle;
 use super::job::Job;
 use super::order::Order;
@@ -34,6 +36,7 @@ pub struct Worker {
     order: Order,
     max_runtime: Option<Duration>,
     limit: Option<u64>,
+    failure_group: Option<GroupOf>,
     watch: Option<Watch>,
     spawn: Option<Spawn>,
     stopper: Stopper,
@@ -51,6 +54,7 @@ impl Worker {
             order: Order::Listed,
             max_runtime: None,
             limit: None,
+            failure_group: None,
             watch: None,
             spawn: None,
             stopper: Stopper::default(),
@@ -169,6 +173,44 @@ impl Worker {
         self
     }
 
+    /// The function that names the failure groups of the errors that handlers return. Default: that
+    /// of [`Failure::of`](crate::Failure::of) names all. `None` leaves an error to that.
+    ///
+    /// A tube lists and counts its buried tasks by group, so a group names a cause, and no task. It
+    /// has 1 to 255 bytes; with another length the attempt fails in the group `refused`. An
+    /// `anyhow::Error` hides its own type; `error.source()` and the causes behind it can be downcast.
+    /// A worker uses at most 256 groups besides those of this function; further errors are in the
+    /// group `Error`.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// #[derive(Debug, thiserror::Error)]
+    /// #[error("the server answers {0}")]
+    /// struct Answer(u16);
+    ///
+    /// let store = Store::in_memory()?;
+    /// let pages = store.create_tube("pages", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// pages.put("https://example.org")?;
+    /// let fetch = |_: &Job| Err::<(), _>(Answer(503));
+    /// let worker = Worker::new(&store).on(&pages, fetch).failure_group(|error| {
+    ///     let answer: &Answer = error.downcast_ref()?;
+    ///     Some(format!("status {}", answer.0))
+    /// });
+    /// worker.run_until_idle()?;
+    /// assert_eq!(pages.groups()?[0].name, "status 503");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn failure_group(
+        mut self,
+        name: impl Fn(&(dyn StdError + 'static)) -> Option<String> + Send + Sync + 'static,
+    ) -> Worker {
+        self.failure_group = Some(Box::new(name));
+        self
+    }
+
     /// The function that is called after each end of a job and each error of a take. Default: none.
     ///
     /// It is called on the threads of the worker, after the end of a job on the thread that ran the
@@ -284,14 +326,11 @@ impl Worker {
     fn into_pool(mut self, is_blocking: bool, ends_when_idle: bool) -> Result<Pool> {
         self.check()?;
         for registered in &mut self.tubes {
-            if registered.tube.is_timed()? {
-                continue;
-            }
-            if self.max_runtime.is_some() {
+            registered.is_timed = registered.tube.is_timed()?;
+            if !registered.is_timed && self.max_runtime.is_some() {
                 let driver = registered.tube.driver().into();
                 return Err(Error::Unsupported { what: "max_runtime".into(), driver });
             }
-            registered.untimed = Some(registered.tube.driver().into());
         }
         let session = match self.session {
             Some(session) => {
@@ -306,6 +345,7 @@ impl Worker {
             tubes: self.tubes,
             order: self.order,
             max_runtime: self.max_runtime,
+            groups: Arc::new(Groups::new(self.failure_group)),
             watch: self.watch,
             limit: self.limit,
             stop: self.stopper.signal().clone(),

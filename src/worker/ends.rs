@@ -1,6 +1,10 @@
 //! The ends of jobs, and of the claims on their tasks.
 
+use std::future::{Future as _, poll_fn};
+use std::mem::take;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::job::{Interrupt, JobCore, is_of_store};
@@ -11,6 +15,7 @@ use super::report::{Ended, Report};
 use crate::core::{FinishRequest, HolderVerb, check_size};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
+use crate::signal::SignalWait;
 use crate::{Error, Failure, Finish, Receipt, Result, State};
 
 /// For how long a task is snoozed whose job the store could not serve.
@@ -47,6 +52,9 @@ pub(super) async fn end_job(
         decide(&job.claim().handle, job.interrupted(), handled)
     };
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
+    if let Some(delay) = end.take_delay(job) {
+        hold_for(pool, job, delay, &end).await;
+    }
     let mut stored = store_or_repeat(pool, job, &end).await;
     if let Err(error) = &stored
         && is_refusal(error)
@@ -90,6 +98,37 @@ pub(super) async fn end_job(
             false
         }
     }
+}
+
+impl End {
+    /// Takes the delay that a tube without delays does not have. A task after its last attempt gets
+    /// none.
+    fn take_delay(&mut self, job: &JobCore) -> Option<Duration> {
+        let is_last = job.claim().attempts_left() == Some(0);
+        let delay = match self {
+            End::Snooze(delay) => delay,
+            End::Release(delay) | End::Fail(Some(delay), _) if !is_last => delay,
+            _ => return None,
+        };
+        let is_held = !job.is_timed() && !delay.is_zero();
+        is_held.then(|| take(delay))
+    }
+}
+
+/// Keeps the claim for a time, because its tube has no delays, so that no take gets the task before. A
+/// stop of the worker ends that early, and so does the end of the task.
+async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
+    if matches!(end, End::Snooze(_)) {
+        job.forgive();
+    }
+    let Some(registered) = pool.tubes.get(job.place()) else { return };
+    let mut stop = SignalWait::new(&pool.stop);
+    let mut ended = registered.tube.wait_done_async(job.claim().id(), delay);
+    poll_fn(|context| match stop.poll(context.waker()) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => Pin::new(&mut ended).poll(context).map(drop),
+    })
+    .await;
 }
 
 /// The error of the store that a handler has failed with, if that is none of the job: the attempt

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub(super) use refusal::{disk_full, is_of_store};
 pub use waits::Cancelled;
 
+use super::groups::Groups;
 use crate::micros::duration;
 use crate::signal::Signal;
 use crate::sync::Mutex;
@@ -244,8 +245,9 @@ pub(super) struct JobCore {
     /// The place of its tube in the worker.
     place: usize,
     stop: Arc<Signal>,
-    /// The driver of its tube, if it has no delays.
-    untimed: Option<Arc<str>>,
+    groups: Arc<Groups>,
+    /// Its tube has delays.
+    is_timed: bool,
     /// When it has begun, on running time.
     began: u64,
     interrupt: Mutex<Interrupt>,
@@ -253,6 +255,8 @@ pub(super) struct JobCore {
     refusal: Mutex<Option<Error>>,
     /// The claim has ended, or is left to the session: dropping it must not release the task.
     is_kept: AtomicBool,
+    /// The handler has given it back, and the attempt does not count.
+    is_snoozed: AtomicBool,
     /// Its handler has returned.
     is_ending: AtomicBool,
     /// The signal of the end of the claim, once a caller has waited for it.
@@ -278,14 +282,17 @@ impl JobCore {
         claim: Claim,
         place: usize,
         stop: Arc<Signal>,
-        untimed: Option<Arc<str>>,
+        groups: Arc<Groups>,
+        is_timed: bool,
     ) -> JobCore {
         let began = claim.handle.running();
         JobCore {
             claim,
             place,
             stop,
-            untimed,
+            groups,
+            is_timed,
+            is_snoozed: AtomicBool::new(false),
             began,
             interrupt: Mutex::new(Interrupt::None),
             refusal: Mutex::new(None),
@@ -318,7 +325,16 @@ impl JobCore {
 
     /// Whether its tube has delays.
     pub(super) fn is_timed(&self) -> bool {
-        self.untimed.is_none()
+        self.is_timed
+    }
+
+    pub(super) fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+
+    /// Its attempt does not count from now on, however its claim ends.
+    pub(super) fn forgive(&self) {
+        self.is_snoozed.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn interrupted(&self) -> Interrupt {
@@ -370,7 +386,8 @@ impl JobCore {
     /// Releases the task, unless its claim has ended or is left to the session.
     pub(super) fn release(&self) {
         if !self.is_kept.load(Ordering::SeqCst) {
-            self.claim.handle.drop_claim(&self.claim.grant, false);
+            let forgive = self.is_snoozed.load(Ordering::SeqCst);
+            self.claim.handle.drop_claim(&self.claim.grant, forgive);
         }
     }
 
@@ -402,7 +419,7 @@ mod tests {
         let remote = crate::connect(served.url())?;
         for store in [&owner, &remote] {
             let claim = store.tube("case")?.try_take()?.ok_or(Error::Closed)?;
-            let job = JobCore::new(claim, 0, Arc::default(), None);
+            let job = JobCore::new(claim, 0, Arc::default(), Arc::default(), false);
             let (first, second) = (job.claim_end(), job.claim_end());
             let (first, second) = (first.ok_or(Error::Closed)?, second.ok_or(Error::Closed)?);
             assert!(Arc::ptr_eq(&first, &second));

@@ -150,8 +150,9 @@ fn job_of(pool: &Pool, claim: Claim) -> Option<Arc<JobCore>> {
         claim.give_back();
         return None;
     };
-    let untimed = pool.tubes.get(place).and_then(|registered| registered.untimed.clone());
-    Some(Arc::new(JobCore::new(claim, place, pool.stop.clone(), untimed)))
+    let is_timed = pool.tubes.get(place).is_some_and(|registered| registered.is_timed);
+    let (stop, groups) = (pool.stop.clone(), pool.groups.clone());
+    Some(Arc::new(JobCore::new(claim, place, stop, groups, is_timed)))
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
@@ -201,13 +202,12 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
 /// Holds a task for as long as its job may run.
 fn hold(pool: &Pool, job: &JobCore) {
     let has_deadline = job.claim().grant.header.ttr != NEVER;
-    let hold = match pool.max_runtime {
-        Some(most) => most,
-        None if has_deadline => Duration::MAX,
+    // A claim that has ended already shows at the end of the job.
+    let _ = match pool.max_runtime {
+        Some(most) => job.claim().limit(most),
+        None if has_deadline => job.claim().renew(Duration::MAX),
         None => return,
     };
-    // A claim that has ended already shows at the end of the job.
-    let _ = job.claim().renew(hold);
 }
 
 /// Runs the future of a handler here, or where the caller wants it.

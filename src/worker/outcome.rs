@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use super::groups::Groups;
 use super::job::disk_full;
 use crate::{Error, Failure, Finish, Put, Tube};
 
@@ -49,15 +50,18 @@ pub enum Outcome {
     /// [`Claim::finish`](crate::Claim::finish).
     Finish(Finish),
     /// The task is ready again after this delay, and the attempt counts. As
-    /// [`Claim::release`](crate::Claim::release).
+    /// [`Claim::release`](crate::Claim::release); in a tube without delays the worker
+    /// [holds](super#tubes-without-delays) the task for that time.
     Release(Duration),
     /// The task is ready again after this delay, and the attempt does not count. As
-    /// [`Claim::snooze`](crate::Claim::snooze).
+    /// [`Claim::snooze`](crate::Claim::snooze); in a tube without delays the worker
+    /// [holds](super#tubes-without-delays) the task for that time.
     Snooze(Duration),
     /// The attempt has failed. As [`Claim::fail`](crate::Claim::fail).
     Fail(Failure),
     /// The attempt has failed, and the next one is not before this delay. As
-    /// [`Claim::fail_in`](crate::Claim::fail_in).
+    /// [`Claim::fail_in`](crate::Claim::fail_in); in a tube without delays the worker
+    /// [holds](super#tubes-without-delays) the task for that time.
     FailIn(Duration, Failure),
     /// No attempt can do the task: it is buried. As
     /// [`Claim::bury_with`](crate::Claim::bury_with).
@@ -100,8 +104,9 @@ impl Outcome {
 /// An `Err` fails the attempt, as [`Claim::fail`](crate::Claim::fail) does: the budget and the
 /// backoff of the tube decide what becomes of the task. The error is anything that becomes a
 /// `Box<dyn Error + Send + Sync>`: every error type, `anyhow::Error`, `String`. The failure group
-/// is the name of its type, and the message is its text with those of its sources, cut at 10,000
-/// bytes. A [`Failure`] stays as it is.
+/// is that of [`Failure::of`], which tells types and variants apart, or the one that
+/// [`Worker::failure_group`](super::Worker::failure_group) gives. The message is its text with those
+/// of its sources, cut at 10,000 bytes. A [`Failure`] stays as it is.
 ///
 /// An `Err` does not fail the attempt if the store could not carry out the last call of the
 /// [`Job`](super::Job), for instance a step, because its disk is full, its storage has failed or its
@@ -133,18 +138,18 @@ pub enum Handled {
 
 pub(super) mod sealed {
     pub trait IntoOutcome {
-        fn into_handled(self) -> super::Handled;
+        fn into_handled(self, groups: &super::Groups) -> super::Handled;
     }
 }
 
 impl sealed::IntoOutcome for () {
-    fn into_handled(self) -> Handled {
+    fn into_handled(self, _: &Groups) -> Handled {
         Handled::Done
     }
 }
 
 impl sealed::IntoOutcome for Outcome {
-    fn into_handled(self) -> Handled {
+    fn into_handled(self, _: &Groups) -> Handled {
         match self {
             Outcome::Done => Handled::Done,
             other => Handled::Outcome(Box::new(other)),
@@ -155,14 +160,14 @@ impl sealed::IntoOutcome for Outcome {
 impl<R: IntoOutcome, E: Into<Box<dyn StdError + Send + Sync>>> sealed::IntoOutcome
     for Result<R, E>
 {
-    fn into_handled(self) -> Handled {
+    fn into_handled(self, groups: &Groups) -> Handled {
         match self {
-            Ok(outcome) => outcome.into_handled(),
+            Ok(outcome) => outcome.into_handled(groups),
             Err(error) => match error.into().downcast::<Failure>() {
                 Ok(failure) => Handled::Failed(*failure),
                 Err(error) => match disk_full(&*error) {
                     Some(full) => Handled::DiskFull(Box::new(full)),
-                    None => Handled::Failed(Failure::of_type(type_name::<E>(), &*error)),
+                    None => Handled::Failed(groups.failure_of(type_name::<E>(), &*error)),
                 },
             },
         }

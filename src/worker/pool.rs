@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::ending::Ending;
+use super::groups::Groups;
 use super::idle::Idle;
 use super::job::JobCore;
 use super::order::{NO_TUBE, Order, TakeOrder};
@@ -39,6 +40,7 @@ pub(super) struct Pool {
     /// The place of the tube that gave the last task.
     pub(super) last_tube: AtomicUsize,
     pub(super) max_runtime: Option<Duration>,
+    pub(super) groups: Arc<Groups>,
     pub(super) watch: Option<Watch>,
     /// How many further jobs may begin; `None` without a limit.
     permits: Option<AtomicU64>,
@@ -63,6 +65,7 @@ pub(super) struct Parts {
     pub(super) tubes: Vec<Registered>,
     pub(super) order: Order,
     pub(super) max_runtime: Option<Duration>,
+    pub(super) groups: Arc<Groups>,
     pub(super) watch: Option<Watch>,
     pub(super) limit: Option<u64>,
     pub(super) stop: Arc<Signal>,
@@ -101,6 +104,7 @@ impl Pool {
             order: parts.order,
             last_tube: AtomicUsize::new(NO_TUBE),
             max_runtime: parts.max_runtime,
+            groups: parts.groups,
             watch: parts.watch,
             permits: parts.limit.map(AtomicU64::new),
             pause: Pause::new(&parts.stop),

@@ -71,8 +71,8 @@ where
 pub(super) struct Registered {
     pub(super) tube: Tube,
     pub(super) handler: Handler,
-    /// Its driver, if that has no delays. Known once the worker has been checked.
-    pub(super) untimed: Option<Arc<str>>,
+    /// Its driver has delays. Known once the worker has been checked.
+    pub(super) is_timed: bool,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
 }
@@ -91,7 +91,10 @@ impl Registered {
         handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
     ) -> Registered {
         let handle = move |core: Arc<JobCore>| match S::decode(core.data()) {
-            Ok(value) => handler(&Job::new(core, value)).into_handled(),
+            Ok(value) => {
+                let groups = core.groups().clone();
+                handler(&Job::new(core, value)).into_handled(&groups)
+            }
             Err(error) => Handled::Undecodable(error),
         };
         Registered::new(source, Handler::Blocking(Box::new(handle)))
@@ -108,11 +111,12 @@ impl Registered {
         let handle = move |core: Arc<JobCore>| -> HandlerFuture {
             let handler = handler.clone();
             Box::pin(async move {
+                let groups = core.groups().clone();
                 let future = match S::decode(core.data()) {
                     Ok(value) => handler(Job::new(core, value)),
                     Err(error) => return Handled::Undecodable(error),
                 };
-                future.await.into_handled()
+                future.await.into_handled(&groups)
             })
         };
         Registered::new(source, Handler::Async(Box::new(handle)))
@@ -120,7 +124,7 @@ impl Registered {
 
     fn new<S: Source>(source: &S, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered { tube: source.as_tube().clone(), handler, untimed: None, is_dropped }
+        Registered { tube: source.as_tube().clone(), handler, is_timed: false, is_dropped }
     }
 
     pub(super) fn is_dropped(&self) -> bool {

@@ -269,3 +269,17 @@ fn chosen_take_does_not_get_a_task_whose_expired_claim_was_its_last_attempt() {
         assert!(case.tube.claim(id).is_ok() && !claim.is_current());
     });
 }
+
+/// Three snoozes that are refused are no three attempts.
+#[test]
+fn refused_snooze_forgives_the_attempt() {
+    for_each_driver_with(UNTIMED, TubeOptions::new().max_attempts(2), |case| {
+        let id = case.put("x");
+        for _ in 0..3 {
+            let claim = case.tube.try_take().unwrap().unwrap();
+            assert_unsupported(claim.snooze(secs(60)), case.driver);
+            let info = case.info(id);
+            assert_eq!((info.state, info.attempts_left), (State::Ready, Some(2)));
+        }
+    });
+}

@@ -159,3 +159,40 @@ fn failures_survive_a_reopen_in_all_states() {
     assert_eq!([0, 1].map(|id| attempts(&tube, id)), [(1, Some(1)), (2, Some(0))]);
     assert_sound(&store);
 }
+
+/// A ttr is named only if the task has one.
+#[test]
+fn expired_claim_names_the_time_that_elapsed() {
+    let options = || TubeOptions::new().max_attempts(1);
+    let message = |case: &Case| {
+        let failure = case.info(0).failure.unwrap();
+        assert_eq!((case.state(0), &*failure.group), (Some(State::Buried), "expired"));
+        failure.message.strip_suffix(" elapsed in attempt 1, the last one").unwrap().to_owned()
+    };
+    for (options, name) in [
+        (options().ttr(secs(5)), "its ttr"),
+        (options().max_runtime(secs(5)), "its max_runtime"),
+        (options().max_runtime(secs(5)).ttr(secs(50)), "its max_runtime"),
+        (options().max_runtime(secs(50)).ttr(secs(5)), "its ttr"),
+    ] {
+        for_each_driver_with(TIMED, options, |case| {
+            case.put_all([0]);
+            keep(case.tube.try_take().unwrap().unwrap());
+            case.advance(5_000);
+            assert_eq!(message(case), name);
+        });
+    }
+    for_each_driver_with(TIMED, options(), |case| {
+        case.put_all([0]);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        claim.renew(secs(5)).unwrap();
+        case.advance(5_000);
+        assert_eq!(message(case), "the time of its claim");
+    });
+    for_each_driver_with(ALL, options(), |case| {
+        case.put_all([0]);
+        case.tube.try_take().unwrap().unwrap().park(secs(5)).unwrap();
+        case.advance(5_000);
+        assert_eq!(message(case), "the time of its parked claim");
+    });
+}

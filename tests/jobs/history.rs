@@ -53,7 +53,7 @@ fn completed_task_has_put_take_and_ack_in_its_history() {
         times.push(now(&case.clock));
         let worker = case.store.session_named("worker").unwrap();
         let claim = claim(&worker.tube("case").unwrap());
-        assert_eq!(kinds(&case.tube, 0), [EventKind::Put], "a take writes nothing");
+        assert_eq!(kinds(&case.tube, 0), [EventKind::Put, EventKind::Take]);
         case.advance(1_000);
         times.push(now(&case.clock));
         claim.ack().unwrap();
@@ -310,6 +310,30 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
             }
         });
     }
+}
+
+/// The entry is the one that is stored later, though the take has written nothing.
+#[test]
+fn take_under_way_is_in_the_history() {
+    for_each_driver_with(ALL, history(2), |case| {
+        case.put_all([0]);
+        let worker = case.store.session_named("worker").unwrap().tube("case").unwrap();
+        for round in 1..=3 {
+            case.advance(1_000);
+            let (commits, taken) = (case.store.counters().commits, now(&case.clock));
+            let claim = claim(&worker);
+            case.advance(1_000);
+            assert_eq!(case.store.counters().commits, commits);
+            let entries = entries(&case.tube, 0);
+            let [put, take] = entries.as_slice() else { panic!("{entries:?}") };
+            assert_eq!((put.what, put.number), (EventKind::Put, 0));
+            assert_eq!((take.what, take.state), (EventKind::Take, State::Taken));
+            assert_eq!((take.number, take.at), (2 * round - 1, taken));
+            assert_eq!((take.owner.as_deref(), &*take.tube), (Some("worker"), "case"));
+            claim.release(ZERO).unwrap();
+            assert_eq!(numbers(&case.tube, 0), [0, 2 * round]);
+        }
+    });
 }
 
 #[test]

@@ -5,7 +5,6 @@ use tubewell::{Error, Filter, Finish, MAX_KEY, OnKey, Put, State, Store, TubeOpt
 
 use super::files::{after_a_kill, create};
 use super::support::*;
-use crate::stores;
 
 /// A key of so many bytes. All keys of more than 300 bytes differ behind them only.
 fn url(length: usize, end: &str) -> String {
@@ -82,7 +81,7 @@ fn task_waits_for_the_task_with_a_long_key() {
 fn events_of_a_long_key_pass_its_filter_only() {
     for_each_driver(ALL, |case| {
         let (key, other) = (url(MAX_KEY, "/a"), url(MAX_KEY, "/b"));
-        let events = Events::of(&case.store, Filter::new().key(&key), 100);
+        let events = Events::of(&case.store, Filter::new().key(&*key), 100);
         for key in [&key, &other] {
             case.add(case.draft("x").key(key));
         }

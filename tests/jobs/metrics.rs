@@ -451,3 +451,32 @@ fn range_may_be_empty_or_far_away() {
     assert_eq!(dates(today.plus_days(1), today.plus_days(9)), []);
     assert_eq!(cycles(&tube.day(today.plus_days(9)).unwrap()), (0, 0, 0));
 }
+
+/// As `calls.lost`, and not when the reclaim delay has elapsed too.
+#[test]
+fn claim_is_counted_as_lost_once_and_when_it_is_overdue() {
+    let options = with_metrics().ttr(secs(10)).reclaim_delay(secs(20));
+    for_each_driver_with(TIMED, options, |case| {
+        let lost = || {
+            let of_calls = case.tube.statistics().unwrap().calls.lost;
+            assert_eq!(today(&case.store, &case.tube).lost, of_calls);
+            of_calls
+        };
+        case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.clock.advance(secs(9));
+        assert_eq!(lost(), 0);
+        case.clock.advance(secs(1));
+        assert_eq!(lost(), 1);
+        claim.renew(secs(10)).unwrap();
+        case.clock.advance(secs(10));
+        assert_eq!(lost(), 2);
+        claim.ack().unwrap();
+        case.put("y");
+        case.take().unwrap();
+        case.clock.advance(secs(10));
+        assert_eq!(lost(), 3);
+        case.clock.advance(secs(20));
+        assert_eq!((lost(), case.tasks()["ready"]), (3, 1));
+    });
+}

@@ -71,6 +71,7 @@ const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Verb::CancelPut", "a put that waits is given up by futures only: tests/parity/put_wait.rs"),
     ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
     ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
+    ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),
     ("HolderVerb::Describe", "asked through connections only: tests/served.rs"),
     ("StepVerb::ListAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
     ("StepVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),

@@ -153,7 +153,9 @@ fn job_is_lost_after_the_longest_time_that_it_may_run() {
             Report::Lost { ran, .. } if *ran == secs(10)
         )));
         let info = case.tube.peek(id).unwrap().info;
-        assert_eq!((info.state, info.failure.unwrap().group), (State::Buried, "expired".into()));
+        let failure = info.failure.unwrap();
+        assert_eq!((info.state, &*failure.group), (State::Buried, "expired"));
+        assert_eq!(failure.message, "its max_runtime elapsed in attempt 2, the last one");
     });
 }
 

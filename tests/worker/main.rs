@@ -47,6 +47,7 @@ mod retries;
 mod returns;
 mod steps;
 mod stop;
+mod untimed;
 mod waits;
 
 /// The entry point of a child process. Does nothing in the parent.

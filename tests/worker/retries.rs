@@ -48,7 +48,10 @@ fn listed_errors_are_retried_until_the_attempts_are_used_up() {
         let slow = failure(ids[1]);
         assert_eq!((&*slow.group, &*slow.message, slow.attempt), ("timeout", "no answer", 3));
         let gone = failure(ids[2]);
-        assert_eq!((&*gone.group, &*gone.message, gone.attempt), ("PageError", "not found", 1));
+        assert_eq!(
+            (&*gone.group, &*gone.message, gone.attempt),
+            ("PageError::NotFound", "not found", 1)
+        );
         assert_eq!(case.tube.statistics().unwrap().tasks.buried, 2);
     });
 }

@@ -117,7 +117,7 @@ fn error_fails_the_attempt_with_the_name_of_its_type_and_its_text() {
             assert_eq!(ended(&reports[0]), (id, Ended::Failed, State::Buried, texts));
             assert_eq!(tally.failed, 1);
         };
-        run(fail, ("Error", "no route: invalid digit found in string"));
+        run(fail, ("NoRoute", "no route: invalid digit found in string"));
         let handler: Handler = |_| Err(Failure::new("timeout", "no answer").into());
         run(handler, ("timeout", "no answer"));
         let groups = case.tube.groups().unwrap();
@@ -138,6 +138,59 @@ fn error_fails_the_attempt_with_the_name_of_its_type_and_its_text() {
         let failure = |_: &Job| Err::<(), _>(Failure::new("timeout", "no answer"));
         let (_, reports) = form.work(&case, &case.tube, 1, failure);
         assert_eq!(group(&reports), ("timeout".into(), "no answer".into()));
+    });
+}
+
+/// Boxed errors too: not all of them are called `Error`.
+#[test]
+fn groups_tell_the_causes_of_failures_apart() {
+    #[derive(Debug, thiserror::Error)]
+    enum Page {
+        #[error("status {0}")]
+        Status(u16),
+        #[error("not a page")]
+        NotAPage,
+    }
+    type Boxed = Box<dyn StdError + Send + Sync>;
+    fn fetch(job: &Job) -> Result<(), Boxed> {
+        match job.data() {
+            b"status" => Err(Page::Status(503).into()),
+            b"not a page" => Err(Page::NotAPage.into()),
+            b"io" => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+            b"closed" => Err(Error::Closed.into()),
+            text => Err(format!("{text:?} is unknown").into()),
+        }
+    }
+    in_every_form(|form| {
+        let case = Case::with(FIFO, TubeOptions::new().max_attempts(1));
+        let names = || -> Vec<String> {
+            case.tube.groups().unwrap().into_iter().map(|group| group.name).collect()
+        };
+        let bodies = ["status", "not a page", "io", "closed", "a", "b"];
+        let _ids = bodies.map(|body| case.put(body));
+        form.work(&case, &case.tube, 6, fetch);
+        assert_eq!(names(), ["Closed", "ConnectionReset", "Error", "NotAPage", "Status"]);
+        case.tube.truncate().unwrap();
+        let _ids = bodies.map(|body| case.put(body));
+        let named = form.on(Worker::new(&case.store), &case.tube, fetch).limit(6);
+        let named = named.failure_group(|error| match error.downcast_ref()? {
+            Page::Status(status) => Some(format!("status {status}")),
+            Page::NotAPage => None,
+        });
+        form.start(named).wait().unwrap();
+        assert_eq!(names(), ["Closed", "ConnectionReset", "Error", "NotAPage", "status 503"]);
+    });
+}
+
+#[test]
+fn failure_group_that_panics_fails_the_attempt() {
+    in_every_form(|form| {
+        let case = Case::with(FIFO, TubeOptions::new().max_attempts(1));
+        let id = case.put("x");
+        let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| Err::<(), _>("no"));
+        let worker = worker.failure_group(|_| panic!("no group")).limit(1);
+        assert_eq!(form.start(worker).wait().unwrap().panicked, 1);
+        assert_eq!(case.tube.peek(id).unwrap().info.group.as_deref(), Some("panic"));
     });
 }
 
@@ -244,9 +297,8 @@ fn refused_outcome_fails_the_attempt() {
             (end, state, failure.unwrap().0),
             (Ended::Failed, State::Ready, "refused".into())
         );
-        // The driver has no delays, and a group has 1 to 255 bytes.
-        form.work(&case, &case.tube, 1, |_: &Job| Outcome::Snooze(secs(1)));
-        assert_eq!(case.state(id), Some(State::Buried));
+        case.tube.delete(id).unwrap();
+        // A group has 1 to 255 bytes.
         let id = case.put("x");
         form.work(&case, &case.tube, 1, |_: &Job| Err::<(), _>(Failure::new("", "no group")));
         let failure = case.tube.peek(id).unwrap().info.failure.unwrap();

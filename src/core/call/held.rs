@@ -23,6 +23,10 @@ pub(crate) enum HolderVerb<'a> {
     Renew {
         hold: u64,
     },
+    /// The claim lasts at most so long from now on.
+    Limit {
+        most: u64,
+    },
     Progress(ProgressReport<'a>),
     Park {
         hold: u64,
@@ -91,6 +95,7 @@ impl Core {
             HolderVerb::EndSignal => now(self.end_signal(key)?, Answer::EndSignal),
             HolderVerb::Describe => now(vec![self.describe_held(key)?], Answer::TaskInfos),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
+            HolderVerb::Limit { most } => done(self.limit_claim(key, most)?),
             HolderVerb::Progress(report) => done(self.report_progress(key, report)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
         }

@@ -184,6 +184,7 @@ impl HolderVerb<'_> {
                 StepVerb::Read { .. } | StepVerb::List | StepVerb::ListAfter { .. },
             ) => READ,
             HolderVerb::Renew { .. }
+            | HolderVerb::Limit { .. }
             | HolderVerb::Progress(_)
             | HolderVerb::Release { delay: 0 }
             | HolderVerb::Snooze { delay: 0 } => MEMORY,

@@ -90,7 +90,7 @@ impl Core {
             || parked_until.is_some_and(|until| until <= self.now.timeline);
         let has_holder = parked_until.is_some() || !self.has_ended(claim.session);
         match (is_over, has_holder) {
-            (true, _) => Some(End::Expired),
+            (true, _) => Some(End::Expired(claim.expiry())),
             (false, false) => Some(End::SessionEnded),
             (false, true) => None,
         }

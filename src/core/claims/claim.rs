@@ -29,13 +29,13 @@ impl Core {
         if !is_held {
             return Err(not_taken());
         }
-        let (ends_at, dead) = (claim.ends_at(), claim.header.expires_at);
+        let (ends_at, dead, expiry) = (claim.ends_at(), claim.header.expires_at, claim.expiry());
         if dead <= self.now.timeline {
             self.expire(number, id)?;
             return Err(not_taken());
         }
         if ends_at <= self.now.running {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+            self.end_claim(id, End::Expired(expiry), self.sweep_visibility(number))?;
             return Err(not_taken());
         }
         Ok(())
@@ -136,14 +136,16 @@ impl Core {
     /// ended otherwise.
     pub(in crate::core) fn claim_falls_due(&mut self, id: u64) -> Result<()> {
         let Some(claim) = self.claims.get_mut(&id) else { return Ok(()) };
-        let (number, ends_at) = (claim.tube, claim.ends_at());
+        let (number, ends_at, expiry) = (claim.tube, claim.ends_at(), claim.expiry());
         if claim.is_overdue || ends_at <= self.now.running {
-            return self.end_claim(id, End::Expired, self.sweep_visibility(number)).map(drop);
+            let end = End::Expired(expiry);
+            return self.end_claim(id, end, self.sweep_visibility(number)).map(drop);
         }
         claim.is_overdue = true;
         if ends_at != NEVER {
             self.timers.insert((ends_at, Timer::Claim(id)));
         }
+        self.count(number, Counted::Lost);
         let taken = State::Taken;
         let change = self.change(number, id, EventKind::Lost, Some(taken), taken, None);
         self.make_visible(change, Visibility::Memory);
@@ -161,6 +163,8 @@ impl Core {
     ) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, owner) = (claim.tube, self.label_of(claim));
+        // One that is overdue was counted when it became so.
+        let is_lost_now = end.is_loss() && !claim.is_overdue;
         let counted = claim.header.clone();
         // A backoff must not give time to a task whose ttl has elapsed.
         let is_dead = end.is_loss() && counted.expires_at <= self.now.timeline;
@@ -177,7 +181,7 @@ impl Core {
         } else {
             Ok(())
         };
-        if end.is_loss() {
+        if is_lost_now {
             self.count(number, Counted::Lost);
         }
         match moved {
@@ -289,8 +293,9 @@ impl Core {
         let mut from = State::on_shelf(found.shelf);
         self.remove_as_gone(number, id, &found)?;
         self.note_freed(number, &header);
+        let was_overdue = self.claims.get(&id).is_some_and(|claim| claim.is_overdue);
         let was_claimed = self.remove_claim(id);
-        if was_claimed {
+        if was_claimed && !was_overdue {
             self.count(number, Counted::Lost);
         }
         if let Some(tube) = self.tubes.get_mut(&number) {

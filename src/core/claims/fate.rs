@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 
-use crate::core::state::{Clocks, Policies, WallClock};
+use crate::core::state::{Clocks, Expiry, Policies, WallClock};
 use crate::micros::micros_ceil;
 use crate::{EventKind, Failure};
 
@@ -31,7 +31,7 @@ pub(in crate::core) enum End<'a> {
         failure: &'a Failure,
     },
     /// Its time has elapsed.
-    Expired,
+    Expired(Expiry),
     SessionEnded,
     /// The process ended without a close.
     ProcessEnded,
@@ -82,7 +82,7 @@ impl End<'_> {
             End::Snooze { .. } => EventKind::Snooze,
             End::Join { .. } => EventKind::Block,
             End::Fail { .. } => EventKind::Fail,
-            End::Expired => EventKind::Ttr,
+            End::Expired(_) => EventKind::Ttr,
             End::ProcessEnded | End::Unrecorded | End::Closed => EventKind::Lost,
         }
     }
@@ -94,18 +94,25 @@ impl End<'_> {
 
     /// Why it happens, for the readers of events, if its kind and the failure do not say it.
     pub(in crate::core) fn event_cause(self) -> Option<&'static str> {
-        matches!(self, End::SessionEnded).then_some("session ended")
+        match self {
+            End::SessionEnded => Some("session ended"),
+            End::Expired(Expiry::MaxRuntime) => Some("max_runtime"),
+            _ => None,
+        }
     }
 
     /// Whether its holder has not ended it, and no other caller has.
     pub(in crate::core) fn is_loss(self) -> bool {
-        matches!(self, End::Expired | End::SessionEnded | End::ProcessEnded)
+        matches!(self, End::Expired(_) | End::SessionEnded | End::ProcessEnded)
     }
 
     /// The group and the cause if this was the last attempt, and no failure was reported.
     fn cause(self) -> (&'static str, &'static str) {
         match self {
-            End::Expired => ("expired", "its ttr elapsed"),
+            End::Expired(Expiry::Ttr) => ("expired", "its ttr elapsed"),
+            End::Expired(Expiry::Renewal) => ("expired", "the time of its claim elapsed"),
+            End::Expired(Expiry::MaxRuntime) => ("expired", "its max_runtime elapsed"),
+            End::Expired(Expiry::Parked) => ("expired", "the time of its parked claim elapsed"),
             End::SessionEnded => ("lost", "the session of its worker ended"),
             End::ProcessEnded => ("lost", "the process of its worker ended"),
             End::Unrecorded => ("lost", "its claim ended while the storage failed"),
@@ -145,7 +152,7 @@ impl Rules<'_> {
         let delay = match end {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
-            End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
+            End::Expired(_) | End::SessionEnded | End::ProcessEnded => backoff(&header),
             End::Revoke | End::Join { .. } | End::NotHandedOut | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
@@ -316,7 +323,7 @@ mod tests {
             End::Release { delay: 0 },
             End::Revoke,
             End::NotHandedOut,
-            End::Expired,
+            End::Expired(Expiry::Ttr),
             End::SessionEnded,
             End::ProcessEnded,
             End::Closed,
@@ -336,7 +343,7 @@ mod tests {
         let failure = Failure::new("timeout", "no answer");
         for (end, group) in [
             (End::Release { delay: 5 }, "released"),
-            (End::Expired, "expired"),
+            (End::Expired(Expiry::Ttr), "expired"),
             (End::SessionEnded, "lost"),
             (End::ProcessEnded, "lost"),
             (End::Closed, "lost"),
@@ -363,7 +370,7 @@ mod tests {
         for (end, delay) in [
             (End::Fail { delay: None, failure: &failure }, 4_000_000),
             (End::Fail { delay: Some(0), failure: &failure }, 0),
-            (End::Expired, 4_000_000),
+            (End::Expired(Expiry::Ttr), 4_000_000),
             (End::SessionEnded, 4_000_000),
             (End::ProcessEnded, 4_000_000),
             (End::Release { delay: 0 }, 0),

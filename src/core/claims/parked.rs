@@ -9,7 +9,7 @@ use tubewell_drivers::{NEVER, Shelf};
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
 use crate::core::state::{
-    ClaimKey, ClaimState, Core, Decided, FILE, FORMAT_WITH_CLAIMS, Grant, Parked, Timer,
+    ClaimKey, ClaimState, Core, Decided, Expiry, FILE, FORMAT_WITH_CLAIMS, Grant, Parked, Timer,
 };
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
@@ -83,7 +83,7 @@ impl Core {
             return Err(not_taken());
         }
         if until <= self.now.timeline {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+            self.end_claim(id, End::Expired(Expiry::Parked), self.sweep_visibility(number))?;
             return Err(not_taken());
         }
         let left = until.saturating_sub(self.now.timeline);
@@ -119,7 +119,8 @@ impl Core {
         let ended = if expires_at <= self.now.timeline {
             self.expire(number, id)
         } else {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number)).map(drop)
+            self.end_claim(id, End::Expired(Expiry::Parked), self.sweep_visibility(number))
+                .map(drop)
         };
         // The claim on a damaged task stays, and must not be found again.
         self.set_parked_until(id, None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, Table, Value};
+use tubewell_drivers::{Header, NEVER, Table, Value};
 
 use super::decided::Wait;
 use super::wait_keys::SessionWait;
@@ -25,7 +25,7 @@ pub(crate) struct ClaimState {
     pub(crate) taken_on: u64,
     /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
-    /// The latest deadline that the tube allows; `NEVER` without a limit.
+    /// The latest deadline that its tube and its worker allow; `NEVER` without a limit.
     pub(crate) latest: u64,
     /// How long after its deadline the holder may still end the claim.
     pub(crate) reclaim_delay: u64,
@@ -63,6 +63,17 @@ pub(crate) struct Parked {
     pub(crate) label: Option<Arc<str>>,
 }
 
+/// Which time of a claim has elapsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Ttr,
+    /// That of its last renewal.
+    Renewal,
+    /// The `max_runtime` of its tube or of its worker.
+    MaxRuntime,
+    Parked,
+}
+
 /// What the holder of a claim has reported.
 #[derive(Clone, Debug, Default)]
 pub(in crate::core) struct ReportedProgress {
@@ -77,6 +88,19 @@ impl ClaimState {
     /// When the claim ends, on running time.
     pub(crate) fn ends_at(&self) -> u64 {
         self.deadline.saturating_add(self.reclaim_delay)
+    }
+
+    /// Which time ends it.
+    pub(crate) fn expiry(&self) -> Expiry {
+        if self.parked_until().is_some() {
+            Expiry::Parked
+        } else if self.deadline >= self.latest && self.latest != NEVER {
+            Expiry::MaxRuntime
+        } else if self.header.ttr != NEVER {
+            Expiry::Ttr
+        } else {
+            Expiry::Renewal
+        }
     }
 
     /// When its timer fires.

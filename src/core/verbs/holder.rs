@@ -136,6 +136,15 @@ impl Core {
         Ok(())
     }
 
+    /// The claim lasts at most so much longer, whatever renews it.
+    pub(in crate::core) fn limit_claim(&mut self, key: ClaimKey, most: u64) -> Result<()> {
+        self.renew(key, most)?;
+        if let Some(claim) = self.claims.get_mut(&key.id) {
+            claim.latest = claim.latest.min(claim.deadline);
+        }
+        Ok(())
+    }
+
     /// Buries a task for its holder.
     pub(in crate::core) fn bury_claimed(
         &mut self,

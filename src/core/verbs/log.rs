@@ -14,7 +14,7 @@ impl Core {
         id: u64,
     ) -> Result<Decided<Vec<HistoryEntry>>> {
         let found = self.find(number, id)?;
-        let entries = self.entries_of(number, id, &found.record.header)?;
+        let entries = self.history_of(number, id, &found.record.header)?;
         Ok(self.once_visible(number, id, entries))
     }
 

@@ -124,6 +124,7 @@ borrowing_enum! { HolderVerb {
     12 => Step(verb),
     13 => EndSignal,
     14 => Describe,
+    15 => Limit { most },
 }}
 
 borrowing_enum! { ProgressReport {

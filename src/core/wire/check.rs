@@ -111,6 +111,7 @@ fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
         HolderVerb::Release { .. }
         | HolderVerb::Touch { .. }
         | HolderVerb::Renew { .. }
+        | HolderVerb::Limit { .. }
         | HolderVerb::Progress(_)
         | HolderVerb::Park { .. }
         | HolderVerb::Bury(_)

@@ -97,12 +97,12 @@ impl<T, C> Job<T, C> {
     /// and the attempt does not count. In the next attempt, or after a killed process, the steps
     /// before it return what they have stored, and this call returns `Ok` once the time has
     /// elapsed. The time goes on while the store is closed or the machine is suspended. The name is
-    /// that of a step, and the call blocks as that of a step does.
+    /// that of a step, and the call blocks as that of a step does. In a tube without delays the worker
+    /// [holds](super#tubes-without-delays) the task meanwhile.
     ///
     /// # Errors
     /// [`Interrupted`](Error::Interrupted): the job is to return now.
-    /// [`Unsupported`](Error::Unsupported): the driver has no delays. Those of
-    /// [`Claim::step`](crate::Claim::step).
+    /// Those of [`Claim::step`](crate::Claim::step).
     ///
     /// # Example: a reminder after three days
     /// ```
@@ -130,7 +130,6 @@ impl<T, C> Job<T, C> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn sleep(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.check_timed()?;
         self.core.asleep(self.core.note(self.core.claim.sleep_step(name, time))?)
     }
 
@@ -139,7 +138,6 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`sleep`](Job::sleep).
     pub async fn sleep_async(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.check_timed()?;
         self.core.asleep(self.core.note(self.core.claim.sleep_step_async(name, time).await)?)
     }
 
@@ -197,15 +195,6 @@ impl<T, C> Job<T, C> {
 }
 
 impl JobCore {
-    fn check_timed(&self) -> Result<()> {
-        match &self.untimed {
-            None => Ok(()),
-            Some(driver) => {
-                Err(Error::Unsupported { what: "sleep".into(), driver: driver.to_string() })
-            }
-        }
-    }
-
     /// Goes on if no time is left, and interrupts the job otherwise.
     fn asleep(&self, left: Duration) -> Result<()> {
         if left.is_zero() {

@@ -39,6 +39,13 @@ impl History {
         self.trim(limit);
     }
 
+    /// The entries with that of the take that is under way.
+    pub fn shown(&self, limit: usize) -> Vec<Entry> {
+        let mut shown = self.clone();
+        shown.store_take(limit);
+        shown.entries
+    }
+
     fn trim(&mut self, limit: usize) {
         while self.entries.len() > limit {
             self.entries.remove(1.min(limit));

@@ -24,7 +24,8 @@ impl System {
                     }
                 });
                 let got: Vec<Entry> = got.collect();
-                assert_eq!(got, task.history.entries, "the history of task {no}");
+                let expected = task.history.shown(tube.options.history);
+                assert_eq!(got, expected, "the history of task {no}");
             }
         }
     }

@@ -148,7 +148,7 @@ static VERB: Choice = Choice {
 static HOLDER_VERB: Choice = Choice {
     name: "HolderVerb",
     often: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12],
-    later: &[],
+    later: &[(15, "Limit", &[Time])],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
         (1, "Release", &[Time]),
