@@ -101,17 +101,18 @@ pub(super) async fn end_job(
 }
 
 impl End {
-    /// Takes the delay that a tube without delays does not have. A task after its last attempt gets
-    /// none.
+    /// Takes the delay that a tube without delays does not have. `None` if there is none to wait for:
+    /// the task has had its last attempt, for instance.
     fn take_delay(&mut self, job: &JobCore) -> Option<Duration> {
-        let is_last = job.claim().attempts_left() == Some(0);
-        let delay = match self {
-            End::Snooze(delay) => delay,
-            End::Release(delay) | End::Fail(Some(delay), _) if !is_last => delay,
-            _ => return None,
+        let counts = !matches!(self, End::Snooze(_));
+        let (End::Snooze(delay) | End::Release(delay) | End::Fail(Some(delay), _)) = self else {
+            return None;
         };
-        let is_held = !job.is_timed() && !delay.is_zero();
-        is_held.then(|| take(delay))
+        if job.is_timed() {
+            return None;
+        }
+        let is_last = counts && job.claim().attempts_left() == Some(0);
+        Some(take(delay)).filter(|delay| !delay.is_zero() && !is_last)
     }
 }
 

@@ -101,20 +101,6 @@ fn job_that_sleeps_is_delayed_and_begun_again_when_the_time_has_elapsed() {
 }
 
 #[test]
-fn sleep_in_a_driver_without_delays_is_refused_and_stores_nothing() {
-    in_every_form(|form| {
-        let case = Case::with(FIFO, TubeOptions::new().max_attempts(1));
-        let id = case.put("x");
-        let sleep = |job: &Job| job.sleep("rest", secs(60));
-        let (_, reports) = form.work(&case, &case.tube, 1, sleep);
-        let (_, end, state, failure) = ended(&reports[0]);
-        assert_eq!((end, state), (Ended::Failed, State::Buried));
-        assert!(failure.unwrap().1.contains("does not support sleep"));
-        assert!(!case.tube.peek(id).unwrap().info.has_steps);
-    });
-}
-
-#[test]
 fn job_that_returns_ok_after_an_interrupted_sleep_is_done() {
     in_every_form(|form| {
         let case = Case::new();
