@@ -28,9 +28,9 @@ pub struct Day {
     /// Failures: attempts that workers [reported](crate::Claim::fail) as failed, and tasks that were
     /// buried with a failure of another cause, such as a last attempt that was lost.
     pub failures: u64,
-    /// Claims that were lost: the ttr, the `max_runtime` or the ttl elapsed, or the session ended. In a
-    /// tube with a [reclaim delay](crate::TubeOptions::reclaim_delay) a claim counts when it becomes
-    /// overdue, also if its holder acks it later. The end of the process counts for [counted](crate::Counting) takes, at the next open.
+    /// Claims that ended without their holders: the ttr, the `max_runtime` or the ttl elapsed, or the
+    /// session ended. One that is overdue counts when its reclaim delay has elapsed too;
+    /// [`CallCounts::lost`](crate::CallCounts::lost) counts it when it becomes overdue. The end of the process counts for [counted](crate::Counting) takes, at the next open.
     pub lost: u64,
     /// Takes of tasks that had been attempted before. Forgiven attempts do not count.
     pub retried: u64,

@@ -66,7 +66,8 @@ pub struct CallCounts {
     /// Tasks snoozed: released with their attempt forgiven.
     #[cfg_attr(feature = "serde", serde(default))]
     pub snooze: u64,
-    /// Attempts that were lost: the process of the worker ended, or its claim is overdue.
+    /// Events [`Lost`](crate::EventKind::Lost): the process of a worker ended, or a claim became
+    /// overdue. [`Day::lost`](crate::Day::lost) counts the ends of claims.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lost: u64,
     /// Tasks buried by a call of bury.

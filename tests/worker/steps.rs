@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, Put, Result, State, Store, Tube, TubeOptions, Update};
+use tubewell::{Error, FIFOTTL, Put, Result, State, Store, Tube, TubeOptions, Update};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};

@@ -145,7 +145,6 @@ impl Core {
         if ends_at != NEVER {
             self.timers.insert((ends_at, Timer::Claim(id)));
         }
-        self.count(number, Counted::Lost);
         let taken = State::Taken;
         let change = self.change(number, id, EventKind::Lost, Some(taken), taken, None);
         self.make_visible(change, Visibility::Memory);
@@ -163,8 +162,6 @@ impl Core {
     ) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, owner) = (claim.tube, self.label_of(claim));
-        // One that is overdue was counted when it became so.
-        let is_lost_now = end.is_loss() && !claim.is_overdue;
         let counted = claim.header.clone();
         // A backoff must not give time to a task whose ttl has elapsed.
         let is_dead = end.is_loss() && counted.expires_at <= self.now.timeline;
@@ -181,7 +178,7 @@ impl Core {
         } else {
             Ok(())
         };
-        if is_lost_now {
+        if end.is_loss() {
             self.count(number, Counted::Lost);
         }
         match moved {
@@ -293,9 +290,8 @@ impl Core {
         let mut from = State::on_shelf(found.shelf);
         self.remove_as_gone(number, id, &found)?;
         self.note_freed(number, &header);
-        let was_overdue = self.claims.get(&id).is_some_and(|claim| claim.is_overdue);
         let was_claimed = self.remove_claim(id);
-        if was_claimed && !was_overdue {
+        if was_claimed {
             self.count(number, Counted::Lost);
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
