@@ -78,6 +78,14 @@ impl Model {
         }
     }
 
+    /// Drops a claim whose snooze was refused. The attempt is forgiven all the same.
+    pub fn give_back(&mut self, taken: Taken) {
+        if self.is_current(taken) {
+            self.end_claim(taken.task, Cause::ClaimDropped, End::Revoked);
+            self.serve();
+        }
+    }
+
     /// Adds `by` to the time left of the claim, within its limit, to the ttl and to the ttr. Checks
     /// nothing if `by` is 0.
     pub fn touch(

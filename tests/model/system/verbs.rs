@@ -319,7 +319,12 @@ impl System {
                     claim.snooze(duration(delay))
                 };
                 let snooze = |model: &mut Model| model.snooze(tube, no, holder, delay);
-                (got, drop_if_refused(model, taken, snooze))
+                let want = if deferred {
+                    drop_if_refused(model, taken, snooze)
+                } else {
+                    give_back_if_refused(model, taken, snooze)
+                };
+                (got, want)
             }
             ByClaim::BuryWith { group, deferred } => {
                 let failure = report(group, steps);
@@ -463,6 +468,19 @@ fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -
         Some(delay) if deferred => settle(claim.fail_in_deferred(delay, failure, WhenFull::Block)),
         Some(delay) => claim.fail_in(delay, failure),
     }
+}
+
+/// As `drop_if_refused`, for a snooze: the attempt is forgiven all the same.
+fn give_back_if_refused(
+    model: &mut Model,
+    taken: Taken,
+    snooze: impl FnOnce(&mut Model) -> Answer<State>,
+) -> Answer<State> {
+    let want = snooze(model);
+    if matches!(want, Err(Refusal::Unsupported)) {
+        model.give_back(taken);
+    }
+    want
 }
 
 /// The answer of a deferred call. The claim of a refused one is dropped.
