@@ -18,6 +18,10 @@ impl Store {
     /// The file gets its name when it is complete and flushed. A backup that is interrupted leaves
     /// a file `NAME.….partial` in the same directory, or nothing.
     ///
+    /// While the storage of the store has failed, such as that of a file that was removed or replaced under the
+    /// store, the copy has what memory has, as long as the database can be read: also calls whose outcome is
+    /// [unknown](crate::Error::OutcomeUnknown).
+    ///
     /// The call blocks until the copy is complete. It flushes the store first; after that it blocks
     /// no other call. It needs some 24 MiB of memory, plus twice the size of the largest body.
     /// Until it returns, this store's file reuses no space: it grows by what is written meanwhile.
@@ -58,7 +62,7 @@ impl Store {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<()> {
         let inner = match &self.handle {
-            StoreHandle::Here(store) => store.inner(),
+            StoreHandle::Here(store) => store.inner()?,
             StoreHandle::Remote(owner) => {
                 let path = std::path::absolute(path.as_ref()).map_err(|error| Error::Io {
                     what: format!("{}: {error}", path.as_ref().display()),
@@ -73,8 +77,7 @@ impl Store {
                 return owner.ask(&Request::Backup(path));
             }
         };
-        inner.flush()?;
-        let mut snapshot = inner.stable_snapshot()?;
+        let mut snapshot = inner.rows_to_save()?;
         let (ledger, _) = stored_totals(&mut snapshot)?;
         let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
         let nonce = crate::random::random_u64();

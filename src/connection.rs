@@ -107,6 +107,11 @@ impl Connection {
         read_grants(&self.answer(request, true)?)
     }
 
+    /// Refuses a fork of the process that has connected.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.client.check_process().map_err(into_error)
+    }
+
     fn answer(&self, request: &Request<'_>, cancel: bool) -> Result<Vec<u8>> {
         self.client.call_and_wait(request.to_bytes(), kind_of(request, cancel)).map_err(into_error)
     }
@@ -157,6 +162,7 @@ impl Connection {
     /// # Errors
     /// `Invalid`: the connection has as many sessions as it can begin again.
     pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
+        self.check_process()?;
         // First, so that a connection that is made meanwhile begins it too.
         self.shared.sessions.lock().begin(id, label.cloned())?;
         self.tell(Call::BeginSession(id, label));
@@ -164,6 +170,7 @@ impl Connection {
     }
 
     pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
+        self.check_process()?;
         let mut sessions = self.shared.sessions.lock();
         if sessions.add_handle(id) {
             return Ok(());
@@ -186,12 +193,16 @@ impl Connection {
     /// Ends a session. Whatever the owner answers, no later connection begins it again: if the owner
     /// does not hear of it, the session ends with this connection, at the latest after its grace.
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+        self.check_process()?;
         self.shared.sessions.lock().end(id);
         self.call(Mode::Ask, Call::EndSession(id))
     }
 
     /// A handle of a session is dropped.
     pub(crate) fn drop_session(&self, id: SessionId) {
+        if self.check_process().is_err() {
+            return;
+        }
         let is_last = self.shared.sessions.lock().drop_handle(id);
         if is_last {
             self.tell(Call::DropSessionHandle(id));
@@ -200,8 +211,10 @@ impl Connection {
 
     /// The connection ends, and its sessions with it. What waits for an answer gets `Closed`, or
     /// `OutcomeUnknown` if it changes something.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self) -> Result<()> {
+        self.check_process()?;
         self.client.close();
+        Ok(())
     }
 }
 
@@ -312,6 +325,7 @@ pub(crate) fn into_error(error: CallError) -> Error {
             why: format!("the connection to the owner of the store broke: {why}"),
         },
         CallError::NotConnected { why } => Error::NotConnected { why },
+        CallError::Forked { home } => Error::Forked { opened_in: home },
         CallError::Refused { why } => Error::Refused { why },
         error => Error::invalid(error.to_string()),
     }

@@ -325,6 +325,18 @@ pub enum Error {
         /// What it makes or keeps, and how much.
         what: String,
     },
+    /// This process is a fork of the one that has opened the store, or has connected to it. Nothing changed:
+    /// a fork has a copy of the memory, but neither the threads nor the right to write to the file. Fork
+    /// first, and open the store then, as a daemon does; or [`connect`](crate::connect) to the owner after
+    /// the fork. What the store hands out returns nothing there, and its drop does nothing.
+    #[error(
+        "the store is open in process {opened_in}, of which this one is a fork; open it, or connect to \
+         it, after the fork"
+    )]
+    Forked {
+        /// The id of the process that has opened the store.
+        opened_in: u32,
+    },
     /// Only the process that owns the store can do this. Nothing changed.
     #[error("{what} is only possible in the process that owns the store; do it there")]
     OwnerOnly {
@@ -475,6 +487,7 @@ impl Error {
             | Error::Table { .. }
             | Error::Interrupted { .. }
             | Error::Refused { .. }
+            | Error::Forked { .. }
             | Error::OwnerOnly { .. }
             | Error::Codec { .. } => false,
         }
@@ -566,9 +579,10 @@ mod tests {
             (Error::Refused { why: text() }, false),
             (Error::AddressInUse { address: text(), why: text() }, true),
             (Error::OwnerBusy { what: text() }, true),
+            (Error::Forked { opened_in: 7 }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..45).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..46).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -619,6 +633,7 @@ mod tests {
             Error::Refused { .. } => 42,
             Error::AddressInUse { .. } => 43,
             Error::OwnerBusy { .. } => 44,
+            Error::Forked { .. } => 45,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Mode, Promise, Request};
-use crate::core::{Call, FromAnswer, Grant, HolderVerb, describe_unreachable};
+use crate::core::{Call, Core, FromAnswer, Grant, HolderVerb, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
 
@@ -27,11 +27,19 @@ impl StoreHandle {
         }
     }
 
+    /// Refuses a fork of the process that has opened the store, or has connected to it.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        match self {
+            StoreHandle::Here(store) => store.inner().map(|_| ()),
+            StoreHandle::Remote(owner) => owner.check_process(),
+        }
+    }
+
     /// Makes a call that changes memory alone or nothing.
     pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
         debug_assert!(!call.needs_space() && !call.refusal_waits(), "{call:?}");
         match self {
-            StoreHandle::Here(store) => Ok(store.inner().run(|core| core.carry_out(call))?.answer),
+            StoreHandle::Here(store) => Ok(store.inner()?.run(|core| core.carry_out(call))?.answer),
             StoreHandle::Remote(owner) => owner.call(Mode::Ask, call),
         }
     }
@@ -51,7 +59,7 @@ impl StoreHandle {
         debug_assert!(!call.refusal_waits(), "{call:?}");
         match self {
             StoreHandle::Here(store) => {
-                store.inner().call(call.space_in(buffer), |core| core.carry_out(call))
+                store.inner()?.call(call.space_in(buffer), |core| core.carry_out(call))
             }
             StoreHandle::Remote(owner) => owner.call(Mode::Call, call),
         }
@@ -67,7 +75,7 @@ impl StoreHandle {
         match self {
             StoreHandle::Here(store) => {
                 let space = call.space_in(buffer);
-                store.inner().call(space, |core| core.carry_out_once_visible(call))?
+                store.inner()?.call(space, |core| core.carry_out_once_visible(call))?
             }
             StoreHandle::Remote(owner) => owner.call(Mode::OnceVisible, call),
         }
@@ -84,7 +92,8 @@ impl StoreHandle {
         match self {
             StoreHandle::Here(store) => {
                 let space = call.space_in(buffer);
-                let decided = store.inner().defer(space, when_full, |core| core.carry_out(call))?;
+                let decided =
+                    store.inner()?.defer(space, when_full, |core| core.carry_out(call))?;
                 Ok(Promise::Here(store.clone(), decided))
             }
             StoreHandle::Remote(owner) => {
@@ -96,7 +105,7 @@ impl StoreHandle {
     /// As [`Store::catch_up_with`](crate::Store::catch_up_with).
     pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         match self {
-            StoreHandle::Here(store) => store.inner().catch_up(progress),
+            StoreHandle::Here(store) => store.inner()?.catch_up(progress),
             StoreHandle::Remote(owner) => owner.ask(&Request::CatchUp),
         }
     }
@@ -106,7 +115,9 @@ impl StoreHandle {
         let Grant { tube, id, header, .. } = grant;
         match self {
             StoreHandle::Here(store) => {
-                store.inner().run(|core| core.describe(*tube, *id, Shelf::Ready, header))
+                let describe = |core: &mut Core| core.describe(*tube, *id, Shelf::Ready, header);
+                let described = store.inner().map(|inner| inner.run(describe));
+                described.unwrap_or_else(|_| describe_unreachable(*id, header))
             }
             StoreHandle::Remote(_) => {
                 let described = self.ask(Call::Claim(grant.key(), HolderVerb::Describe));
@@ -120,7 +131,7 @@ impl StoreHandle {
     /// The running time of the machine, in microseconds.
     pub(crate) fn running(&self) -> u64 {
         match self {
-            StoreHandle::Here(store) => store.inner().clock().running(),
+            StoreHandle::Here(store) => store.open_store().inner.clock().running(),
             StoreHandle::Remote(owner) => owner.running(),
         }
     }
@@ -165,7 +176,7 @@ impl StoreHandle {
             StoreHandle::Here(store) => {
                 let mut ended = self.ask(Call::EndSession(id));
                 // In steps, so that other calls get the lock in between.
-                while store.inner().run(|core| core.has_ended(id)) {
+                while store.inner()?.run(|core| core.has_ended(id)) {
                     ended = ended.and(self.ask(Call::EndSession(id)));
                 }
                 ended
@@ -178,10 +189,7 @@ impl StoreHandle {
     pub(crate) fn close(&self) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.open_store().close(),
-            StoreHandle::Remote(owner) => {
-                owner.close();
-                Ok(())
-            }
+            StoreHandle::Remote(owner) => owner.close(),
         }
     }
 

@@ -394,7 +394,7 @@ pub mod costs {
     /// # Errors
     /// The store is one of another process.
     pub fn visits(store: &crate::Store) -> crate::Result<u64> {
-        Ok(store.here("counting visits")?.inner().run(|core| core.visits()))
+        Ok(store.here("counting visits")?.inner()?.run(|core| core.visits()))
     }
 }
 

@@ -20,8 +20,11 @@ impl LocalHandle {
         LocalHandle(Arc::new(store))
     }
 
-    pub(crate) fn inner(&self) -> &StoreInner {
-        &self.0.inner
+    /// The store, for a call of the process that has opened it.
+    #[inline]
+    pub(crate) fn inner(&self) -> Result<&StoreInner> {
+        self.0.inner.check_process()?;
+        Ok(&self.0.inner)
     }
 
     /// Subscribes to events that pass a filter, which was checked. `bytes`: what their memory counts for.
@@ -31,11 +34,13 @@ impl LocalHandle {
         capacity: usize,
         bytes: Option<Arc<EventBytes>>,
     ) -> Subscription {
-        let listing = self.inner().subscribers.list(filter);
+        let Ok(inner) = self.inner() else { return Subscription::ended() };
+        let listing = inner.subscribers.list(filter);
         // Under the lock of the store: between two changes.
-        self.inner().run(|_| listing.begin(capacity, bytes))
+        inner.run(|_| listing.begin(capacity, bytes))
     }
 
+    /// As `inner`, for what takes no lock, and for the threads of the store, which a fork does not have.
     pub(crate) fn open_store(&self) -> &OpenStore {
         &self.0
     }
@@ -71,7 +76,7 @@ impl LocalHandle {
         &self,
         call: Call<'_>,
     ) -> Result<Decided<Result<T>>> {
-        self.inner().defer_now(|core| core.carry_out_once_visible(call))
+        self.inner()?.defer_now(|core| core.carry_out_once_visible(call))
     }
 
     /// Takes from the first of these tubes that has a task, or waits in all of them.
@@ -82,7 +87,7 @@ impl LocalHandle {
         until: Option<u64>,
     ) -> Result<TakeAttempt> {
         let mut found = TakeAttempt::Empty;
-        self.inner().run(|core| core.carry_out_take(tubes, session, until, &mut found))?;
+        self.inner()?.run(|core| core.carry_out_take(tubes, session, until, &mut found))?;
         Ok(found)
     }
 
@@ -94,7 +99,7 @@ impl LocalHandle {
         count: usize,
         bytes: &mut ByteBudget,
     ) -> Result<Grants> {
-        self.inner().run(|core| core.carry_out_take_many(tube, session, count, bytes))
+        self.inner()?.run(|core| core.carry_out_take_many(tube, session, count, bytes))
     }
 
     /// As `take`, and counts the take of a task with limited attempts with a write of this caller,
@@ -106,12 +111,12 @@ impl LocalHandle {
         until: Option<u64>,
         found: &mut TakeAttempt,
     ) -> Result<()> {
-        let record = self.inner().run_and_log(|core| {
+        let record = self.inner()?.run_and_log(|core| {
             core.carry_out_take(tubes, session, until, found)?;
             Ok(found.needs_write())
         })?;
         if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
-            if let Err(error) = self.inner().write_record(record) {
+            if let Err(error) = self.inner()?.write_record(record) {
                 self.drop_claim(grant, true);
                 return Err(error);
             }
@@ -123,7 +128,9 @@ impl LocalHandle {
     /// As `StoreHandle::drop_claim`.
     pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
         let drop = Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive };
-        let _ = self.inner().run(|core| core.carry_out::<()>(drop));
+        if let Ok(inner) = self.inner() {
+            let _ = inner.run(|core| core.carry_out::<()>(drop));
+        }
     }
 }
 
@@ -143,6 +150,7 @@ pub(crate) struct OpenStore {
 
 impl OpenStore {
     pub(crate) fn close(&self) -> Result<()> {
+        self.inner.check_process()?;
         self.inner.check_outside_transaction()?;
         let closed = self.inner.close();
         // Join without the lock: one of the threads may be in `close` too.
@@ -158,8 +166,21 @@ impl OpenStore {
     }
 }
 
+impl OpenStore {
+    /// In a fork nothing of the store may be dropped: the engine would write to the file and unlock it, and
+    /// the threads and the servers are those of the other process.
+    fn leak(&mut self) {
+        std::mem::forget(self.inner.clone());
+        std::mem::forget(std::mem::take(self.threads.get_mut()));
+        std::mem::forget(std::mem::take(self.servers.get_mut()));
+    }
+}
+
 impl Drop for OpenStore {
     fn drop(&mut self) {
+        if self.inner.check_process().is_err() {
+            return self.leak();
+        }
         if self.is_owner {
             // No caller is left to receive the error; `close` returns it.
             let _ = self.close();

@@ -220,7 +220,7 @@ impl Store {
     pub fn serve(&self, options: ServeOptions) -> Result<Served> {
         options.secret.as_deref().map_or(Ok(()), check_secret)?;
         let store = self.here("serving a store")?;
-        let id = store.inner().call(None, Core::store_id)?;
+        let id = store.inner()?.call(None, Core::store_id)?;
         let limits = limits(&options);
         let ServeOptions { address, secret, any_interface, max_tubes, heartbeat, .. } = options;
         let server_options = ServerOptions { secret, limits, any_interface };
@@ -270,10 +270,23 @@ fn path_of(address: &Address) -> String {
     }
 }
 
-/// Where processes look for the owner of a store file: beside it.
+/// Where processes look for the owner of a store file: beside it. A symbolic link to the file has the socket of
+/// the file, whether it exists or not; a hard link is another path, with another socket.
 #[must_use]
 pub fn socket_beside(store: impl AsRef<Path>) -> PathBuf {
-    let mut name = store.as_ref().as_os_str().to_os_string();
+    let mut name = linked_file(store.as_ref()).into_os_string();
     name.push(".sock");
     PathBuf::from(name)
+}
+
+/// The file behind a symbolic link. Other paths stay as they are: those of sockets must be short.
+fn linked_file(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut file = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = std::fs::read_link(&file) else { break };
+        file = file.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+    }
+    file
 }

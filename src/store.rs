@@ -280,7 +280,7 @@ impl Store {
         let driver: Arc<dyn Driver> = Arc::new(driver);
         // A refused driver is dropped here, without the lock: it may own handles.
         let register = |core: &mut Core| core.register_driver(driver.clone());
-        self.here("a driver")?.inner().run(|core| core.check_open().and_then(|()| register(core)))
+        self.here("a driver")?.inner()?.run(|core| core.check_open().and_then(|()| register(core)))
     }
 
     /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
@@ -442,7 +442,7 @@ impl Store {
     #[doc(alias = "fsync")]
     pub fn flush(&self) -> Result<u64> {
         match &self.handle {
-            StoreHandle::Here(store) => store.inner().flush(),
+            StoreHandle::Here(store) => store.inner()?.flush(),
             StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
         }
     }
@@ -467,7 +467,7 @@ impl Store {
         let handle = self.handle.clone();
         CallFuture::new(async move {
             match &handle {
-                StoreHandle::Here(store) => wait::commit(store.inner().defer_flush()?).await,
+                StoreHandle::Here(store) => wait::commit(store.inner()?.defer_flush()?).await,
                 StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
             }
         })
@@ -597,8 +597,8 @@ impl Store {
             servers: Mutex::default(),
         });
         // The first commit of a new file makes it a store. It has the header and the id.
-        if store.inner().run(|core| last_commit(core)) == 0 {
-            store.inner().call(None, Core::store_id)?;
+        if store.inner()?.run(|core| last_commit(core)) == 0 {
+            store.inner()?.call(None, Core::store_id)?;
         }
         Ok(Store { handle: StoreHandle::Here(store) })
     }
@@ -615,7 +615,7 @@ impl Store {
 
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &StoreInner {
-        self.local().inner()
+        self.local().inner().unwrap()
     }
 }
 

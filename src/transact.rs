@@ -14,6 +14,7 @@ use crate::core::{CallsSoFar, FILE, PutRequest, TransactionCall, TransactionEnd,
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
+use crate::pipeline::StoreInner;
 use crate::storage::{Engine, EngineTransaction, check_name};
 use crate::{Claim, Error, Failure, Put, Result, Store, Tube};
 
@@ -107,7 +108,7 @@ impl Store {
             Ok(store) => store,
             Err(error) => return Ok(Err(error.into())),
         };
-        let reservation = match store.inner().reserve_database() {
+        let reservation = match store.inner().and_then(StoreInner::reserve_database) {
             Ok(reservation) => reservation,
             Err(error) => return Ok(Err(error.into())),
         };
@@ -153,7 +154,7 @@ impl Store {
         read: impl FnOnce(&View) -> Result<T, E>,
     ) -> Result<T, E> {
         let store = self.here("a view")?;
-        let transaction = store.inner().with_engine(FILE, Engine::begin_view)?;
+        let transaction = store.inner()?.with_engine(FILE, Engine::begin_view)?;
         read(&View { transaction })
     }
 }
@@ -242,7 +243,7 @@ impl Transaction<'_> {
         let before = self.so_far.borrow().puts_into(number);
         let id = self
             .store
-            .inner()
+            .inner()?
             .run(|core| core.check_transaction_put((number, &name), &request, before))?;
         self.add(TransactionCall::Put { tube: number, name, id, request });
         Ok(id)
@@ -318,7 +319,7 @@ impl Transaction<'_> {
         if self.so_far.borrow().ends(key.id) {
             return Err(Error::NotTaken { id: key.id });
         }
-        self.store.inner().run(|core| core.check_transaction_end(key, &end))?;
+        self.store.inner()?.run(|core| core.check_transaction_end(key, &end))?;
         self.add(TransactionCall::End { key, end });
         Ok(())
     }

@@ -159,7 +159,7 @@ impl Tube {
     pub fn on_task_change(&self, callback: Option<Callback>) -> Result<Option<Callback>> {
         // A refused callback is dropped here, without the lock: handles that it owns need the lock.
         let mut callback = callback;
-        self.handle.here("a callback")?.inner().run(|core| {
+        self.handle.here("a callback")?.inner()?.run(|core| {
             core.tube(self.head.number, &self.head.name)?;
             if let Some(tube) = core.tubes.get_mut(&self.head.number) {
                 std::mem::swap(&mut tube.callback, &mut callback);

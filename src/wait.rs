@@ -61,7 +61,7 @@ fn take_here(
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
             TakeAttempt::Retry(buffer) => {
-                handle.inner().wait_for_capacity(buffer)?;
+                handle.inner()?.wait_for_capacity(buffer)?;
                 continue;
             }
         };
@@ -179,6 +179,8 @@ impl<'a> TakeFrom<'a> {
     }
 
     pub(crate) fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Claim>>> {
+        // In a fork, no thread would end the wait.
+        self.handle.check_process()?;
         let tubes = self.tubes.as_deref().map_err(Error::clone)?;
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
@@ -259,7 +261,9 @@ impl Drop for TakeFrom<'_> {
             (self.waiting.take(), &self.handle)
         {
             // A task whose record cannot be read stays claimed until its session ends.
-            let _ = store.inner().run(|core| core.cancel_wait(arrival, &slot));
+            if let Ok(inner) = store.inner() {
+                let _ = inner.run(|core| core.cancel_wait(arrival, &slot));
+            }
         }
     }
 }
@@ -269,7 +273,7 @@ pub(crate) fn deadline(handle: &LocalHandle, timeout: Option<Duration>) -> Optio
     match timeout.map(micros_ceil)? {
         0 => Some(0),
         NEVER => None,
-        timeout => Some(handle.inner().clock().running().saturating_add(timeout)),
+        timeout => Some(handle.open_store().inner.clock().running().saturating_add(timeout)),
     }
 }
 
@@ -321,7 +325,7 @@ pub(crate) fn read_claim(
     if let Some(row) = grant.row.take() {
         return Ok(Some(Claim::new(StoreHandle::Here(handle.clone()), guard, grant, row)));
     }
-    let inner = handle.inner();
+    let inner = handle.inner()?;
     let row = match read_row(inner, &grant) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),

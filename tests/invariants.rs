@@ -147,8 +147,8 @@ fn only_os_names_sockets_and_the_clock_of_the_transport() {
     for word in ["mio::", "net::TcpStream", "net::UnixStream", "getrandom", "Instant::now"] {
         only("wire/src", word, &["wire/src/os.rs", "wire/src/os/"]);
     }
-    // The owner of a socket's file.
-    only("wire/src", "rustix", &["wire/src/os/system.rs", "wire/src/client/link.rs"]);
+    // The user of a process.
+    only("wire/src", "rustix", &["wire/src/os/", "wire/src/client/link.rs"]);
 }
 
 #[test]

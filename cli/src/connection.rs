@@ -26,8 +26,9 @@ pub fn accepts(_socket: &Path) -> bool {
 }
 
 /// Connects to the owner at an address.
-pub fn connect(url: &str, secret: Option<Vec<u8>>) -> Result<Store> {
+pub fn connect(url: &str, secret: Option<Vec<u8>>, trusted_user: Option<u32>) -> Result<Store> {
     let options = ConnectOptions::new().label("tubewell");
+    let options = trusted_user.into_iter().fold(options, ConnectOptions::trusted_user);
     let store = secret.into_iter().fold(options, ConnectOptions::secret).connect(url)?;
     // It is set once.
     let _ = OWNER.set(url.to_owned());

@@ -1,6 +1,6 @@
 //! Finds the owner of a store: the process that has its file open and serves it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
@@ -14,22 +14,78 @@ pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
     if cli.no_socket {
         return Ok(None);
     }
-    let socket = tubewell::socket_beside(path);
+    connect_beside(path).transpose()
+}
+
+/// As `of_file`, whatever the command line says.
+pub fn connect_beside(path: &Path) -> Option<CommandResult<Store>> {
+    let socket = socket_of(path)?;
     // An address is text.
-    let Some(name) = socket.to_str().filter(|_| connection::accepts(&socket)) else {
-        return Ok(None);
-    };
-    let store = connection::connect(&format!("unix:{name}"), None).map_err(|error| {
+    let url = format!("unix:{}", socket.to_str()?);
+    if socket.is_symlink() {
+        // No owner makes one, and it may be that of any user who can write to the directory.
+        let why =
+            format!("{} is a symbolic link, and not the socket of an owner", socket.display());
+        return Some(Err(Failure::new(Exit::InUse, why)
+            .hint("remove it, or give --connect unix:PATH; --no-socket opens the file")));
+    }
+    Some(connection::connect(&url, None, user_of(path)).map_err(|error| {
         Failure::new(Exit::InUse, format!("{}: {error}", path.display()))
             .hint("end the process that serves at the socket; --no-socket opens the file")
-    })?;
-    Ok(Some(store))
+    }))
+}
+
+/// The socket at which a process serves this file.
+pub fn socket_of(path: &Path) -> Option<PathBuf> {
+    let beside = tubewell::socket_beside(path);
+    if connection::accepts(&beside) {
+        return Some(beside);
+    }
+    let others = other_names(path).into_iter().map(tubewell::socket_beside);
+    others.into_iter().find(|socket| connection::accepts(socket))
+}
+
+/// The other hard links of a file in its directory: the owner may have opened it by one of them.
+#[cfg(unix)]
+fn other_names(path: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(file) = std::fs::metadata(path) else { return Vec::new() };
+    if file.nlink() < 2 {
+        return Vec::new();
+    }
+    let Some(folder) =
+        std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned))
+    else {
+        return Vec::new();
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let identity = |file: &std::fs::Metadata| (file.dev(), file.ino());
+    let is_same =
+        |path: &PathBuf| path.symlink_metadata().is_ok_and(|it| identity(&it) == identity(&file));
+    entries.flatten().map(|entry| entry.path()).filter(is_same).collect()
+}
+
+#[cfg(not(unix))]
+fn other_names(_: &Path) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+/// The user whom a file belongs to.
+#[cfg(unix)]
+fn user_of(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| file.uid())
+}
+
+#[cfg(not(unix))]
+fn user_of(_: &Path) -> Option<u32> {
+    None
 }
 
 /// Connects to the owner at an address.
 pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
     let secret = cli.secret_file.as_deref().map(secret).transpose()?;
-    connection::connect(url, secret).map_err(|error| match error {
+    connection::connect(url, secret, None).map_err(|error| match error {
         Error::Invalid { .. } | Error::Refused { .. } => Failure::from(error),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
@@ -42,7 +98,7 @@ pub fn in_use(path: &Path) -> Failure {
     let name = path.display();
     let owner = lock_owner::find(path).unwrap_or_else(|| "another process".into());
     let failure = Failure::new(Exit::InUse, format!("{name} is in use by {owner}"));
-    if connection::accepts(&tubewell::socket_beside(path)) {
+    if socket_of(path).is_some() {
         return failure.hint(
             "it serves the store to other commands, but this one needs the file itself: end it, or \
              wait with --patience 10s",

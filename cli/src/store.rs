@@ -77,6 +77,10 @@ pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
 /// Opens an existing store, or connects to its owner.
 pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     if let Place::File(path) = place {
+        // An owner whose file is gone says so: to `put` and `stats` as to `create`.
+        if let Some(store) = owner::of_file(path, cli)?.inspect(note_owners_clock) {
+            return Ok(store);
+        }
         must_exist(path)?;
     }
     open_or_create(place, cli)
@@ -92,8 +96,7 @@ pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
-    let socket = tubewell::socket_beside(path);
-    match open_file(path, cli, || !cli.no_socket && connection::accepts(&socket)) {
+    match open_file(path, cli, || !cli.no_socket && owner::socket_of(path).is_some()) {
         Err(failure) if failure.exit == Exit::InUse => {
             owner::of_file(path, cli)?.inspect(note_owners_clock).ok_or(failure)
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::CompletionCandidate;
 use tubewell::StoreOptions;
 
-use crate::connection;
+use crate::owner;
 
 /// The tubes whose names begin with what is typed.
 ///
@@ -28,9 +28,7 @@ pub fn complete(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The tubes as the owner of the file knows them, if it serves the store.
 fn served(store: &Path) -> Option<Vec<String>> {
-    let socket = tubewell::socket_beside(store);
-    let url = format!("unix:{}", socket.to_str().filter(|_| connection::accepts(&socket))?);
-    let store = connection::connect(&url, None).ok()?;
+    let store = owner::connect_beside(store)?.ok()?;
     Some(store.tubes().into_iter().map(|tube| tube.name).collect())
 }
 

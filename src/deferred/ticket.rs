@@ -68,7 +68,9 @@ impl<T> Ticket<T> {
     pub fn wait(mut self) -> Result<T> {
         match self.0.take().ok_or(Error::Closed)? {
             Answer::Known(answer) => Ok(answer),
-            Answer::Promised(Promise::Here(store, decided)) => store.inner().wait_deferred(decided),
+            Answer::Promised(Promise::Here(store, decided)) => {
+                store.inner()?.wait_deferred(decided)
+            }
             Answer::Promised(Promise::Remote(promise)) => promise.wait(),
         }
     }
@@ -103,6 +105,10 @@ impl<T> Future for Ticket<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let ticket = self.get_mut();
+        if let Some(Answer::Promised(Promise::Here(store, _))) = &ticket.0 {
+            // In a fork, no thread would lead the commit.
+            store.inner()?;
+        }
         let outcome = match &mut ticket.0 {
             None => return Poll::Ready(Err(Error::Closed)),
             Some(Answer::Promised(Promise::Here(_, Decided { wait: Some(wait), .. }))) => {

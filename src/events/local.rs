@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tubewell_wire::HomeProcess;
+
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use super::event::{Event, KindSet};
@@ -27,6 +29,8 @@ pub(crate) struct Listing {
     id: SubscriberId,
     filter: Filter,
     subscriptions: Arc<Mutex<Subscriptions>>,
+    /// A fork must not take the lock.
+    home: HomeProcess,
 }
 
 /// How many places of a filter are added or removed without giving back the lock, on which the
@@ -227,7 +231,12 @@ impl Subscriptions {
 impl Listing {
     pub(super) fn new(subscriptions: &Arc<Mutex<Subscriptions>>, filter: Filter) -> Listing {
         let id = subscriptions.lock().index.next_id();
-        let listing = Listing { id, filter, subscriptions: subscriptions.clone() };
+        let listing = Listing {
+            id,
+            filter,
+            subscriptions: subscriptions.clone(),
+            home: HomeProcess::current(),
+        };
         listing.for_places(|index, kinds, places| index.list(id, kinds, places));
         listing
     }
@@ -259,6 +268,9 @@ impl Listing {
 
 impl Drop for Listing {
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return;
+        }
         // Dropped without the lock, which is taken under that of the store: wakers are user code.
         let half = self.subscriptions.lock().end(self.id);
         drop(half);

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
+use tubewell_wire::HomeProcess;
 
 use super::event::Event;
 
@@ -33,7 +34,11 @@ use super::event::Event;
 /// }
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-pub struct Subscription(Box<dyn EventSource>);
+pub struct Subscription {
+    source: Box<dyn EventSource>,
+    /// In a fork, the events have ended: no thread would deliver further ones.
+    home: HomeProcess,
+}
 
 /// Where the events of a subscription come from.
 pub(crate) trait EventSource: Send + Sync {
@@ -45,28 +50,58 @@ pub(crate) trait EventSource: Send + Sync {
     fn dropped(&self) -> u64;
 }
 
+/// The source of no events.
+struct Ended;
+
+impl EventSource for Ended {
+    fn recv(&self) -> Option<Event> {
+        None
+    }
+
+    fn try_recv(&self) -> Option<Event> {
+        None
+    }
+
+    fn recv_timeout(&self, _: Duration) -> Option<Event> {
+        None
+    }
+
+    fn poll_recv(&self, _: &Waker) -> Poll<Option<Event>> {
+        Poll::Ready(None)
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
 impl Subscription {
     pub(crate) fn new(source: impl EventSource + 'static) -> Subscription {
-        Subscription(Box::new(source))
+        Subscription { source: Box::new(source), home: HomeProcess::current() }
+    }
+
+    /// A subscription without events.
+    pub(crate) fn ended() -> Subscription {
+        Subscription::new(Ended)
     }
 
     /// Returns the next event, and blocks until there is one. Returns `None` when the store is
     /// closed and all events have been received.
     #[must_use]
     pub fn recv(&self) -> Option<Event> {
-        self.0.recv()
+        self.home.is_here().then(|| self.source.recv())?
     }
 
     /// Returns the next event if there is one now. Does not block.
     #[must_use]
     pub fn try_recv(&self) -> Option<Event> {
-        self.0.try_recv()
+        self.home.is_here().then(|| self.source.try_recv())?
     }
 
     /// Returns the next event, and blocks at most for `timeout` until there is one.
     #[must_use]
     pub fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
-        self.0.recv_timeout(timeout)
+        self.home.is_here().then(|| self.source.recv_timeout(timeout))?
     }
 
     /// How many events that pass its filter this subscription has missed because its buffer was
@@ -74,7 +109,7 @@ impl Subscription {
     /// last one that was received are counted with the next one.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.0.dropped()
+        self.source.dropped()
     }
 
     /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
@@ -138,6 +173,7 @@ impl Stream for EventStream {
     type Item = Event;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.0.0.poll_recv(context.waker())
+        let Subscription { source, home } = &self.0;
+        if home.is_here() { source.poll_recv(context.waker()) } else { Poll::Ready(None) }
     }
 }

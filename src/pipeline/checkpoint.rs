@@ -83,6 +83,26 @@ impl StoreInner {
         self.checkpoint_all_then(Engine::snapshot)
     }
 
+    /// The rows that a backup saves: as of the last commit, or as memory has them if the storage has failed and
+    /// the database can still be read.
+    pub(crate) fn rows_to_save(&self) -> Result<Snapshot> {
+        let failed = match self.flush().and_then(|_| self.stable_snapshot()) {
+            Err(
+                error @ (Error::Unavailable { .. }
+                | Error::OutcomeUnknown { .. }
+                | Error::Io { .. }),
+            ) => error,
+            rows => return rows,
+        };
+        let _reading = self.engine_reads.read();
+        let core = self.lock();
+        let buffer = &core.buffers[FILE];
+        let Some(engine) = buffer.engine().cloned() else { return Err(failed) };
+        let edits = buffer.edits.merged();
+        self.unlock(core);
+        engine.snapshot_below(edits).map_err(|_| failed)
+    }
+
     fn checkpoint_all_then<T>(&self, then: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
         self.check_outside_transaction()?;
         let mut core = self.lock();

@@ -3,6 +3,7 @@
 //! A write buffer has at most one leader, and at most one commit in flight.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome, request_commit};
@@ -11,6 +12,9 @@ use crate::core::{AfterUnlock, Core, FILE, MEMORY};
 use crate::storage::{CommitError, Engine, FailureCause, Journal};
 use crate::sync::MutexGuard;
 use crate::{Error, Result};
+
+/// How often writes look whether the file has its name still, in microseconds.
+const NAME_CHECK_INTERVAL: u64 = 1_000_000;
 
 impl StoreInner {
     /// The loop of the writer thread: leads the commits that no caller leads, purges the rows of
@@ -170,7 +174,8 @@ impl StoreInner {
 
     /// Returns once the operating system has this record of the journal.
     pub(super) fn write_journal(&self, journal: &Arc<Journal>, number: u64) -> Result<()> {
-        journal.write(number, false).map_err(|error| {
+        let written = journal.write(number, false);
+        written.and_then(|()| self.check_name_now_and_then(journal)).map_err(|error| {
             self.run(|core| {
                 // Another thread may have reported the failure, and the store may work again.
                 if core.buffers[FILE].journal().is_some_and(|it| Arc::ptr_eq(it, journal)) {
@@ -179,6 +184,16 @@ impl StoreInner {
             });
             Error::OutcomeUnknown { why: error.why }
         })
+    }
+
+    /// Looks once a second whether the file has its name still; each flush looks too.
+    fn check_name_now_and_then(&self, journal: &Journal) -> Result<(), CommitError> {
+        let (now, last) = (self.clock.running(), self.name_checked_at.load(Ordering::Relaxed));
+        if now.saturating_sub(last) < NAME_CHECK_INTERVAL {
+            return Ok(());
+        }
+        self.name_checked_at.store(now, Ordering::Relaxed);
+        journal.check_name()
     }
 
     /// The last commit of a run: its header says that the store was closed. It goes to the database,

@@ -7,8 +7,10 @@
 //! or the writer thread if none is parked.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tubewell_drivers::{NEVER, Reads, Table, Value};
+use tubewell_wire::HomeProcess;
 
 use super::core_lock::CoreLock;
 use super::in_transaction::InTransaction;
@@ -32,6 +34,8 @@ pub(super) const SWEEP_MAX_ACTIVE_ROWS: usize = 512;
 /// An open store: the core behind its lock, the clock, and the condition variables of the threads.
 pub(crate) struct StoreInner {
     pub(super) core: CoreLock,
+    /// A fork must not touch the locks, which other threads may have held when the process forked.
+    home: HomeProcess,
     pub(super) clock: Clock,
     pub(super) sweeper: Condvar,
     pub(super) writer: Condvar,
@@ -47,6 +51,8 @@ pub(crate) struct StoreInner {
     /// Held for reading by every read of an engine without the core's lock.
     pub(super) engine_reads: RwLock<()>,
     pub(crate) subscribers: Subscribers,
+    /// When a write has last looked whether the file has its name still, on running time.
+    pub(super) name_checked_at: AtomicU64,
 }
 
 impl StoreInner {
@@ -62,6 +68,7 @@ impl StoreInner {
         let subscribers = Subscribers::new(&core.readers);
         Ok(StoreInner {
             core: CoreLock::new(core),
+            home: HomeProcess::current(),
             clock,
             sweeper: Condvar::new(),
             writer: Condvar::new(),
@@ -72,11 +79,18 @@ impl StoreInner {
             in_transaction: InTransaction::default(),
             engine_reads: RwLock::new(()),
             subscribers,
+            name_checked_at: AtomicU64::new(0),
         })
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Refuses a fork of the process that has opened the store.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.home.is_here() { Ok(()) } else { Err(Error::Forked { opened_in: self.home.id() }) }
     }
 
     /// Refuses a call that may wait for a commit, inside a transaction.

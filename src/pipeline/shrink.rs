@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn close_keeps_the_size_if_flushes_are_slow() {
         let dir = tempfile::tempdir().unwrap();
-        let size = Footprint { cache: 1 << 20, reserve: 0 };
+        let size = Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 };
         let engine = Engine::open_file(&dir.path().join("store"), size).unwrap();
         let keys = || (0..640_u32).map(|key| key.to_be_bytes().to_vec());
         let mut bodies = Overlay::default();

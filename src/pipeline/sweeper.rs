@@ -133,6 +133,7 @@ impl StoreInner {
 
 impl TimeDriven for StoreInner {
     fn next_due(&self) -> Option<u64> {
+        self.check_process().ok()?;
         let core = self.lock();
         let idle = core.outage.is_none() && core.buffers.iter().all(|buffer| !buffer.has_leader);
         let due = match &*core {
@@ -149,6 +150,9 @@ impl TimeDriven for StoreInner {
     }
 
     fn sweep_due(&self) {
+        if self.check_process().is_err() {
+            return;
+        }
         if self.in_transaction.is_here() {
             return self.in_transaction.note_skipped_sweep();
         }

@@ -93,7 +93,7 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
     {
         return refused(refusal);
     }
-    let inner = peer.store.inner();
+    let inner = &peer.store.open_store().inner;
     let decide = |core: &mut Core| carry_out(core, mode, asked);
     let decided = if asked.needs_space() {
         inner.defer_unless_full(|core| buffer_of(core, &asked), decide)

@@ -41,7 +41,7 @@ impl Peer {
     ) -> Peer {
         Peer {
             store: store.clone(),
-            has_grace: store.inner().run(|core| core.config.grace > 0),
+            has_grace: store.open_store().inner.run(|core| core.config.grace > 0),
             beats,
             sessions: Mutex::default(),
             shares: shares.clone(),
@@ -65,7 +65,7 @@ impl Peer {
             core.tubes.len() >= self.max_tubes
                 && matches!(core.find_tube(name), Err(Error::TubeNotFound { .. }))
         };
-        if !self.store.inner().run(is_full) {
+        if !self.store.open_store().inner.run(is_full) {
             return Ok(());
         }
         let what =
@@ -76,7 +76,7 @@ impl Peer {
     /// The process is there. Whether it must say so further on: whether its sessions have claims.
     pub(super) fn answer_beat(&self) -> Answering {
         let sessions = self.sessions.lock().clone();
-        let has_claims = self.store.inner().run(|core| core.have_claims(&sessions));
+        let has_claims = self.store.open_store().inner.run(|core| core.have_claims(&sessions));
         let body = encode_value(&Ok(has_claims));
         let expect_beats = self.beats.then_some(has_claims);
         Answering::Now(Reply { body, expect_beats, ..Reply::default() })
@@ -88,7 +88,7 @@ impl Peer {
     }
 
     pub(super) fn head(&self, number: u32, name: &str) -> Result<TubeHead> {
-        self.store.inner().run(|core| core.head_of(number, name))
+        self.store.open_store().inner.run(|core| core.head_of(number, name))
     }
 
     pub(super) fn handle(&self) -> StoreHandle {
@@ -106,7 +106,7 @@ impl Peer {
         let handle = self.handle();
         match handle.ask::<()>(Call::ResumeSession(id)) {
             Err(Error::SessionUnknown { .. })
-                if self.store.inner().run(|core| core.was_ended_for_good(id)) =>
+                if self.store.open_store().inner.run(|core| core.was_ended_for_good(id)) =>
             {
                 self.forget_session(id);
                 Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tubewell_drivers::{Row, Table, keys};
 
-use super::engine::{Engine, Footprint};
+use super::engine::{Engine, Footprint, PRIVATE};
 use super::journal::CHECKPOINT_KEY;
 use super::platform;
 use super::snapshot::Snapshot;
@@ -67,7 +67,7 @@ fn write(
     header: &[u8],
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
-    let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0 })?;
+    let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0, mode: PRIVATE })?;
     let mut last = Vec::new();
     let mut tasks = 0;
     for table in Table::ALL {

@@ -34,14 +34,19 @@ use crate::sync::{InnerRwLock, Mutex};
 /// Default size of the page cache, in bytes.
 pub(crate) const CACHE: usize = 64 << 20;
 
-/// The memory and the disk space that an engine uses.
+/// The memory and the disk space that an engine uses, and who may use its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footprint {
     /// The size of the page cache, in bytes.
     pub(crate) cache: usize,
     /// The size of the ballast in bytes. As many bytes must be free besides for a put.
     pub(crate) reserve: u64,
+    /// The mode of a file that is created, without the bits of the umask. Ignored on systems without modes.
+    pub(crate) mode: u32,
 }
+
+/// The mode of new files: what tasks contain is for the user of their store alone.
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// An open store: a database and a journal on one medium.
 pub(crate) struct Engine {

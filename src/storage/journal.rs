@@ -219,6 +219,18 @@ impl Journal {
         Ok(())
     }
 
+    /// Fails if the path of the file does not name it any more. A write says nothing about that.
+    pub(crate) fn check_name(&self) -> Result<(), CommitError> {
+        attempt(&self.medium.io, |unknown| {
+            unknown.set(true);
+            let checked = self.medium.check_name();
+            if checked.is_err() {
+                self.failed.store(true, Ordering::Release);
+            }
+            Ok(checked?)
+        })
+    }
+
     /// Returns once this record and all before it are on the disk. May block for a flush.
     pub(super) fn flush_to(&self, number: u64) -> io::Result<()> {
         self.write_to(number)?;
@@ -232,7 +244,9 @@ impl Journal {
         self.check_usable()?;
         // What was written when the flush begins is covered by it.
         let written = self.written.load(Ordering::Acquire);
-        if let Err(error) = self.medium.sync(FlushOf::Journal) {
+        // After the flush, which takes longer than the look.
+        let flushed = self.medium.sync(FlushOf::Journal).and_then(|()| self.medium.check_name());
+        if let Err(error) = flushed {
             self.failed.store(true, Ordering::Release);
             return Err(error);
         }

@@ -8,11 +8,13 @@ mod rewrite;
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
 use redb::backends::{FileBackend, InMemoryBackend};
+use tubewell_wire::HomeProcess;
 
 use super::backend::{IoCounters, Storage};
 use super::custom::CustomStorage;
@@ -21,6 +23,7 @@ use super::end_mark::EndMark;
 use super::file_header::{FILE_HEADER_LEN, JOURNAL_START, OffsetBytes, title};
 use super::journal_record::RECORD_HEADER_LEN;
 use super::magic::is_unclean;
+use super::named_file::NamedFile;
 use super::platform;
 use super::unflushed::Unflushed;
 use crate::sync::{InnerMutex, Mutex};
@@ -38,10 +41,14 @@ pub(super) struct Medium {
     pub(super) locked: InnerMutex<Vec<(Bound<u64>, Bound<u64>)>>,
     unmeasured: AtomicBool,
     closed: AtomicBool,
+    /// A fork must not write to the file, nor unlock it: the lock is common to both processes.
+    home: HomeProcess,
     /// A second open file description of the same file, for the flushes of the journal. Linux
     /// reports a failed write-back once to each open file description, so a flush of the journal
     /// and one of the database at the same time both hear of it.
     journal_file: Option<File>,
+    /// `None` for bytes that are not in a file.
+    named: Option<NamedFile>,
     /// Locked while a flush runs, if there is no second description: of two flushes at the same
     /// time only one would hear of a failure.
     flushing: Mutex<()>,
@@ -55,12 +62,18 @@ pub(super) enum FlushOf {
 }
 
 impl Medium {
-    /// A file.
-    pub(super) fn file(file: File, io: Arc<IoCounters>, reserve: u64) -> io::Result<Medium> {
+    /// The file at a path.
+    pub(super) fn file(
+        file: File,
+        path: &Path,
+        io: Arc<IoCounters>,
+        reserve: u64,
+    ) -> io::Result<Medium> {
+        let named = Some(NamedFile::new(&file, path)?);
         let ballast = Ballast::new(Box::new(file.try_clone()?), reserve);
         let journal_file = platform::open_again(&file);
         let bytes = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(Medium { journal_file, ..Medium::new(Box::new(bytes), io, Some(ballast)) })
+        Ok(Medium { journal_file, named, ..Medium::new(Box::new(bytes), io, Some(ballast)) })
     }
 
     /// Memory.
@@ -93,9 +106,23 @@ impl Medium {
             locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
             closed: AtomicBool::new(false),
+            home: HomeProcess::current(),
             journal_file: None,
+            named: None,
             flushing: Mutex::new(()),
         }
+    }
+
+    /// The handles refuse the calls of a fork; this holds for what they do not see, such as the drop of an
+    /// engine.
+    fn check_process(&self) -> io::Result<()> {
+        if self.home.is_here() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "process {} has opened it, of which this one is a fork",
+            self.home.id()
+        )))
     }
 
     /// Whether there is disk space for `bytes` more, besides the `uncommitted` bytes.
@@ -170,9 +197,15 @@ impl Medium {
         }
     }
 
+    /// Fails if what was written to the file would be lost with it, since its path does not name it any more.
+    pub(super) fn check_name(&self) -> io::Result<()> {
+        let checked = self.named.as_ref().map_or(Ok(()), NamedFile::check);
+        self.io.record_failure("keep", checked)
+    }
+
     /// Closes the bytes. A failure is recorded.
     pub(super) fn close(&self) {
-        if !self.closed.swap(true, Ordering::SeqCst) {
+        if self.home.is_here() && !self.closed.swap(true, Ordering::SeqCst) {
             let _ = self.io.record_failure("close", self.bytes.close());
         }
     }
@@ -224,6 +257,7 @@ impl Medium {
     }
 
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check_process()?;
         let resize = || self.bytes.set_len(len);
         let resized = self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
         self.io.record_failure("resize", resized)
@@ -233,6 +267,7 @@ impl Medium {
     /// [`rewrite_unflushed`](Medium::rewrite_unflushed): the operating system may count as written
     /// what never reached the disk, and has said so once.
     pub(super) fn sync(&self, of: FlushOf) -> io::Result<()> {
+        self.check_process()?;
         let _one_at_a_time = self.flushes_alone(of).then(|| self.flushing.lock());
         self.io.flushes.fetch_add(1, Ordering::Relaxed);
         let begun = self.unflushed.lock().begin_flush();
@@ -257,6 +292,7 @@ impl Medium {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check_process()?;
         self.io.writes.fetch_add(1, Ordering::Relaxed);
         let length = data.len() as u64;
         let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;

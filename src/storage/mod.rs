@@ -21,6 +21,7 @@ mod journal_record;
 mod lock_wait;
 mod magic;
 mod medium;
+mod named_file;
 mod overlay;
 #[cfg(feature = "redb")]
 mod own_tables;
@@ -36,7 +37,7 @@ pub(crate) use commit_error::{CommitError, FailureCause};
 pub(crate) use copy::copy_to;
 #[cfg(feature = "redb")]
 pub(crate) use engine::EngineTransaction;
-pub(crate) use engine::{CACHE, Checkpoint, Engine, Footprint};
+pub(crate) use engine::{CACHE, Checkpoint, Engine, Footprint, PRIVATE};
 pub(crate) use journal::{Appended, Journal, Turn};
 pub(crate) use overlay::{Overlay, scan_back_over, scan_over};
 #[cfg(feature = "redb")]

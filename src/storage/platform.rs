@@ -6,16 +6,22 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Opens the file at `path` for reading and writing, creating it if it is missing.
-pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(|error| open_error(path, &error))
+/// Opens the file at `path` for reading and writing, creating it with this mode if it is missing.
+pub(super) fn open_or_create(path: &Path, mode: u32) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    set_mode(&mut options, mode);
+    options.open(path).map_err(|error| open_error(path, &error))
 }
+
+#[cfg(unix)]
+fn set_mode(options: &mut OpenOptions, mode: u32) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(mode);
+}
+
+#[cfg(not(unix))]
+fn set_mode(_options: &mut OpenOptions, _mode: u32) {}
 
 /// Flushes the directory entry of `path`, which flushing the file does not do.
 ///

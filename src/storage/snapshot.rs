@@ -12,6 +12,11 @@ use super::reader::{Borrowed, KeptReader, OpenTable};
 use super::untyped::{copy_own_tables, own_rows};
 use crate::Error;
 
+/// No key of the store is so long.
+const BEHIND_ALL_KEYS: [u8; 1024] = [u8::MAX; 1024];
+/// The rows of a chunk that is merged with edits: some may have bodies of the largest size.
+const MERGED_ROWS: usize = 64;
+
 type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
 /// The rows of the database as of the moment it was taken, with the edits above them that were
@@ -158,13 +163,17 @@ impl Snapshot {
         self.read(table, |rows| Ok(rows.len()?))
     }
 
-    /// The rows of a table of the database from a key on: up to `bytes` bytes, at least one row.
+    /// The rows of a table from a key on: up to `bytes` bytes, at least one row. Few rows if there are edits
+    /// above the database, which are merged by numbers of rows.
     pub(crate) fn read_chunk(
         &mut self,
         table: Table,
         from: &[u8],
         bytes: usize,
     ) -> Result<Vec<Row>, Error> {
+        if self.overlay.is_some() {
+            return self.scan(table, from, &BEHIND_ALL_KEYS, MERGED_ROWS);
+        }
         self.read(table, |rows| {
             let range = rows.range::<&[u8]>(from..)?;
             in_order(table, range, (from, None), bytes, |value| Value::from(value))

@@ -28,6 +28,7 @@ pub struct ConnectOptions {
     secret: Option<Vec<u8>>,
     label: Option<Arc<str>>,
     timeout: Option<Duration>,
+    trusted_user: Option<u32>,
 }
 
 impl fmt::Debug for ConnectOptions {
@@ -63,6 +64,13 @@ impl ConnectOptions {
         self
     }
 
+    /// A user, by its id, whose process may be the owner at a unix socket, besides this process's own user and
+    /// root. Default: none. For a command of root, for instance, the user of the store's file.
+    pub fn trusted_user(mut self, id: u32) -> ConnectOptions {
+        self.trusted_user = Some(id);
+        self
+    }
+
     /// Connects to the owner of a store. The addresses are `unix:PATH` and `tcp://HOST:PORT`.
     ///
     /// The returned store does what the owner's does, but for what
@@ -89,7 +97,8 @@ impl ConnectOptions {
     /// # Errors
     /// [`Invalid`](Error::Invalid) for another address, and for a secret of less than 16 bytes.
     /// [`NotConnected`](Error::NotConnected): no process serves there, or it refuses for now.
-    /// [`Refused`](Error::Refused): the secret is wrong or missing, the socket is one of another user,
+    /// [`Refused`](Error::Refused): the secret is wrong or missing, the owner's process is one of another
+    /// user,
     /// or the two sides speak no common version.
     ///
     /// # Example
@@ -110,7 +119,11 @@ impl ConnectOptions {
             check_label(label)?;
         }
         self.secret.as_deref().map_or(Ok(()), check_secret)?;
-        let mut options = ClientOptions { secret: self.secret, ..ClientOptions::default() };
+        let mut options = ClientOptions {
+            secret: self.secret,
+            trusted_user: self.trusted_user,
+            ..ClientOptions::default()
+        };
         options.limits.frame = FRAME_MAX;
         if let Some(timeout) = self.timeout {
             options.connect_timeout = timeout;

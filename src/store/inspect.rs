@@ -122,7 +122,7 @@ impl Store {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Verify),
         };
-        let inner = store.inner();
+        let inner = store.inner()?;
         inner.flush()?;
         let pages = inner.with_engine(FILE, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
@@ -146,11 +146,11 @@ impl Store {
                 return owner.ask(&Request::Counters).unwrap_or_default();
             }
         };
-        let (commits, rows, journal_waits) = store
-            .inner()
+        let Ok(inner) = store.inner() else { return Counters::default() };
+        let (commits, rows, journal_waits) = inner
             .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
         let opened_at = store.open_store().opened_at;
-        let read = store.inner().with_engine(FILE, |engine| {
+        let read = inner.with_engine(FILE, |engine| {
             let io = engine.counters();
             Ok(Counters {
                 commits,
@@ -187,18 +187,19 @@ impl Store {
     /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
+        let unknown = || ClockReport {
+            timeline: Duration::ZERO,
+            wall: Duration::ZERO,
+            untrusted: None,
+            set_back: None,
+        };
         let store = match &self.handle {
-            StoreHandle::Here(store) => store.inner(),
+            StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let unknown = || ClockReport {
-                    timeline: Duration::ZERO,
-                    wall: Duration::ZERO,
-                    untrusted: None,
-                    set_back: None,
-                };
                 return owner.ask(&Request::Clock).unwrap_or_else(|_| unknown());
             }
         };
+        let Ok(store) = store.inner() else { return unknown() };
         let (timeline, untrusted, set_back) = store.run(|core| {
             let timeline = core.now.timeline;
             let untrusted = core.untrusted.or_else(|| core.wall.untrusted(timeline));

@@ -10,7 +10,7 @@ use super::Store;
 use crate::clock::Clock;
 use crate::core::{Calendar, Config, check_format, purge_closed};
 use crate::micros::micros_ceil;
-use crate::storage::{CACHE, Engine, Footprint, Storage};
+use crate::storage::{CACHE, Engine, Footprint, PRIVATE, Storage};
 use crate::{Durability, Error, Result};
 
 /// What reads cron expressions.
@@ -78,6 +78,7 @@ impl Store {
 pub struct StoreOptions {
     pub(crate) cache: usize,
     disk_reserve: u64,
+    file_mode: u32,
     durability: Durability,
     pub(crate) clock: Clock,
     grace: Duration,
@@ -103,6 +104,7 @@ impl Default for StoreOptions {
         StoreOptions {
             cache: CACHE,
             disk_reserve: DISK_RESERVE,
+            file_mode: PRIVATE,
             durability: Durability::Flush,
             clock: Clock::system(),
             grace: Duration::ZERO,
@@ -180,6 +182,21 @@ impl StoreOptions {
     #[must_use]
     pub fn disk_reserve(mut self, bytes: u64) -> StoreOptions {
         self.disk_reserve = bytes;
+        self
+    }
+
+    /// The permissions of a file that [`open`](StoreOptions::open) creates, as `chmod` takes them. Default
+    /// `0o600`: only the user who creates the store can read or write it. The bits of the process's umask are
+    /// taken away. A file that exists keeps its mode, and [`Store::backup`](crate::Store::backup) creates
+    /// files with mode `0o600`. Ignored on systems without modes.
+    ///
+    /// Every process that can open the file, even only for reading, can take its lock and so keep the owner
+    /// out: give a mode like `0o660` only to groups that are trusted.
+    #[must_use]
+    #[doc(alias = "chmod")]
+    #[doc(alias = "umask")]
+    pub fn file_mode(mut self, mode: u32) -> StoreOptions {
+        self.file_mode = mode;
         self
     }
 
@@ -308,7 +325,7 @@ impl StoreOptions {
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { cache: self.cache, reserve: self.disk_reserve }
+        Footprint { cache: self.cache, reserve: self.disk_reserve, mode: self.file_mode }
     }
 
     fn check(&self) -> Result<()> {

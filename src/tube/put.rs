@@ -99,7 +99,7 @@ impl Tube {
         };
         match self.call_once_visible(put)? {
             Admission::Admitted(receipt) => Ok(receipt),
-            Admission::Waiting(_, slot) => store.inner().wait_deferred(slot.wait()?),
+            Admission::Waiting(_, slot) => store.inner()?.wait_deferred(slot.wait()?),
         }
     }
 

@@ -336,7 +336,7 @@ pub(crate) fn take_more(
         match step {
             Step::Done => return Ok(()),
             Step::More => {}
-            Step::Later(buffer) => store.inner().wait_for_capacity(buffer)?,
+            Step::Later(buffer) => store.inner()?.wait_for_capacity(buffer)?,
         }
     }
 }
@@ -398,7 +398,7 @@ fn hand_out(
     mut grants: Vec<Grant>,
     claims: &mut Collected,
 ) -> Result<()> {
-    read_bodies(store.inner(), &mut grants);
+    read_bodies(store.inner()?, &mut grants);
     let mut grants = grants.into_iter();
     while let Some(grant) = grants.next() {
         match read_claim(store, grant, tube.guard()) {

@@ -298,7 +298,7 @@ impl Tube {
             match watching {
                 Some(watching) => return Ok(ending(store, watching)?.is_some()),
                 // Expired tasks were removed. Their edits must not pile up.
-                None => store.inner().wait_for_capacity(self.buffer())?,
+                None => store.inner()?.wait_for_capacity(self.buffer())?,
             }
         }
     }
@@ -364,7 +364,7 @@ impl Tube {
 fn ending(store: &LocalHandle, watching: Watching) -> Result<Option<Ending>> {
     let ending = match watching {
         Watching::Over(ending) => ending,
-        Watching::Waiting(_, slot) => store.inner().wait_deferred(slot.wait()?)?,
+        Watching::Waiting(_, slot) => store.inner()?.wait_deferred(slot.wait()?)?,
     };
     Ok(ending.map(Arc::unwrap_or_clone))
 }

@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tubewell_wire::HomeProcess;
+
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
 use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
@@ -27,11 +29,15 @@ use crate::{Claim, Error, Result};
 /// The future keeps the store open, as every handle does. It must not be polled again once it has
 /// returned its result.
 #[must_use = "a future does nothing until it is polled"]
-pub struct CallFuture<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
+pub struct CallFuture<T> {
+    call: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
+    /// In a fork, no thread would end its waits.
+    home: HomeProcess,
+}
 
 impl<T> CallFuture<T> {
     pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> CallFuture<T> {
-        CallFuture(Box::pin(call))
+        CallFuture { call: Box::pin(call), home: HomeProcess::current() }
     }
 }
 
@@ -39,7 +45,10 @@ impl<T> Future for CallFuture<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        self.0.as_mut().poll(context)
+        if !self.home.is_here() {
+            return Poll::Ready(Err(Error::Forked { opened_in: self.home.id() }));
+        }
+        self.call.as_mut().poll(context)
     }
 }
 

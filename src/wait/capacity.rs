@@ -43,7 +43,7 @@ impl CapacityWait {
         needs_space: bool,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Poll<Result<Decided<T>>> {
-        let inner = self.handle.inner();
+        let inner = self.handle.inner()?;
         if needs_space {
             inner.poll_defer(&mut self.queued, self.buffer, waker, decide)
         } else {
@@ -53,14 +53,16 @@ impl CapacityWait {
 
     /// Waits until a take may remove more expired tasks.
     pub(crate) fn poll_expiry(&mut self, waker: &Waker) -> Poll<Result<()>> {
-        self.handle.inner().poll_capacity(&mut self.queued, self.buffer, waker)
+        self.handle.inner()?.poll_capacity(&mut self.queued, self.buffer, waker)
     }
 }
 
 impl Drop for CapacityWait {
     fn drop(&mut self) {
-        if let Some(call) = self.queued.take() {
-            self.handle.inner().leave_queue(self.buffer, call);
+        if let Some(call) = self.queued.take()
+            && let Ok(inner) = self.handle.inner()
+        {
+            inner.leave_queue(self.buffer, call);
         }
     }
 }

@@ -20,7 +20,8 @@ pub(crate) fn counted(handle: &LocalHandle, grant: &mut Grant) -> Result<bool> {
 
 #[cold]
 fn wait_until_counted(handle: &LocalHandle, grant: &Grant, wait: Wait) -> Result<bool> {
-    let counted = handle.inner().wait_deferred(Decided { answer: (), wait: Some(wait) });
+    let counted = Decided { answer: (), wait: Some(wait) };
+    let counted = handle.inner().and_then(|inner| inner.wait_deferred(counted));
     if counted.is_err() {
         handle.drop_claim(grant, true);
     }
@@ -29,7 +30,7 @@ fn wait_until_counted(handle: &LocalHandle, grant: &Grant, wait: Wait) -> Result
 
 /// Whether the claim has not ended while its take was being counted.
 fn is_current(handle: &LocalHandle, grant: &Grant) -> bool {
-    handle.inner().run(|core| core.is_current(grant.id, grant.epoch))
+    handle.inner().is_ok_and(|inner| inner.run(|core| core.is_current(grant.id, grant.epoch)))
 }
 
 /// A task that a future hands out once its take is counted. Dropping it forgives the attempt.
@@ -42,8 +43,10 @@ pub(crate) struct CountedTake {
 impl CountedTake {
     pub(crate) fn new(handle: &LocalHandle, mut grant: Grant) -> CountedTake {
         let wait = grant.counted.take();
-        if let Some(wait) = wait.as_ref().filter(|wait| wait.batch().outcome().is_none()) {
-            handle.inner().run(|core| core.ask_writer(wait));
+        if let Some(wait) = wait.as_ref().filter(|wait| wait.batch().outcome().is_none())
+            && let Ok(inner) = handle.inner()
+        {
+            inner.run(|core| core.ask_writer(wait));
         }
         CountedTake { handle: handle.clone(), grant: Some(grant), wait }
     }

@@ -212,6 +212,7 @@ fn is_refusal(error: &Error) -> bool {
             | Error::Corrupt { .. }
             | Error::Io { .. }
             | Error::InTransaction
+            | Error::Forked { .. }
     )
 }
 
@@ -250,6 +251,7 @@ fn can_repeat(is_remote: bool, error: &Error) -> bool {
         // The connection broke, and the session of the claim may be resumed. In one process, the
         // store has decided the call and applies it later.
         Error::OutcomeUnknown { .. } => is_remote,
+        Error::Forked { .. } => false,
         error => is_of_store(error),
     }
 }

@@ -99,6 +99,7 @@ impl WorkerHandle {
     /// ```
     #[doc(alias = "graceful shutdown")]
     pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
+        self.pool.handle.check_process()?;
         let timeout = timeout.into();
         self.pool.stop.raise();
         if self.pool.wait_ended(&TimeLimit::new(timeout.unwrap_or(Duration::MAX))) {
@@ -121,6 +122,7 @@ impl WorkerHandle {
     /// was dropped; [`SessionEnded`](Error::SessionEnded); [`Stopped`](Error::Stopped);
     /// [`Refused`](Error::Refused): its connection was refused for good.
     pub fn wait(&self) -> Result<Tally> {
+        self.pool.handle.check_process()?;
         self.pool.wait_ended(&TimeLimit::new(Duration::MAX));
         self.join();
         self.pool.result()
@@ -129,13 +131,13 @@ impl WorkerHandle {
     /// How many jobs have ended so far, by how they ended. Does not block.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.pool.tally()
+        self.pool.handle.check_process().map(|()| self.pool.tally()).unwrap_or_default()
     }
 
     /// The jobs that run now. Does not block.
     #[must_use]
     pub fn running(&self) -> Vec<Left> {
-        self.pool.running()
+        self.pool.handle.check_process().map(|()| self.pool.running()).unwrap_or_default()
     }
 
     /// Waits for the threads that have ended or are about to.
@@ -154,7 +156,11 @@ impl WorkerHandle {
 
 impl Drop for WorkerHandle {
     fn drop(&mut self) {
-        let _ = self.stop(None);
+        if let Err(Error::Forked { .. }) = self.stop(None) {
+            // The threads are those of the other process, and so is what they share.
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            std::mem::forget(self.pool.clone());
+        }
     }
 }
 

@@ -159,7 +159,10 @@ fn job_of(pool: &Pool, claim: Claim) -> Option<Arc<JobCore>> {
 fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
     match &error {
         Error::Closed => pool.stop.raise(),
-        Error::SessionEnded | Error::Stopped { .. } | Error::Refused { .. } => pool.fail(error),
+        Error::SessionEnded
+        | Error::Stopped { .. }
+        | Error::Refused { .. }
+        | Error::Forked { .. } => pool.fail(error),
         Error::TubeDropped { name } => {
             let name = name.clone();
             if !order.remove(&name) {

@@ -107,6 +107,16 @@ impl Client {
         self.connector.set_beat(every);
     }
 
+    /// Refuses a fork of the process that has connected, before it takes a lock: another thread may have held
+    /// it when the process forked.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Forked`].
+    pub fn check_process(&self) -> Result<(), CallError> {
+        self.connector.check_process()
+    }
+
     /// The address of the server.
     #[must_use]
     pub fn address(&self) -> &Address {
@@ -116,7 +126,7 @@ impl Client {
     /// Closes the connection. Every pending call returns [`CallError::Closed`], or [`CallError::Broken`] if it
     /// was sent and [changes](CallKind::changes) something. Every later one returns [`CallError::Closed`], and all
     /// items end. Does not block: a method of the handler that runs on another thread may still be running
-    /// afterwards.
+    /// afterwards. In a fork of the process that has connected, nothing happens.
     pub fn close(&self) {
         self.connector.end(&CallError::Closed);
     }

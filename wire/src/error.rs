@@ -165,6 +165,13 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// This process is a fork of the one that has connected. The call had no effect: a connection is of one
+    /// process.
+    #[error("the connection is of process {home}, of which this one is a fork")]
+    Forked {
+        /// The id of the process that has connected.
+        home: u32,
+    },
     /// The server refused another connection for good. The call had no effect: it was never sent, or it
     /// [changes](crate::CallKind::changes) nothing.
     #[error("the server refused the connection: {why}")]

@@ -18,5 +18,5 @@ pub(crate) use chosen::{
     Events, Poll, Registry, TcpListener, TcpStream, Waker, blocking, fill_random, keep_alive, now,
 };
 #[cfg(unix)]
-pub(crate) use chosen::{UnixListener, UnixStream, reregister};
+pub(crate) use chosen::{UnixListener, UnixStream, reregister, user_of_peer};
 pub(crate) use mio::{Interest, Token};

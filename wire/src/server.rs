@@ -17,7 +17,7 @@ mod task;
 use std::fmt;
 
 use crate::sync::{Arc, Mutex, Ordering, thread};
-use crate::{Address, Limits, WireError};
+use crate::{Address, HomeProcess, Limits, WireError};
 use listener::Listener;
 use queue::Queue;
 use reactor::{Reactor, Shared};
@@ -50,6 +50,8 @@ impl fmt::Debug for ServerOptions {
 /// A running server. It stops when it is dropped.
 pub struct Server {
     address: Address,
+    /// A fork has neither the threads nor the right to remove the socket.
+    home: HomeProcess,
     shared: Arc<Shared>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// On these, stopping does not wait for itself.
@@ -98,6 +100,7 @@ impl Server {
             serve.spawn(move || reactor.run()).map_err(WireError::io("listen at", address))?;
         let mut server = Server {
             address: bound,
+            home: HomeProcess::current(),
             shared,
             ids: vec![serve.thread().id()],
             threads: Mutex::default(),
@@ -124,8 +127,11 @@ impl Server {
     /// what was written for them, and ends both threads.
     ///
     /// Blocks until then, except on one of the two threads: there it returns at once. Stopping a stopped
-    /// server has no effect.
+    /// server has no effect, nor has it in a fork of the server's process.
     pub fn stop(&self) {
+        if !self.home.is_here() {
+            return;
+        }
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.attention.wake();
         if self.ids.contains(&thread::current().id()) {
@@ -140,6 +146,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            // A handle of a thread that a fork does not have cannot be dropped.
+            std::mem::take(self.threads.get_mut()).into_iter().for_each(std::mem::forget);
+        }
         self.stop();
     }
 }

@@ -337,3 +337,56 @@ fn tubes_are_completed_while_the_store_is_served() {
     let offered = crate::support::run(command, b"").expect(0);
     assert!(offered.text().contains("mail") && offered.text().contains("urgent"), "{offered:?}");
 }
+
+/// The commands agree on what is there: the store of the owner, whose file is gone.
+#[test]
+fn commands_say_that_the_file_of_the_owner_was_removed() {
+    let sandbox = Sandbox::with(&["a"]);
+    let (mut owner, _) = serve(&sandbox, "");
+    std::fs::remove_file(sandbox.store()).unwrap();
+    for command in ["put mail b", "create news", "stats"] {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let failed = sandbox.command(&words).output().unwrap();
+        let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(
+            !failed.status.success() && text.contains("removed or renamed"),
+            "{command}: {text}"
+        );
+    }
+    let copy = sandbox.path("copy");
+    sandbox.ok(&format!("backup {}", copy.display()));
+    assert!(copy.exists());
+    owner.signal(Signal::TERM);
+    assert_ne!(owner.ends(), 0);
+    assert!(!sandbox.store().exists());
+}
+
+#[test]
+fn links_of_a_served_file_find_its_socket() {
+    let sandbox = Sandbox::with(&["a"]);
+    let (mut owner, _) = serve(&sandbox, "");
+    let (symbolic, hard) = (sandbox.path("symbolic"), sandbox.path("hard"));
+    std::os::unix::fs::symlink(sandbox.store(), &symbolic).unwrap();
+    std::fs::hard_link(sandbox.store(), &hard).unwrap();
+    for link in [symbolic, hard] {
+        let mut command = sandbox.command(&["put", "mail", "b"]);
+        let output = command.env("TUBEWELL_STORE", &link).output().unwrap();
+        assert!(output.status.success(), "{}: {output:?}", link.display());
+    }
+    assert_eq!(sandbox.ids("list mail"), [0, 1, 2]);
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
+}
+
+/// Regression: a link beside the file of another user led a command of root to any other socket.
+#[test]
+fn socket_that_is_a_symbolic_link_is_not_used() {
+    let (sandbox, other) = (Sandbox::with(&["a"]), Sandbox::with(&["b"]));
+    let (mut owner, _) = serve(&other, "");
+    std::os::unix::fs::symlink(socket(&other), socket(&sandbox)).unwrap();
+    let refused = sandbox.command(&["pop", "mail"]).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("symbolic link"), "{text}");
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
+}

@@ -314,7 +314,7 @@ mod tests {
 
     /// The format of a store that is closed.
     fn stored_format(path: &std::path::Path) -> u32 {
-        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 });
+        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 });
         let header = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
         header.unwrap().format
     }
@@ -324,7 +324,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let newer = encode(&(FORMAT + 1, "unknown"));
-        let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
+        let engine =
+            Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 })
+                .unwrap();
         let mut edit = Overlay::default();
         edit.replace(Table::Meta, HEADER.to_vec(), newer);
         engine.commit(edit);
@@ -433,7 +435,8 @@ mod tests {
             durability: None,
             policies: Policies::default(),
         };
-        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
+        let engine =
+            Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 }).unwrap();
         let mut edit = Overlay::default();
         edit.replace(Table::Meta, HEADER.to_vec(), encode(&header));
         edit.replace(Table::Meta, tube_key("work"), encode(&definition));

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::storage::{Footprint, Overlay};
 
-    const SMALL: Footprint = Footprint { cache: 1 << 20, reserve: 0 };
+    const SMALL: Footprint = Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 };
     use crate::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
 
     const YEAR: u64 = 365 * PROBATION;

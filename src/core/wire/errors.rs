@@ -49,6 +49,7 @@ wire_enum! { Error {
     42 => Refused { why },
     43 => AddressInUse { address, why },
     44 => OwnerBusy { what },
+    45 => Forked { opened_in },
 }}
 
 /// What [`Error::NewerFormat`] names.

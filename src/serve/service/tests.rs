@@ -44,7 +44,7 @@ fn serve(store: Store) -> Served {
 impl Served {
     /// The number of the tube.
     fn number(&self) -> u32 {
-        self.peer.store.inner().run(|core| core.find_tube("jobs")).unwrap().number
+        self.peer.store.open_store().inner.run(|core| core.find_tube("jobs")).unwrap().number
     }
 
     /// Makes a request, and polls its future once.
@@ -173,7 +173,7 @@ fn take_of_more_than_4096_tubes_is_refused() {
 /// The write buffer counts as full, whatever is in it.
 fn fill_buffer(served: &Served, is_full: bool) {
     let rows = if is_full { 0 } else { 1000 };
-    served.store.local().inner().run(|core| core.config.max_pending_rows = rows);
+    served.store.inner().run(|core| core.config.max_pending_rows = rows);
 }
 
 /// A peer that says of a change that it waits for nothing would fill the memory of the owner.
@@ -243,7 +243,7 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
         let target = TubeRef { number: served.number(), name: "jobs" };
         let delete = Call::Tube(target, Verb::Delete(id));
         // Nothing has flushed it when this returns.
-        served.store.local().inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
+        served.store.inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
         let request = Request::Call(Mode::OnceVisible, Call::Tube(target, read(id))).to_bytes();
         let answering = served.service.call(&served.peer, &request);
         assert!(

@@ -92,6 +92,9 @@ impl Engine {
             }
             let row = self.checkpoint_row(edits);
             self.write(&mut has_flushed, sync, &mut edits.rows(row.as_ref()), unknown)?;
+            if sync {
+                self.medium.check_name()?;
+            }
             self.note_checkpointed(edits)
         })
     }

@@ -41,10 +41,10 @@ impl Engine {
         let io = IoCounters::new(path.display().to_string());
         let failed =
             |to: &str, error| Error::Io { what: format!("cannot {to} {}: {error}", io.name()) };
-        let file = platform::open_or_create(path)?;
+        let file = platform::open_or_create(path, size.mode)?;
         let is_new =
             file.metadata().map_err(|error| failed("get the length of", error))?.len() == 0;
-        let medium = Medium::file(file, Arc::clone(&io), size.reserve)
+        let medium = Medium::file(file, path, Arc::clone(&io), size.reserve)
             .map_err(|error| failed("open", error))?;
         let engine = Engine::open(medium, Arc::clone(&io), size.cache)?;
         // At every open, since the process that created the file may have been killed before this.
@@ -144,6 +144,9 @@ impl Engine {
     /// has its edits, and the first commit must be a checkpoint with them. After an error the engine
     /// has no database, and the call can be repeated.
     pub(crate) fn reopen(&mut self) -> Result<(), Error> {
+        self.io.clear_failure();
+        // First: the database stays open, so that a backup can save what it has.
+        self.medium.check_name().map_err(|error| self.io_error(error))?;
         if let Some(journal) = &self.journal {
             journal.retire();
         }

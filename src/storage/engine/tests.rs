@@ -19,7 +19,7 @@ use crate::storage::journal_record::{RECORD_HEADER_LEN, Record, seal_record};
 use crate::storage::overlay::{Overlay, RowEdit};
 
 pub(super) const CACHE: usize = 1 << 20;
-pub(super) const SIZE: Footprint = Footprint { cache: CACHE, reserve: 1 << 20 };
+pub(super) const SIZE: Footprint = Footprint { cache: CACHE, reserve: 1 << 20, mode: 0o600 };
 
 pub(super) fn store_path() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();

@@ -168,10 +168,11 @@ fn medium_keeps_its_first_failure() {
 #[test]
 fn journal_of_a_file_has_an_open_file_description_of_its_own() {
     use std::io::{Seek, SeekFrom};
-    let file = tempfile::tempfile().unwrap();
+    let named = tempfile::NamedTempFile::new().unwrap();
+    let (file, path) = (named.reopen().unwrap(), named.path());
     // It shares the description of the database.
     let mut database = file.try_clone().unwrap();
-    let medium = Medium::file(file, IoCounters::new("the file".into()), 0).unwrap();
+    let medium = Medium::file(file, path, IoCounters::new("the file".into()), 0).unwrap();
     let mut journal = medium.journal_file.as_ref().unwrap();
     medium.set_len(4096).unwrap();
     assert_eq!(journal.metadata().unwrap().len(), 4096);

@@ -16,6 +16,7 @@ use crate::error::CallError;
 use crate::frame;
 use crate::os::{Registry, Token, Waker};
 use crate::outbox::Outbox;
+use crate::process::HomeProcess;
 use crate::socket::{Socket, Written};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::user_code::catch_panic;
@@ -32,6 +33,8 @@ pub(super) const WAKER: Token = Token(0);
 /// A client without its public face and its thread.
 pub(crate) struct Connector {
     pub(super) address: Address,
+    /// A fork has a copy of the client, and no thread for it. It must not touch the socket or the locks.
+    pub(super) home: HomeProcess,
     pub(super) options: ClientOptions,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) registry: Registry,
@@ -89,6 +92,12 @@ impl Connector {
         &self.address
     }
 
+    /// Refuses what a fork of the client's process wants.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), CallError> {
+        if self.home.is_here() { Ok(()) } else { Err(CallError::Forked { home: self.home.id() }) }
+    }
+
     /// Makes a call. Without a number it was not made, and the error is in the slot.
     pub(crate) fn call(&self, body: Vec<u8>, kind: CallKind) -> (Arc<Slot>, Option<u64>) {
         let slot = Arc::new(Slot::default());
@@ -125,6 +134,7 @@ impl Connector {
         (caller, waits): (Caller, bool),
         then: impl FnOnce(&mut State),
     ) -> Result<u64, CallError> {
+        self.check_process()?;
         let mut state = self.state.lock();
         let state_mut = &mut *state;
         if let Some(error) = &state_mut.ended {
@@ -162,6 +172,9 @@ impl Connector {
 
     /// The caller of a call has gone.
     pub(crate) fn abandon(&self, number: u64) {
+        if !self.home.is_here() {
+            return;
+        }
         let mut state = self.state.lock();
         let State { calls, outbox, .. } = &mut *state;
         calls.abandon(number, outbox);
@@ -170,6 +183,9 @@ impl Connector {
 
     /// The application has taken this many items of a call.
     pub(crate) fn taken(&self, number: u64, count: u64) {
+        if !self.home.is_here() {
+            return;
+        }
         let mut state = self.state.lock();
         let State { calls, outbox, .. } = &mut *state;
         calls.taken(number, count, outbox);
@@ -184,6 +200,9 @@ impl Connector {
 
     /// Ends the client: every call fails with `error`.
     pub(crate) fn end(&self, error: &CallError) {
+        if !self.home.is_here() {
+            return;
+        }
         let mut state = self.state.lock();
         if state.ended.is_some() {
             return;
@@ -212,6 +231,9 @@ impl Connector {
 
     /// Begins to call the handler at these intervals, or ends that.
     pub(crate) fn set_beat(&self, every: Option<Duration>) {
+        if !self.home.is_here() {
+            return;
+        }
         let mut state = self.state.lock();
         state.beat = every.map(Beat::new);
         let begins = state.beat.is_some();

@@ -10,7 +10,8 @@ use crate::clock;
 use crate::error::CallError;
 use crate::sync::Arc;
 
-/// The items of a subscription. Dropping it cancels the subscription.
+/// The items of a subscription. Dropping it cancels the subscription. In a fork of the process that has
+/// subscribed, they have ended.
 ///
 /// At most 1024 items wait here to be taken; the server sends no more until some are.
 pub struct Items {
@@ -41,37 +42,43 @@ impl Items {
     /// Takes the next item. Blocks until there is one; `None` at the end.
     #[must_use]
     pub fn recv(&self) -> Option<Vec<u8>> {
+        self.connector.check_process().ok()?;
         self.buffer.take(None).map(|taken| self.tell(taken))
     }
 
     /// Takes the next item. Blocks at most `timeout`; `None` at the end, and if none came in time.
     #[must_use]
     pub fn recv_timeout(&self, timeout: Duration) -> Option<Vec<u8>> {
+        self.connector.check_process().ok()?;
         self.buffer.take(Some(clock::in_time(timeout))).map(|taken| self.tell(taken))
     }
 
     /// Takes the next item if there is one. Does not block.
     #[must_use]
     pub fn try_recv(&self) -> Option<Vec<u8>> {
+        self.connector.check_process().ok()?;
         self.buffer.try_take().map(|taken| self.tell(taken))
     }
 
     /// Takes the next item if there is one, `None` at the end; otherwise `waker` is woken when there is. Only
     /// the last waker is kept.
     pub fn poll_next(&self, waker: &Waker) -> Poll<Option<Vec<u8>>> {
+        if self.connector.check_process().is_err() {
+            return Poll::Ready(None);
+        }
         self.buffer.poll(waker).map(|taken| taken.map(|taken| self.tell(taken)))
     }
 
     /// Whether no more items will arrive. Some may still wait to be taken.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.buffer.is_ended()
+        self.connector.check_process().is_err() || self.buffer.is_ended()
     }
 
     /// Why the items have ended, unless the server ended them.
     #[must_use]
     pub fn error(&self) -> Option<CallError> {
-        self.buffer.error()
+        self.connector.check_process().err().or_else(|| self.buffer.error())
     }
 
     /// Tells the server what it has to know, and returns the item.

@@ -52,7 +52,7 @@ pub(crate) fn open(
     if hello.len() > HELLO_BODY {
         return Err(refused("the hello is longer than 64 KiB"));
     }
-    let stream = connect(address, deadline)?;
+    let stream = connect(address, options.trusted_user, deadline)?;
     let nonce = auth::nonce().map_err(WireError::io("connect to", address))?;
     let mut out = Vec::new();
     let longest = u32::try_from(options.limits.frame).unwrap_or(u32::MAX);
@@ -82,13 +82,18 @@ pub(crate) fn open(
     Ok(Link { socket, input: greeting.input, calls: accepted.calls, frame: accepted.frame })
 }
 
-fn connect(address: &Address, deadline: Instant) -> Result<Stream, WireError> {
+fn connect(
+    address: &Address,
+    trusted_user: Option<u32>,
+    deadline: Instant,
+) -> Result<Stream, WireError> {
     let failed = WireError::io("connect to", address);
     match address {
         #[cfg(unix)]
         Address::Unix(path) => {
-            check_owner(path, address)?;
-            Ok(Stream::Unix(connect_unix(path, deadline).map_err(failed)?))
+            let stream = connect_unix(path, deadline).map_err(failed)?;
+            check_peer(&stream, path, address, trusted_user)?;
+            Ok(Stream::Unix(stream))
         }
         #[cfg(not(unix))]
         Address::Unix(_) => Err(WireError::UnixUnsupported),
@@ -99,13 +104,18 @@ fn connect(address: &Address, deadline: Instant) -> Result<Stream, WireError> {
     }
 }
 
-/// Checks that the socket belongs to this user or to root.
+/// Checks that the process that listens is one of this user, of root or of `trusted_user`. The path says
+/// nothing about that: a link in it may be one of any user. Nothing was sent before.
 #[cfg(unix)]
-fn check_owner(path: &std::path::Path, address: &Address) -> Result<(), WireError> {
-    use std::os::unix::fs::MetadataExt;
-    let file = std::fs::metadata(path).map_err(WireError::io("connect to", address))?;
-    let owner = file.uid();
-    if is_trusted(owner, rustix::process::geteuid().as_raw()) {
+fn check_peer(
+    stream: &UnixStream,
+    path: &std::path::Path,
+    address: &Address,
+    trusted_user: Option<u32>,
+) -> Result<(), WireError> {
+    let owner = os::user_of_peer(stream, path).map_err(WireError::io("connect to", address))?;
+    let is_named = trusted_user == Some(owner);
+    if is_named || is_trusted(owner, rustix::process::geteuid().as_raw()) {
         return Ok(());
     }
     Err(WireError::WrongOwner { address: address.clone(), owner })

@@ -11,6 +11,9 @@ use crate::limits::Limits;
 pub struct ClientOptions {
     /// What the server must know: needed for TCP, none by default.
     pub secret: Option<Vec<u8>>,
+    /// A user whose process may be the server at a unix socket, besides the own user and root: none by
+    /// default.
+    pub trusted_user: Option<u32>,
     /// Limits on what the server may cost. The server's own limits on calls apply too.
     pub limits: Limits,
     /// How long the first connection may take, and how long calls wait while there is none: 5 seconds by
@@ -25,6 +28,7 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions {
             secret: None,
+            trusted_user: None,
             limits: Limits::default(),
             connect_timeout: Duration::from_secs(5),
             backoff: Duration::from_millis(10)..=Duration::from_secs(2),

@@ -40,6 +40,7 @@ impl Pending {
     ///
     /// See [`CallError`]: it says in each case whether the call may have had its effect.
     pub fn wait(self) -> Result<Vec<u8>, CallError> {
+        self.connector.check_process()?;
         self.write_before(self.slot.is_done());
         self.slot.wait()
     }
@@ -47,12 +48,13 @@ impl Pending {
     /// Whether the answer, or the error, is there: [`wait`](Pending::wait) does not block.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.slot.is_done()
+        self.connector.check_process().is_err() || self.slot.is_done()
     }
 
     /// Takes the answer if it is there; otherwise `waker` is woken when it is. After `Ready`, further polls
     /// return [`CallError::Closed`].
     pub fn poll(&mut self, waker: &Waker) -> Poll<Result<Vec<u8>, CallError>> {
+        self.connector.check_process()?;
         let answer = self.slot.poll(waker);
         self.write_before(answer.is_ready());
         answer
@@ -76,6 +78,9 @@ impl Future for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
+        if self.connector.check_process().is_err() {
+            return;
+        }
         match self.slot.leave() {
             Left::Nothing => {}
             Left::Answer(body) => self.connector.orphan(&body),

@@ -15,6 +15,7 @@ use crate::address::Address;
 use crate::clock;
 use crate::error::{CallError, WireError};
 use crate::os::{self, Events, Poll, Token, Waker};
+use crate::process::HomeProcess;
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::user_code::catch_panic;
 
@@ -43,8 +44,17 @@ pub(super) fn start(
     state.calls.most_bytes = Some(options.limits.call_bytes);
     let state = Mutex::new(state);
     let thread_wanted = Condvar::default();
-    let connector =
-        Arc::new(Connector { address, options, handler, registry, waker, state, thread_wanted });
+    let home = HomeProcess::current();
+    let connector = Arc::new(Connector {
+        address,
+        home,
+        options,
+        handler,
+        registry,
+        waker,
+        state,
+        thread_wanted,
+    });
     let failed = WireError::io("connect to", &connector.address);
     let inbox = Box::new(Inbox::new(&connector, poll, link).map_err(failed)?);
     let failed = WireError::io("connect to", &connector.address);

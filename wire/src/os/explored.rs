@@ -45,6 +45,13 @@ pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// A modelled peer is one of this user.
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+pub(crate) fn user_of_peer(_: &blocking::UnixStream, _: &std::path::Path) -> io::Result<u32> {
+    Ok(rustix::process::geteuid().as_raw())
+}
+
 /// A modelled peer does not vanish without a word.
 #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
 pub(crate) fn keep_alive(_: &TcpStream) -> io::Result<()> {

@@ -23,6 +23,19 @@ pub(crate) mod blocking {
     }
 }
 
+/// The user of the process that listens at the socket to which `stream` is connected.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn user_of_peer(stream: &blocking::UnixStream, _: &std::path::Path) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
+}
+
+/// The user of the socket's file: std does not know that of the process.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(crate) fn user_of_peer(_: &blocking::UnixStream, path: &std::path::Path) -> io::Result<u32> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata(path)?.uid())
+}
+
 /// Changes what is reported of a socket. Reports at once what it is ready for.
 #[cfg(unix)]
 pub(crate) fn reregister(

@@ -174,14 +174,56 @@ fn a_stopping_server_leaves_the_socket_of_another_one() {
 
 #[cfg(unix)]
 #[test]
-fn a_socket_of_another_user_is_not_used() {
+fn server_of_another_user_is_not_used() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
     let place = Place::new();
-    let _serving = Serving::start(&place);
-    // Only root can give files away. For other users a test of the rule itself stands in.
-    if std::os::unix::fs::chown(place.path(), Some(12345), None).is_ok() {
-        let error = connect(&place.address, options()).unwrap_err();
-        assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
-    }
+    std::fs::set_permissions(place.folder(), PermissionsExt::from_mode(0o777)).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "connect::listens_until_its_input_ends", "--ignored", "--nocapture"]);
+    command.env("SOCKET", place.path()).uid(12345);
+    // Only root can start it. For other users a test of the rule itself stands in.
+    let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("listening")));
+    // What the path says does not matter: its file may be given away, or be a link.
+    std::os::unix::fs::chown(place.path(), Some(0), None).unwrap();
+    let error = connect(&place.address, options()).unwrap_err();
+    assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
+    // It does not answer, so a connection that was not refused runs out of time.
+    let soon = Duration::from_millis(50);
+    let trusting = ClientOptions { trusted_user: Some(12345), connect_timeout: soon, ..options() };
+    let error = connect(&place.address, trusting).unwrap_err();
+    assert!(matches!(error, WireError::Io { .. }), "{error}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// A server of the own user is used although the file of its socket is of another one.
+#[cfg(target_os = "linux")]
+#[test]
+fn owner_of_the_socket_file_does_not_matter() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let _ = std::os::unix::fs::chown(place.path(), Some(12345), None);
+    let (client, _) = serving.client();
+    assert_eq!(ask(&client, "call"), "call");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "it is the server of another user in the test above"]
+fn listens_until_its_input_ends() {
+    use std::io::Read;
+    let Some(path) = std::env::var_os("SOCKET") else { return };
+    let _listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+    println!("listening");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
 #[test]

@@ -418,7 +418,7 @@ fn take_many(
     count: usize,
 ) -> crate::Result<Grants> {
     let budget = &mut ByteBudget::unlimited();
-    store.local().inner().run(|core| core.carry_out_take_many(tube.head(), session, count, budget))
+    store.inner().run(|core| core.carry_out_take_many(tube.head(), session, count, budget))
 }
 
 /// Steps of a call under the lock are bounded, whatever number the caller names.

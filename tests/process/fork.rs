@@ -1,0 +1,301 @@
+//! A fork of the process that has opened a store: it is refused every call, and changes nothing of the store.
+
+use std::future::Future;
+use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fork::{Fork, fork, waitpid};
+use tempfile::TempDir;
+use tubewell::worker::{Job, Worker, WorkerHandle};
+use tubewell::{
+    Claim, Error, FIFOTTL, Result, ServeOptions, Served, Session, Store, Ticket, Tube, TubeOptions,
+    WhenFull, connect,
+};
+
+use crate::patience::HANGS_AFTER;
+
+/// Runs `child` in a fork of this process, and returns the lines that it reports. A child that hangs
+/// reports that.
+fn in_fork(child: impl FnOnce() -> Vec<String>) -> Vec<String> {
+    // One fork at a time: the other threads of the tests may hold locks of the test framework.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    match fork().unwrap() {
+        Fork::Child => {
+            drop(reader);
+            let mut hung = writer.try_clone().unwrap();
+            std::thread::spawn(move || {
+                std::thread::park_timeout(HANGS_AFTER);
+                let _ = hung.write_all(b"the child hangs\n");
+                std::process::abort();
+            });
+            let report = catch_unwind(AssertUnwindSafe(child));
+            let report = report.unwrap_or_else(|_| vec!["the child has panicked".to_owned()]);
+            let _ = (&writer).write_all(report.join("\n").as_bytes());
+            std::process::exit(0);
+        }
+        Fork::Parent(child) => {
+            drop(writer);
+            let mut report = String::new();
+            reader.read_to_string(&mut report).unwrap();
+            waitpid(child).unwrap();
+            report.lines().map(str::to_owned).collect()
+        }
+    }
+}
+
+/// A file, and what a process may have of its store.
+struct Owner {
+    store: Store,
+    tube: Tube,
+    session: Session,
+    claim: Option<Claim>,
+    served: Served,
+    folder: TempDir,
+}
+
+fn owner() -> Owner {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store")).unwrap();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put("taken").unwrap();
+    let session = store.session();
+    let claim = session.tube("jobs").unwrap().try_take().unwrap();
+    tube.put("ready").unwrap();
+    let served = store.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    Owner { store, tube, session, claim, served, folder }
+}
+
+/// A worker that waits for tasks.
+fn worker(store: &Store) -> WorkerHandle {
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    Worker::new(store).on(&work, |_: &Job| Ok::<(), Error>(())).start().unwrap()
+}
+
+/// The names of the calls that were not refused with `Forked`.
+fn not_refused(calls: Vec<(&str, Result<()>)>) -> Vec<String> {
+    let parent = std::os::unix::process::parent_id();
+    let refused = Err(Error::Forked { opened_in: parent });
+    let others = calls.into_iter().filter(|(_, answer)| *answer != refused);
+    others.map(|(name, answer)| format!("{name}: {answer:?}")).collect()
+}
+
+fn poll_once<T>(future: impl Future<Output = Result<T>>) -> Result<()> {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(answer) => answer.map(drop),
+        Poll::Pending => Ok(()),
+    }
+}
+
+/// The calls of all handles, with or without an owner in this process.
+fn calls<'a>(
+    store: &Store,
+    tube: &Tube,
+    session: &Session,
+    claim: Claim,
+) -> Vec<(&'a str, Result<()>)> {
+    let deferred = tube.deferred(WhenFull::Block);
+    vec![
+        ("put", tube.put("lost").map(drop)),
+        ("put_many", tube.put_many(["lost"]).map(drop)),
+        ("put_wait", tube.put_wait("lost", None).map(drop)),
+        ("deferred put", deferred.put("lost").and_then(Ticket::wait).map(drop)),
+        ("put_wait_async", poll_once(tube.put_wait_async("lost", None))),
+        ("take", tube.take(None).map(drop)),
+        ("try_take", tube.try_take().map(drop)),
+        ("take_async", poll_once(tube.take_async(None))),
+        ("take_many", tube.take_many(9, None).map(drop)),
+        ("wait_ready", tube.wait_ready(None).map(drop)),
+        ("peek", tube.peek(1).map(drop)),
+        ("statistics", tube.statistics().map(drop)),
+        ("truncate", tube.truncate().map(drop)),
+        ("tube", store.tube("jobs").map(drop)),
+        ("create_tube", store.create_tube("more", FIFOTTL, TubeOptions::new()).map(drop)),
+        ("drop_tube", store.drop_tube("jobs").map(drop)),
+        ("find", store.find(0).map(drop)),
+        ("flush", store.flush().map(drop)),
+        ("flush_async", poll_once(store.flush_async())),
+        ("verify", store.verify().map(drop)),
+        ("catch_up", store.catch_up()),
+        ("backup", store.backup("/nowhere")),
+        ("a new session", store.session().tube("jobs").map(drop)),
+        ("session tube", session.tube("jobs").map(drop)),
+        ("renew", claim.renew(Duration::from_secs(9))),
+        ("progress", claim.progress(1, 2).map(drop)),
+        ("ack", claim.ack().map(drop)),
+        ("end session", session.clone().end()),
+        ("close", store.close()),
+        ("close_async", poll_once(store.close_async())),
+    ]
+}
+
+#[test]
+fn every_call_of_a_fork_is_refused() {
+    let Owner { store, tube, session, claim, served, folder } = owner();
+    let ticket = tube.deferred(WhenFull::Block).put("deferred").unwrap();
+    let take = tube.take_async(None);
+    let events = store.subscribe(10);
+    let worker = worker(&store);
+    let refused = in_fork(|| {
+        let mut calls = calls(&store, &tube, &session, claim.unwrap());
+        calls.push(("a ticket", ticket.wait().map(drop)));
+        calls.push(("a future of the owner", poll_once(take)));
+        calls.push(("stop of a worker", worker.stop(None).map(drop)));
+        calls.push(("wait for a worker", worker.wait().map(drop)));
+        calls.push(("serve", store.serve(ServeOptions::unix("/nowhere")).map(drop)));
+        let mut found = not_refused(calls);
+        served.stop();
+        let empty = store.tubes().is_empty()
+            && store.statistics().is_empty()
+            && worker.running().is_empty();
+        if !empty || events.recv().is_some() || store.subscribe(1).recv().is_some() {
+            found.push("a read without errors has returned something".to_owned());
+        }
+        drop((store, tube, session, worker, events, served));
+        found
+    });
+    assert_eq!(refused, [""; 0]);
+    drop(folder);
+}
+
+#[test]
+fn drops_of_a_fork_leave_the_store_to_its_owner() {
+    let Owner { store, tube, session, claim, served, folder } = owner();
+    let path = folder.path().join("store");
+    let (events, take, url) = (store.subscribe(10), tube.take_async(None), served.url().to_owned());
+    let worker = worker(&store);
+    let (clone, in_child) = (store.clone(), (claim, take, events, worker, served, session));
+    let (claim, ..) = &in_child;
+    let before = claim.as_ref().unwrap().id();
+    let reported = in_fork(|| {
+        // All that the process has, in a fork: the last handle of the store too.
+        let all = (clone, &store, &tube);
+        drop(all.0);
+        Vec::new()
+    });
+    assert_eq!(reported, [""; 0]);
+    assert_eq!(before, 0);
+    let reported = in_fork(|| {
+        let (claim, take, events, worker, served, session) = in_child;
+        drop((claim, take, events, worker, served, session));
+        Vec::new()
+    });
+    assert_eq!(reported, [""; 0]);
+    // The file is still locked, its socket still there, and the store as it was.
+    assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
+    let remote = connect(&url).unwrap();
+    assert_eq!(remote.tube("jobs").unwrap().put("later").unwrap().id, 2);
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
+    drop(tube);
+}
+
+#[test]
+fn fork_of_a_connected_process_does_not_share_the_connection() {
+    let Owner { store, tube, served, folder, .. } = owner();
+    let remote = connect(served.url()).unwrap();
+    let jobs = remote.tube("jobs").unwrap();
+    let session = remote.session();
+    let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let (events, pending) =
+        (remote.subscribe(10), jobs.deferred(WhenFull::Block).put("deferred").unwrap());
+    let mut parts = Some((remote, jobs, session, claim, events, pending));
+    let found = in_fork(|| {
+        let (remote, jobs, session, claim, events, pending) = parts.take().unwrap();
+        let mut found = not_refused(
+            calls(&remote, &jobs, &session, claim)
+                .into_iter()
+                .chain([("a ticket", pending.wait().map(drop))])
+                .collect(),
+        );
+        if events.recv().is_some() {
+            found.push("an event".to_owned());
+        }
+        drop((remote, jobs, session, events));
+        found
+    });
+    assert_eq!(found, [""; 0]);
+    // The connection of the parent goes on.
+    let (_remote, jobs, _session, claim, _events, pending) = parts.unwrap();
+    assert_eq!(pending.wait().unwrap().id, 2);
+    claim.ack().unwrap();
+    jobs.put("after the fork").unwrap();
+    assert_eq!(tube.statistics().unwrap().tasks.total, 3);
+    store.close().unwrap();
+    drop(folder);
+}
+
+/// A thread of the parent may hold any lock when the process forks: the child takes none of them.
+#[test]
+fn fork_beside_busy_threads_does_not_hang() {
+    let Owner { store, tube, folder, .. } = owner();
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (tube, stop) = (tube.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let mut puts = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    drop(tube.deferred(WhenFull::Block).put("busy").unwrap());
+                    puts += 1;
+                }
+                puts
+            })
+        })
+        .collect();
+    for _ in 0..10 {
+        let found = in_fork(|| {
+            let mut found = not_refused(vec![("put", tube.put("lost").map(drop))]);
+            if !store.tubes().is_empty() {
+                found.push("tubes".to_owned());
+            }
+            found
+        });
+        assert_eq!(found, [""; 0]);
+    }
+    stop.store(true, Ordering::SeqCst);
+    let puts: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    store.close().unwrap();
+    let store = Store::open(folder.path().join("store")).unwrap();
+    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, puts + 2);
+}
+
+/// In a process of its own: a fork of one whose other threads are busy must not even allocate.
+#[test]
+fn store_that_is_opened_after_the_fork_works() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "fork::daemon_opens_a_store", "--ignored", "--test-threads=1"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "it runs in a process of its own, in the test above"]
+fn daemon_opens_a_store() {
+    let Owner { store, tube, served, folder, .. } = owner();
+    let own = folder.path().join("own");
+    let reported = in_fork(|| {
+        let daemon = Store::open(&own).unwrap();
+        let jobs = daemon.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+        jobs.put("of the fork").unwrap();
+        daemon.close().unwrap();
+        let remote = connect(served.url()).unwrap();
+        remote.tube("jobs").unwrap().put("through a connection").unwrap();
+        remote.close().unwrap();
+        not_refused(vec![("put", tube.put("lost").map(drop))])
+    });
+    assert_eq!(reported, [""; 0]);
+    let store_of_fork = Store::open(&own).unwrap();
+    assert_eq!(store_of_fork.tube("jobs").unwrap().peek(0).unwrap().data, b"of the fork");
+    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
+}

@@ -1,0 +1,116 @@
+//! The file of a store is removed, renamed or replaced while its owner has it open.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tubewell::{Durability, Error, FIFO, ManualClock, Receipt, Result, Store, Tube, TubeOptions};
+
+struct Owner {
+    clock: ManualClock,
+    store: Store,
+    tube: Tube,
+    path: PathBuf,
+    folder: TempDir,
+}
+
+/// A store with one task in a tube of this durability.
+fn owner(durability: Durability) -> Owner {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let clock = ManualClock::new();
+    let store = Store::options().clock(clock.clone()).open(&path).unwrap();
+    let tube = store.create_tube("jobs", FIFO, TubeOptions::new().durability(durability)).unwrap();
+    tube.put("kept").unwrap();
+    Owner { clock, store, tube, path, folder }
+}
+
+/// Asserts that a put is refused or in doubt because of the file.
+fn assert_says(answer: Result<Receipt>, what: &str) {
+    match answer {
+        Err(Error::OutcomeUnknown { why } | Error::Unavailable { why }) => {
+            assert!(why.contains(what) && why.contains("backup"), "{why}");
+        }
+        answer => panic!("{answer:?}"),
+    }
+}
+
+/// The bodies in the backup of a store.
+fn bodies_in(path: &Path) -> Vec<String> {
+    let store = Store::open(path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let tube = store.tube("jobs").unwrap();
+    let claims = tube.take_many(99, None).unwrap();
+    claims.iter().map(|claim| String::from_utf8(claim.data().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn puts_into_a_removed_file_are_not_acknowledged_and_a_backup_saves_the_store() {
+    let Owner { store, tube, path, folder, .. } = owner(Durability::Flush);
+    fs::remove_file(&path).unwrap();
+    assert_says(tube.put("in doubt"), "removed or renamed");
+    assert_says(tube.put("refused"), "removed or renamed");
+    let copy = folder.path().join("copy");
+    store.backup(&copy).unwrap();
+    assert_eq!(bodies_in(&copy), ["kept", "in doubt"]);
+    let closed = store.close().unwrap_err().to_string();
+    assert!(closed.contains("removed or renamed"), "{closed}");
+    assert!(!path.exists(), "the close has created a file");
+}
+
+#[test]
+fn puts_into_a_replaced_file_are_not_acknowledged() {
+    let Owner { store, tube, path, folder, .. } = owner(Durability::Flush);
+    let backup = folder.path().join("backup");
+    store.backup(&backup).unwrap();
+    fs::rename(&backup, &path).unwrap();
+    assert_says(tube.put("in doubt"), "another file has replaced it");
+    assert_says(tube.put("refused"), "another file has replaced it");
+    store.close().unwrap_err();
+    // The restored backup is as it was.
+    assert_eq!(bodies_in(&path), ["kept"]);
+}
+
+#[test]
+fn store_goes_on_when_its_file_is_back() {
+    let Owner { clock, store, tube, path, folder } = owner(Durability::Flush);
+    let away = folder.path().join("away");
+    fs::rename(&path, &away).unwrap();
+    assert_says(tube.put("in doubt"), "removed or renamed");
+    clock.advance(Duration::from_secs(11));
+    assert_says(tube.put("refused"), "removed or renamed");
+    fs::rename(&away, &path).unwrap();
+    clock.advance(Duration::from_secs(11));
+    tube.put("after").unwrap();
+    store.close().unwrap();
+    assert_eq!(bodies_in(&path), ["kept", "in doubt", "after"]);
+}
+
+/// A written tube does not flush: its puts look once a second.
+#[test]
+fn written_puts_into_a_removed_file_are_noticed_within_a_second() {
+    let Owner { clock, store, tube, path, folder } =
+        owner(Durability::Write { flush_within: Duration::from_secs(3600) });
+    fs::remove_file(&path).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_says(tube.put("in doubt"), "removed or renamed");
+    assert_says(tube.put("refused"), "removed or renamed");
+    let copy = folder.path().join("copy");
+    store.backup(&copy).unwrap();
+    assert_eq!(bodies_in(&copy), ["kept", "in doubt"]);
+}
+
+/// The working directory and the links of a path may change.
+#[test]
+fn file_that_is_opened_through_a_link_needs_only_its_own_name() {
+    let Owner { store, path, folder, .. } = owner(Durability::Flush);
+    store.close().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let store = Store::open(&link).unwrap();
+    fs::remove_file(&link).unwrap();
+    store.tube("jobs").unwrap().put("after").unwrap();
+    store.close().unwrap();
+    assert_eq!(bodies_in(&path), ["kept", "after"]);
+}
