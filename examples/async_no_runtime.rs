@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
 
     // Wait until the tube is empty, then close the store to end the consumer's wait.
-    let events = store.subscribe(100);
+    let events = store.subscribe(100)?;
     let timeout = Duration::from_secs(30);
     while jobs.statistics()?.tasks.total > 0 && events.recv_timeout(timeout).is_some() {}
     store.close()?;

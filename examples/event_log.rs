@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(folder.path().join("app.tubewell"))?;
 
     // The stream of all events, read by a thread of the program.
-    let events = store.subscribe(10_000);
+    let events = store.subscribe(10_000)?;
     let file = File::create(&path)?;
     let logger = std::thread::spawn(move || write_log(events, file));
 

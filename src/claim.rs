@@ -139,6 +139,9 @@ impl Claim {
     ///
     /// The answer may be out of date when it returns. A call with the claim checks it again.
     ///
+    /// # Errors
+    /// Those of [`owner`](Claim::owner): whether the claim has ended is not known.
+    ///
     /// # Example: stop work whose result nobody would accept
     /// ```
     /// # use std::time::Duration;
@@ -150,29 +153,33 @@ impl Claim {
     /// jobs.put(Put::new("work").ttr(Duration::from_secs(60)))?;
     /// let claim = jobs.try_take()?.unwrap();
     /// clock.advance(Duration::from_secs(59));
-    /// assert!(claim.is_current());
-    /// assert_eq!(claim.expires_in(), Some(Duration::from_secs(1)));
+    /// assert!(claim.is_current()?);
+    /// assert_eq!(claim.expires_in()?, Some(Duration::from_secs(1)));
     /// clock.advance(Duration::from_secs(1));
-    /// assert!(!claim.is_current());
+    /// assert!(!claim.is_current()?);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.owner().is_some()
+    pub fn is_current(&self) -> Result<bool> {
+        Ok(self.owner()?.is_some())
     }
 
     /// How long until the claim expires; `None` without a limit, and zero if the claim has ended.
     /// [`renew`](Claim::renew) sets it, [`touch`](Claim::touch) adds to it. Does not block.
-    #[must_use]
-    pub fn expires_in(&self) -> Option<Duration> {
-        self.owner().map_or(Some(Duration::ZERO), |owner| owner.expires_in)
+    ///
+    /// # Errors
+    /// Those of [`owner`](Claim::owner).
+    pub fn expires_in(&self) -> Result<Option<Duration>> {
+        Ok(self.owner()?.map_or(Some(Duration::ZERO), |owner| owner.expires_in))
     }
 
-    /// Its session, and for how long it has held the task; `None` if the claim has ended. Does not
-    /// block.
-    #[must_use]
-    pub fn owner(&self) -> Option<Owner> {
-        self.handle.ask(Call::OwnerOfClaim(self.claim_key())).unwrap_or_default()
+    /// Its session, and for how long it has held the task; `None` if the claim has ended, also
+    /// because the store was closed. Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
+    /// does not answer the connection. The claim may stand.
+    pub fn owner(&self) -> Result<Option<Owner>> {
+        Claim::ended_if_closed(self.handle.ask(self.owner_call()))
     }
 
     /// Finishes the task: it is removed.

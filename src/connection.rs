@@ -12,6 +12,7 @@ mod promise;
 mod request;
 mod sessions;
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use tubewell_wire::{
@@ -20,13 +21,11 @@ use tubewell_wire::{
 
 use crate::clock::Clock;
 use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
-use crate::events::{Filter, Subscription};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
 use beats::Beats;
-use events::RemoteEvents;
-pub(crate) use promise::{Promise, RemotePromise};
+pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
     ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
     encode_grants, encode_value,
@@ -50,6 +49,10 @@ struct Shared {
     store: OnceLock<StoreId>,
     connection: OnceLock<Weak<Connection>>,
     beats: Mutex<Beats>,
+    /// The version of the calls that the owner has chosen.
+    version: AtomicU32,
+    /// How many subscriptions were begun.
+    subscriptions: AtomicU64,
 }
 
 impl Connection {
@@ -68,6 +71,8 @@ impl Connection {
             store: OnceLock::new(),
             connection: OnceLock::new(),
             beats: Mutex::default(),
+            version: AtomicU32::default(),
+            subscriptions: AtomicU64::default(),
         });
         let client = Client::connect(address, options, shared.clone())
             .map_err(|error| not_connected(&error))?;
@@ -149,12 +154,6 @@ impl Connection {
     /// Sends a request. `cancel`: the owner is told if its caller goes.
     fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
         self.client.call(request.to_bytes(), kind_of(request, cancel))
-    }
-
-    /// The events that pass a filter. They end when the connection breaks.
-    pub(crate) fn events(&self, filter: Filter, capacity: usize) -> Subscription {
-        let request = Request::Events { filter, capacity };
-        Subscription::new(RemoteEvents::new(self.client.subscribe(request.to_bytes())))
     }
 
     /// Begins a session. The owner has one handle of it for all of this connection.
@@ -249,6 +248,7 @@ impl Handler for Shared {
                     .to_owned(),
             );
         }
+        self.version.store(welcome.version, Ordering::Relaxed);
         self.beats.lock().set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);

@@ -1,5 +1,6 @@
 //! Events: each change of a task, delivered to subscriptions and callbacks after its commit.
 
+mod delivered;
 mod event;
 mod filter;
 mod index;
@@ -16,13 +17,15 @@ use crossbeam_channel::{Sender, bounded};
 use crate::sync::Mutex;
 use crate::user_code;
 
+pub use delivered::Delivered;
+pub(crate) use delivered::SubscriptionState;
 pub(crate) use event::KindSet;
 pub use event::{Event, EventKind};
 pub(crate) use filter::Facts;
 pub use filter::Filter;
 pub(crate) use local::{EventBytes, Listing};
 use local::{Subscriptions, Wanted};
-pub(crate) use subscription::EventSource;
+pub(crate) use subscription::{Asked, EventSource};
 pub use subscription::{EventStream, Subscription};
 
 /// A function that is called after each change of a task.

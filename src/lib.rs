@@ -90,7 +90,7 @@
 //!     });
 //!     jobs.put("one")?;
 //!     jobs.put("two")?;
-//! #   let events = store.subscribe(100);
+//! #   let events = store.subscribe(100)?;
 //! #   while jobs.statistics()?.tasks.total > 0 && events.recv().is_some() {}
 //!     store.close()?;
 //!     worker.join().unwrap()
@@ -413,7 +413,7 @@ pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
 pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
-pub use events::{Callback, Event, EventKind, EventStream, Filter, Subscription};
+pub use events::{Callback, Delivered, Event, EventKind, EventStream, Filter, Subscription};
 pub use failure::Failure;
 pub use finish::Finish;
 pub use history::HistoryEntry;

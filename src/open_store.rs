@@ -1,6 +1,6 @@
 //! An open store of this process, and its threads. It closes when its last handle is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
@@ -50,9 +50,10 @@ impl LocalHandle {
         Arc::ptr_eq(&self.0.inner, &other.0.inner)
     }
 
-    /// What serves the store ends with it.
-    pub(crate) fn add_server(&self, server: Arc<Server>) {
-        self.0.servers.lock().push(server);
+    /// What serves the store ends with it, and is forgotten once it has ended.
+    pub(crate) fn add_server(&self, server: Arc<Server>) -> Weak<Servers> {
+        self.0.servers.0.lock().push(server);
+        Arc::downgrade(&self.0.servers)
     }
 
     /// The same store, for a caller that does not keep it open.
@@ -65,7 +66,7 @@ impl LocalHandle {
             max_body: *max_body,
             is_owner: false,
             threads: Mutex::default(),
-            servers: Mutex::default(),
+            servers: Arc::default(),
         })
     }
 
@@ -145,7 +146,31 @@ pub(crate) struct OpenStore {
     pub(crate) is_owner: bool,
     pub(crate) threads: Mutex<Threads>,
     /// What serves the store to other processes. They end with it.
-    pub(crate) servers: Mutex<Vec<Arc<Server>>>,
+    pub(crate) servers: Arc<Servers>,
+}
+
+/// The servers of a store that were not stopped.
+#[derive(Default)]
+pub(crate) struct Servers(Mutex<Vec<Arc<Server>>>);
+
+impl Servers {
+    /// Stops a server, and forgets it.
+    pub(crate) fn stop(&self, server: &Arc<Server>) {
+        server.stop();
+        self.0.lock().retain(|other| !Arc::ptr_eq(other, server));
+    }
+
+    fn stop_all(&self) {
+        let servers = std::mem::take(&mut *self.0.lock());
+        for server in &servers {
+            server.stop();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
 }
 
 impl OpenStore {
@@ -158,10 +183,7 @@ impl OpenStore {
         threads.join();
         self.inner.subscribers.close();
         // After the close, which has answered all that waits.
-        let servers = std::mem::take(&mut *self.servers.lock());
-        for server in &servers {
-            server.stop();
-        }
+        self.servers.stop_all();
         closed
     }
 }

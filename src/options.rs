@@ -238,7 +238,7 @@ impl TubeOptions {
     /// let claim = jobs.try_take()?.unwrap();
     /// clock.advance(Duration::from_secs(50));
     /// claim.renew(Duration::from_secs(3600))?;
-    /// assert_eq!(claim.expires_in(), Some(Duration::from_secs(10)));
+    /// assert_eq!(claim.expires_in()?, Some(Duration::from_secs(10)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "timeout")]

@@ -6,19 +6,21 @@ mod peer;
 mod requests;
 mod service;
 mod shares;
+mod subscriptions;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
 use crate::connection::{FRAME_MAX, check_secret};
 use crate::core::Core;
+use crate::open_store::Servers;
 use crate::{Error, Result, Store};
 use service::StoreService;
 
@@ -154,6 +156,7 @@ impl ServeOptions {
 pub struct Served {
     url: String,
     server: Arc<Server>,
+    servers: Weak<Servers>,
 }
 
 impl Served {
@@ -168,7 +171,11 @@ impl Served {
     /// processes that were decided take effect. Blocks until the answers that are there were sent, at
     /// most a second.
     pub fn stop(&self) {
-        self.server.stop();
+        match self.servers.upgrade() {
+            Some(servers) => servers.stop(&self.server),
+            // The store was closed, which has stopped it.
+            None => self.server.stop(),
+        }
     }
 }
 
@@ -231,9 +238,8 @@ impl Store {
         )
         .map_err(|error| cannot_serve(&address, &error))?;
         let server = Arc::new(server);
-        let served = Served { url: server.address().to_string(), server: server.clone() };
-        store.add_server(server);
-        Ok(served)
+        let (url, servers) = (server.address().to_string(), store.add_server(server.clone()));
+        Ok(Served { url, server, servers })
     }
 }
 

@@ -594,7 +594,7 @@ impl Store {
             max_body,
             is_owner: true,
             threads: Mutex::new(threads),
-            servers: Mutex::default(),
+            servers: Arc::default(),
         });
         // The first commit of a new file makes it a store. It has the header and the id.
         if store.inner()?.run(|core| last_commit(core)) == 0 {

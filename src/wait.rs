@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::connection::{Connection, RemotePromise, Request, TubeName};
+use crate::connection::{Connection, RemotePromise, Request, TubeName, answered_already};
 use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
@@ -108,9 +108,10 @@ pub(crate) fn remote_claims(
 /// It resolves to a claim, or to `None` when the timeout elapses. With the first poll the timeout
 /// begins and the taker joins the waiting takers. The future blocks no thread; a poll may read the
 /// body of a task from the file. Dropping the future is safe: the taker no longer waits, and a task
-/// already assigned to it is released.
+/// already assigned to it is released. One that has resolved returns
+/// [`Invalid`](crate::Error::Invalid) if it is polled again.
 #[must_use = "a future takes nothing until it is polled"]
-pub struct TakeFuture(TakeFrom<'static>);
+pub struct TakeFuture(Option<TakeFrom<'static>>);
 
 impl TakeFuture {
     pub(crate) fn new(
@@ -120,7 +121,7 @@ impl TakeFuture {
         guard: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
     ) -> TakeFuture {
-        TakeFuture(TakeFrom::new(handle, tubes.map(Cow::Owned), session, guard, timeout))
+        TakeFuture(Some(TakeFrom::new(handle, tubes.map(Cow::Owned), session, guard, timeout)))
     }
 }
 
@@ -128,13 +129,19 @@ impl Future for TakeFuture {
     type Output = Result<Option<Claim>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll_take(context)
+        // A take that has ended must not take another task.
+        let Some(take) = &mut self.0 else { return Poll::Ready(Err(answered_already())) };
+        let taken = take.poll_take(context);
+        if taken.is_ready() {
+            self.0 = None;
+        }
+        taken
     }
 }
 
 impl std::fmt::Debug for TakeFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waits = self.0.waiting.is_some();
+        let waits = self.0.as_ref().is_some_and(|take| take.waiting.is_some());
         f.debug_struct("TakeFuture").field("waits", &waits).finish_non_exhaustive()
     }
 }

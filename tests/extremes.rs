@@ -127,7 +127,7 @@ fn oversized_disk_reserve_rejects_puts_but_not_takes() {
 #[test]
 fn verbs_accept_any_number() {
     let store = Store::in_memory().unwrap();
-    let events = store.subscribe(usize::MAX);
+    let events = store.subscribe(usize::MAX).unwrap();
     for (driver, options) in [
         (FIFO, TubeOptions::new()),
         (UTUBETTL, TubeOptions::new().ttl(Duration::MAX).ttr(Duration::MAX).pri(u32::MAX)),

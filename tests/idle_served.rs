@@ -40,7 +40,7 @@ fn idle_connections_wake_no_thread() {
     let socket = ServeOptions::unix(folder.path().join("sock"));
     let served = store.serve(socket.heartbeat(HEARTBEAT)).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
-    let events = connections[0].subscribe(10);
+    let events = connections[0].subscribe(10).unwrap();
     // Without a claim, its heartbeats end.
     let jobs = connections[0].tube("jobs").unwrap();
     jobs.put("done").unwrap();

@@ -266,7 +266,7 @@ fn owner_is_a_json_object_and_token_a_string() {
 #[test]
 fn events_are_json_objects() {
     let (store, _clock) = store();
-    let events = store.subscribe(10);
+    let events = store.subscribe(10).unwrap();
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap().put("x").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
         .to_owned()

@@ -11,8 +11,8 @@ use std::time::Duration;
 use patience::HANGS_AFTER;
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Driver, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put,
-    ServeOptions, State, Store, Traits, TubeOptions, UTUBE, WhenFull, connect,
+    Claim, ConnectOptions, Driver, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
+    Put, ServeOptions, State, Store, Traits, TubeOptions, UTUBE, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -185,6 +185,80 @@ fn waits_for_ends_and_space_are_answered_later() {
     assert!(!jobs.wait_drained(Duration::ZERO).unwrap());
     jobs.take(None).unwrap().unwrap().ack().unwrap();
     assert!(jobs.wait_drained(None).unwrap());
+}
+
+/// The put is one of the owner itself, so that nothing but the answer of the owner orders it after
+/// the subscription.
+#[test]
+fn subscription_through_a_connection_begins_before_it_returns() {
+    let pair = pair();
+    let jobs = pair.owner.create_tube("jobs", FIFO, TubeOptions::new().temporary(true)).unwrap();
+    for _ in 0..300 {
+        let events = pair.remote.events(Filter::new().tube("jobs"), 10).unwrap();
+        let id = jobs.put("one").unwrap().id;
+        let event = events.recv_timeout(HANGS_AFTER).map(|event| (event.kind, event.id));
+        assert_eq!(event, Some((EventKind::Put, id)));
+    }
+}
+
+#[test]
+fn subscription_without_an_owner_is_refused() {
+    let pair = pair();
+    pair.remote.close().unwrap();
+    assert!(matches!(pair.remote.subscribe(10), Err(Error::Closed)));
+    let folder = tempfile::tempdir().unwrap();
+    let served = pair.owner.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let options = ConnectOptions::new().timeout(Duration::from_millis(50));
+    let remote = options.connect(served.url()).unwrap();
+    served.stop();
+    assert!(matches!(remote.subscribe(10), Err(Error::NotConnected { .. })));
+}
+
+/// Each kind of tube, in one process and through a connection, by a subscription with a filter.
+#[test]
+fn reader_knows_when_it_has_seen_the_events_up_to_an_answer() {
+    let pair = pair();
+    for (name, options) in [
+        ("flushed", TubeOptions::new()),
+        (
+            "written",
+            TubeOptions::new()
+                .durability(Durability::Write { flush_within: Duration::from_secs(1) }),
+        ),
+        (
+            "relaxed",
+            TubeOptions::new()
+                .durability(Durability::Relaxed { max_delay: Duration::from_secs(1) }),
+        ),
+        ("temporary", TubeOptions::new().temporary(true)),
+    ] {
+        pair.owner.create_tube(name, FIFO, options).unwrap();
+        for store in [&pair.owner, &pair.remote] {
+            let jobs = store.tube(name).unwrap();
+            let puts = Filter::new().tube(name).kinds([EventKind::Put]);
+            let events = store.events(puts, 100).unwrap();
+            assert_eq!(events.delivered().unwrap().seq, 0);
+            for round in 1..20 {
+                jobs.put_many(["one", "two"]).unwrap();
+                jobs.take_many(2, None).unwrap().into_iter().for_each(|claim| drop(claim.ack()));
+                let delivered = events.delivered().unwrap();
+                let mut seen = 0;
+                let mut count = 0;
+                while seen < delivered.seq {
+                    seen = events.recv_timeout(HANGS_AFTER).unwrap().seq;
+                    count += 1;
+                }
+                assert_eq!((count, delivered.missed), (2, 0), "{name}: {round}");
+                assert_eq!(events.try_recv(), None, "{name}: {round}");
+            }
+            // What is missed does not keep a reader waiting.
+            jobs.put_many((0..110).map(|_| "more")).unwrap();
+            let delivered = events.delivered().unwrap();
+            let sent = 110 - delivered.missed;
+            let last = (0..sent).filter_map(|_| events.recv_timeout(HANGS_AFTER)).last();
+            assert_eq!(last.map(|event| event.seq), Some(delivered.seq), "{name}");
+        }
+    }
 }
 
 #[test]

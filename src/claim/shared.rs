@@ -14,7 +14,7 @@ use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::park::block_on_for;
 use crate::signal::Signal;
-use crate::{ClaimToken, Error, Receipt, Result};
+use crate::{ClaimToken, Error, Owner, Receipt, Result};
 
 impl Claim {
     /// Makes a call of this claim, and blocks for its flush or write.
@@ -25,6 +25,19 @@ impl Claim {
     /// Makes a call of this claim that changes memory alone or nothing.
     pub(crate) fn ask<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
         self.handle.ask(Call::Claim(self.claim_key(), verb))
+    }
+
+    /// Asks for the owner of the claim.
+    pub(crate) fn owner_call(&self) -> Call<'static> {
+        Call::OwnerOfClaim(self.claim_key())
+    }
+
+    /// The owner of a claim, of which none outlives the close of its store.
+    pub(crate) fn ended_if_closed(owner: Result<Option<Owner>>) -> Result<Option<Owner>> {
+        match owner {
+            Err(Error::Closed) => Ok(None),
+            owner => owner,
+        }
     }
 
     /// As [`park`](Claim::park). After an error the claim is as it was.
@@ -52,7 +65,7 @@ impl Claim {
         Grant { row: Some(self.row.clone()), ..self.grant.clone() }
     }
 
-    /// The signal that is raised when the claim ends, or when the store is closed.
+    /// The signal that is raised when the claim ends, or when the store or the connection is closed.
     pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
         match &self.handle {
             StoreHandle::Here(_) => self.ask(HolderVerb::EndSignal),

@@ -31,7 +31,9 @@ impl Request<'_> {
             | Request::Counters
             | Request::Clock
             | Request::Heartbeat
-            | Request::Events { .. } => false,
+            | Request::Events { .. }
+            | Request::Subscribe { .. }
+            | Request::Delivered(_) => false,
         }
     }
 }

@@ -1,23 +1,55 @@
 //! The events of a store of another process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tubewell_wire::Items;
+use tubewell_wire::{CallError, Items};
 
-use crate::Event;
+use super::request::{SUBSCRIPTIONS, read_value};
+use super::{Connection, Request, into_error};
 use crate::core::from_bytes;
-use crate::events::EventSource;
+use crate::events::{Asked, EventSource, Filter, Subscription};
+use crate::{Error, Event, Result};
 
-pub(super) struct RemoteEvents {
+struct RemoteEvents {
     items: Items,
     missed: AtomicU64,
+    /// A subscription does not keep the connection.
+    connection: Weak<Connection>,
+    /// Its number at the owner.
+    number: u64,
+}
+
+impl Connection {
+    /// The events that pass a filter, from the return of this call on. They end when the connection
+    /// breaks. Blocks until the owner has answered.
+    pub(crate) fn events(
+        self: &Arc<Self>,
+        filter: Filter,
+        capacity: usize,
+    ) -> Result<Subscription> {
+        let is_confirmed = self.shared.version.load(Ordering::Relaxed) >= SUBSCRIPTIONS;
+        let number = self.shared.subscriptions.fetch_add(1, Ordering::Relaxed);
+        let request = if is_confirmed {
+            Request::Subscribe { number, filter, capacity }
+        } else {
+            Request::Events { filter, capacity }
+        };
+        let items = self.client.subscribe(request.to_bytes());
+        if is_confirmed {
+            let begun = items.recv().ok_or_else(|| why_not_begun(&items))?;
+            read_value::<()>(&begun)?;
+        }
+        Ok(Subscription::new(RemoteEvents::new(items, self, number)))
+    }
 }
 
 impl RemoteEvents {
-    pub(super) fn new(items: Items) -> RemoteEvents {
-        RemoteEvents { items, missed: AtomicU64::new(0) }
+    fn new(items: Items, connection: &Arc<Connection>, number: u64) -> RemoteEvents {
+        let connection = Arc::downgrade(connection);
+        RemoteEvents { items, missed: AtomicU64::new(0), connection, number }
     }
 
     /// `None`, the end of the events, for an item that is no event.
@@ -47,5 +79,19 @@ impl EventSource for RemoteEvents {
 
     fn dropped(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
+    }
+
+    fn delivered(&self) -> Result<Asked> {
+        let connection = self.connection.upgrade().ok_or(Error::Closed)?;
+        Ok(Asked::Later(Box::pin(connection.request(&Request::Delivered(self.number)))))
+    }
+}
+
+/// Why a subscription has not begun.
+fn why_not_begun(items: &Items) -> Error {
+    match items.error() {
+        Some(CallError::Broken { why }) => Error::NotConnected { why },
+        Some(error) => into_error(error),
+        None => Error::NotConnected { why: "the owner has ended the subscription".into() },
     }
 }

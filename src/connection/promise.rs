@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use tubewell_wire::Pending;
 
 use super::into_error;
-use crate::Result;
 use crate::core::Decided;
 use crate::open_store::LocalHandle;
+use crate::{Error, Result};
 
 /// The answer of a call: decided here, or expected from another process.
 pub(crate) enum Promise<T> {
@@ -57,7 +57,7 @@ impl<T> RemotePromise<T> {
     /// Blocks until the answer is there.
     pub(crate) fn wait(mut self) -> Result<T> {
         let (Some(pending), Some(read)) = (self.pending.take(), self.read.take()) else {
-            return Err(crate::Error::Closed);
+            return Err(answered_already());
         };
         read.run(&pending.wait().map_err(into_error)?)
     }
@@ -86,6 +86,11 @@ impl<T: 'static> RemotePromise<T> {
     }
 }
 
+/// The error of a future that is polled again, or waited for, once it has returned its answer.
+pub(crate) fn answered_already() -> Error {
+    Error::invalid("the answer was returned already: do not poll a future that has ended again")
+}
+
 /// A promise pins none of its fields.
 impl<T> Unpin for RemotePromise<T> {}
 
@@ -95,12 +100,12 @@ impl<T> Future for RemotePromise<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let promise = self.get_mut();
         let Some(pending) = &mut promise.pending else {
-            return Poll::Ready(Err(crate::Error::Closed));
+            return Poll::Ready(Err(answered_already()));
         };
         let Poll::Ready(answer) = pending.poll(context.waker()) else { return Poll::Pending };
         promise.pending = None;
         let Some(read) = promise.read.take() else {
-            return Poll::Ready(Err(crate::Error::Closed));
+            return Poll::Ready(Err(answered_already()));
         };
         Poll::Ready(answer.map_err(into_error).and_then(|answer| read.run(&answer)))
     }

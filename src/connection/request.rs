@@ -82,11 +82,20 @@ pub(crate) enum Request<'a> {
     /// The process is there. Answered with whether sessions of the connection have claims. Since version
     /// 2.
     Heartbeat,
-    /// A stream of events.
+    /// A stream of events. Versions 1 to 3.
     Events {
         filter: Filter,
         capacity: usize,
     },
+    /// A stream of events, by a number that the connection has chosen. The first item is the answer
+    /// that the subscription has begun. Since version 4.
+    Subscribe {
+        number: u64,
+        filter: Filter,
+        capacity: usize,
+    },
+    /// How many events were delivered to a subscription of the connection. Since version 4.
+    Delivered(u64),
 }
 
 /// How an answer begins: whether it hands out tasks, which are given back if nobody gets them.
@@ -111,6 +120,8 @@ mod tag {
     pub(super) const CLOCK: u8 = 13;
     pub(super) const EVENTS: u8 = 14;
     pub(super) const HEARTBEAT: u8 = 15;
+    pub(super) const SUBSCRIBE: u8 = 16;
+    pub(super) const DELIVERED: u8 = 17;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -182,6 +193,16 @@ impl<'a> Request<'a> {
                 filter.put(out);
                 capacity.put(out);
             }
+            Request::Subscribe { number, filter, capacity } => {
+                out.push(tag::SUBSCRIBE);
+                number.put(out);
+                filter.put(out);
+                capacity.put(out);
+            }
+            Request::Delivered(number) => {
+                out.push(tag::DELIVERED);
+                number.put(out);
+            }
         }
     }
 
@@ -219,6 +240,12 @@ impl<'a> Request<'a> {
             tag::EVENTS => {
                 Request::Events { filter: Wire::get(&mut input)?, capacity: Wire::get(&mut input)? }
             }
+            tag::SUBSCRIBE => Request::Subscribe {
+                number: Wire::get(&mut input)?,
+                filter: Wire::get(&mut input)?,
+                capacity: Wire::get(&mut input)?,
+            },
+            tag::DELIVERED => Request::Delivered(Wire::get(&mut input)?),
             _ => return Err(Malformed::Invalid("an unknown number of a request")),
         };
         input.end()?;
@@ -240,11 +267,14 @@ impl Wire for TubeName {
 }
 
 /// The versions of requests and answers that this release speaks. Version 2 has the client of a hello, and
-/// heartbeats; version 3 has the store of a welcome.
-const VERSIONS: Versions = Versions { lowest: 1, highest: 3 };
+/// heartbeats; version 3 has the store of a welcome; version 4 confirms subscriptions.
+const VERSIONS: Versions = Versions { lowest: 1, highest: 4 };
 
 /// The first version with heartbeats, and with the client of a hello.
 pub(crate) const HEARTBEATS: u32 = 2;
+
+/// The first version whose owner confirms subscriptions.
+pub(super) const SUBSCRIPTIONS: u32 = 4;
 
 /// The first version whose welcome names the store.
 const STORES: u32 = 3;

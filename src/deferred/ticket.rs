@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::connection::Promise;
+use crate::Result;
+use crate::connection::{Promise, answered_already};
 use crate::core::Decided;
-use crate::{Error, Result};
 
 /// The answer to a deferred call. It is there once the flush that holds the call is done, and in a
 /// [written](crate::Durability::Write) tube once the write is done.
@@ -61,12 +61,12 @@ impl<T> Ticket<T> {
     /// Blocks until the answer is there, and returns it.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush or the write failed. The call is
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush or the write failed. The call is
     /// applied when the storage works again. If the process ends before that, the call is applied
-    /// as a whole or not at all. [`Closed`](Error::Closed): the future has returned the answer
-    /// already.
+    /// as a whole or not at all. [`Invalid`](crate::Error::Invalid): the future has returned the
+    /// answer already.
     pub fn wait(mut self) -> Result<T> {
-        match self.0.take().ok_or(Error::Closed)? {
+        match self.0.take().ok_or_else(answered_already)? {
             Answer::Known(answer) => Ok(answer),
             Answer::Promised(Promise::Here(store, decided)) => {
                 store.inner()?.wait_deferred(decided)
@@ -110,7 +110,7 @@ impl<T> Future for Ticket<T> {
             store.inner()?;
         }
         let outcome = match &mut ticket.0 {
-            None => return Poll::Ready(Err(Error::Closed)),
+            None => return Poll::Ready(Err(answered_already())),
             Some(Answer::Promised(Promise::Here(_, Decided { wait: Some(wait), .. }))) => {
                 wait.batch().poll(context.waker())
             }
@@ -128,7 +128,7 @@ impl<T> Future for Ticket<T> {
             Some(
                 Answer::Known(answer) | Answer::Promised(Promise::Here(_, Decided { answer, .. })),
             ) => Poll::Ready(outcome.map(|()| answer)),
-            _ => Poll::Ready(Err(Error::Closed)),
+            _ => Poll::Ready(Err(answered_already())),
         }
     }
 }

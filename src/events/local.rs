@@ -9,10 +9,12 @@ use tubewell_wire::HomeProcess;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
+use super::delivered::SubscriptionState;
 use super::event::{Event, KindSet};
 use super::filter::{Facts, Filter, Place};
 use super::index::{Index, SubscriberId};
-use super::subscription::{EventSource, Subscription};
+use super::subscription::{Asked, EventSource, Subscription};
+use crate::Result;
 use crate::sync::Mutex;
 
 /// The events of a store of this process, as one subscription gets them.
@@ -36,14 +38,6 @@ pub(crate) struct Listing {
 /// How many places of a filter are added or removed without giving back the lock, on which the
 /// delivery of events waits.
 const PLACES_STEP: usize = 128;
-
-/// What a subscription shares with the store.
-#[derive(Default)]
-struct SubscriptionState {
-    dropped: AtomicU64,
-    /// The waker of the stream's last poll.
-    waker: Mutex<Option<Waker>>,
-}
 
 /// Events of each subscription that do not count for [`EventBytes`].
 const FREE: usize = 128;
@@ -117,8 +111,9 @@ impl Subscriber {
         };
         let missed = std::mem::take(&mut self.missed);
         // The subscription leaves the index before its receiver is dropped.
-        let event = Event { missed, ..event.clone() };
-        let _ = self.sender.send(Waiting { event, _counted: counted });
+        let sent = Event { missed, ..event.clone() };
+        let _ = self.sender.send(Waiting { event: sent, _counted: counted });
+        self.shared.last.store(event.seq, Ordering::Release);
         wakers.extend(self.shared.waker.lock().take());
     }
 
@@ -307,6 +302,14 @@ impl EventSource for LocalEvents {
 
     fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    fn delivered(&self) -> Result<Asked> {
+        Ok(Asked::Here(self.shared.delivered()))
+    }
+
+    fn shared(&self) -> Option<Arc<SubscriptionState>> {
+        Some(self.shared.clone())
     }
 }
 

@@ -1,14 +1,19 @@
 //! Subscriptions: the reader's half of a stream of events.
 
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
 use tubewell_wire::HomeProcess;
 
+use super::delivered::{Delivered, SubscriptionState};
 use super::event::Event;
+use crate::Result;
+use crate::park::block_on;
 
 /// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events,
 /// since [`Store::subscribe`](crate::Store::subscribe).
@@ -26,7 +31,7 @@ use super::event::Event;
 /// ```
 /// # use tubewell::{FIFO, Store, TubeOptions};
 /// # let store = Store::in_memory()?;
-/// let events = store.subscribe(100);
+/// let events = store.subscribe(100)?;
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
 /// store.close()?;
 /// for event in events {
@@ -48,6 +53,18 @@ pub(crate) trait EventSource: Send + Sync {
     fn poll_recv(&self, waker: &Waker) -> Poll<Option<Event>>;
     /// How many events were missed.
     fn dropped(&self) -> u64;
+    /// Asks what was delivered.
+    fn delivered(&self) -> Result<Asked>;
+    /// What the store shares with a subscription of its process.
+    fn shared(&self) -> Option<Arc<SubscriptionState>> {
+        None
+    }
+}
+
+/// What was delivered: known here, or expected from the owner.
+pub(crate) enum Asked {
+    Here(Delivered),
+    Later(Pin<Box<dyn Future<Output = Result<Delivered>> + Send>>),
 }
 
 /// The source of no events.
@@ -112,6 +129,47 @@ impl Subscription {
         self.source.dropped()
     }
 
+    /// What was delivered to this subscription so far, so that a reader knows when it has seen all
+    /// events up to some moment.
+    ///
+    /// All events of a call are delivered before the call returns, in this process and through
+    /// a connection. So a reader that asks after the call, and then receives events up to
+    /// [`seq`](Delivered::seq), has received those of the call, except for those that
+    /// [`missed`](Delivered::missed) counts. Blocks for a round trip through a connection, and does
+    /// not block otherwise.
+    ///
+    /// # Errors
+    /// [`NotConnected`](crate::Error::NotConnected): the connection on which the subscription began has
+    /// broken, and its events end. [`Closed`](crate::Error::Closed): the connection was closed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let events = store.subscribe(100)?;
+    /// jobs.put("one")?;
+    /// let delivered = events.delivered()?;
+    /// let mut seen = 0;
+    /// while seen < delivered.seq {
+    ///     let Some(event) = events.recv() else { break };
+    ///     seen = event.seq;
+    /// }
+    /// assert_eq!((seen, delivered.missed), (1, 0)); // nothing was put before
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn delivered(&self) -> Result<Delivered> {
+        match self.0.delivered()? {
+            Asked::Here(delivered) => Ok(delivered),
+            Asked::Later(answer) => block_on(answer),
+        }
+    }
+
+    /// What the store shares with a subscription of its process.
+    pub(crate) fn shared(&self) -> Option<Arc<SubscriptionState>> {
+        self.0.shared()
+    }
+
     /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
     /// the conversion.
     ///
@@ -122,12 +180,13 @@ impl Subscription {
     /// use futures_core::Stream;
     /// use tubewell::Store;
     ///
-    /// async fn log(store: &Store) {
-    ///     let mut events = store.subscribe(100).into_stream();
+    /// async fn log(store: &Store) -> tubewell::Result<()> {
+    ///     let mut events = store.subscribe(100)?.into_stream();
     ///     // With `StreamExt` of `futures` or `tokio-stream`: `events.next().await`.
     ///     while let Some(event) = poll_fn(|task| Pin::new(&mut events).poll_next(task)).await {
     ///         println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
     ///     }
+    ///     Ok(())
     /// }
     /// ```
     #[must_use]
@@ -166,6 +225,18 @@ impl EventStream {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.dropped()
+    }
+
+    /// What was delivered to this stream so far. As [`Subscription::delivered`], as a future that
+    /// blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`Subscription::delivered`].
+    pub async fn delivered(&self) -> Result<Delivered> {
+        match self.0.0.delivered()? {
+            Asked::Here(delivered) => Ok(delivered),
+            Asked::Later(answer) => answer.await,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use tubewell_wire::{Answering, Reply};
 
 use super::answers::{Recipient, later, refused};
 use super::shares::{Permit, Share, Shares};
+use super::subscriptions::Subscriptions;
 use crate::connection::encode_value;
 use crate::core::{Call, Core, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
@@ -28,6 +29,7 @@ pub(super) struct Peer {
     /// The process says that it is there while it has claims.
     beats: bool,
     sessions: Mutex<BTreeSet<SessionId>>,
+    pub(super) subscriptions: Subscriptions,
     pub(super) shares: Arc<Shares>,
     max_tubes: usize,
 }
@@ -44,6 +46,7 @@ impl Peer {
             has_grace: store.open_store().inner.run(|core| core.config.grace > 0),
             beats,
             sessions: Mutex::default(),
+            subscriptions: Subscriptions::default(),
             shares: shares.clone(),
             max_tubes,
         }

@@ -12,9 +12,10 @@ use super::answers::{grants, now, refused, value};
 use super::calls::call;
 use super::peer::Peer;
 use super::shares::{Permit, Share};
-use crate::connection::{Request, TubeName};
+use super::subscriptions::ListedSubscription;
+use crate::connection::{Request, TubeName, encode_value};
 use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
-use crate::events::EventStream;
+use crate::events::{EventStream, Filter};
 use crate::signal::{Signal, SignalWait};
 use crate::wait::TakeFuture;
 use crate::{Error, Result, SessionId, Store};
@@ -63,15 +64,33 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Heartbeat => peer.answer_beat(),
-        Request::Events { filter, capacity } => {
-            let combinations = filter.check()?;
-            let permit = peer.shares.permit(Share::Combinations, combinations)?;
-            let bytes = Some(peer.shares.events.clone());
-            let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes);
-            Answering::Many(Box::pin(EncodedEvents(events.into_stream(), permit)))
+        Request::Events { filter, capacity } => subscribe(peer, filter, capacity, None)?,
+        Request::Subscribe { number, filter, capacity } => {
+            subscribe(peer, filter, capacity, Some(number))?
         }
+        Request::Delivered(number) => now(&peer.subscriptions.delivered(number)),
         Request::Call(..) => return Err(Error::invalid("the request is a call")),
     })
+}
+
+/// `number`: that of a subscription which is confirmed and listed.
+fn subscribe(
+    peer: &Arc<Peer>,
+    filter: Filter,
+    capacity: usize,
+    number: Option<u64>,
+) -> Result<Answering> {
+    let combinations = filter.check()?;
+    let permit = peer.shares.permit(Share::Combinations, combinations)?;
+    let bytes = Some(peer.shares.events.clone());
+    let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes);
+    let listed = number.map(|number| peer.subscriptions.list(number, &events));
+    Ok(Answering::Many(Box::pin(EncodedEvents {
+        events: events.into_stream(),
+        begun: number.map(|_| encode_value(&Ok(()))),
+        _permit: permit,
+        _listed: listed,
+    })))
 }
 
 fn take(
@@ -105,14 +124,23 @@ async fn ended(signal: Arc<Signal>) -> Result<()> {
     Ok(())
 }
 
-/// Events as bytes, and the combinations of their filter.
-struct EncodedEvents(EventStream, #[expect(dead_code, reason = "until it is dropped")] Permit);
+/// Events as bytes. The answer that a subscription has begun precedes those of a listed one.
+struct EncodedEvents {
+    events: EventStream,
+    begun: Option<Vec<u8>>,
+    /// The combinations of their filter.
+    _permit: Permit,
+    _listed: Option<ListedSubscription>,
+}
 
 impl Stream for EncodedEvents {
     type Item = Vec<u8>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let next = Pin::new(&mut self.0).poll_next(context);
+        if let Some(begun) = self.begun.take() {
+            return Poll::Ready(Some(begun));
+        }
+        let next = Pin::new(&mut self.events).poll_next(context);
         next.map(|event| event.map(|event| to_bytes(&event)))
     }
 }

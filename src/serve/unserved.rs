@@ -14,7 +14,9 @@ use crate::connection::{Hello, HelloSession, Request};
 use crate::core::{
     Answer, Call, Grant, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes, to_bytes,
 };
-use crate::{ClockReport, Counters, Ending, Error, Event, Receipt, Result, SessionId, Store};
+use crate::{
+    ClockReport, Counters, Delivered, Ending, Error, Event, Receipt, Result, SessionId, Store,
+};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
 pub struct Peer {
@@ -165,6 +167,9 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         Request::Counters => value::<Counters>(answer),
         Request::Clock => value::<ClockReport>(answer),
         Request::Events { .. } => item(answer),
+        // The first item is an answer.
+        Request::Subscribe { .. } => value::<()>(answer).or_else(|_| item(answer)),
+        Request::Delivered(_) => value::<Delivered>(answer),
         Request::Flush => value::<u64>(answer),
         Request::ClaimEnd(_) | Request::CatchUp | Request::Backup(_) => value::<()>(answer),
     };

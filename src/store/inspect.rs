@@ -40,7 +40,13 @@ impl Store {
     /// An event is delivered after the commit that holds the change, in the order of the changes.
     /// Up to `capacity` events wait in the subscription. While it is full, further events are
     /// dropped for this subscription and counted: a slow subscriber delays no other call. Events do
-    /// not survive the process. This call does not block.
+    /// not survive the process. This call does not block. Through a connection it blocks until the
+    /// owner has answered, and the events end when the connection breaks.
+    /// [`Subscription::delivered`] tells a reader when it has seen all events up to some moment.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
+    /// does not answer the connection.
     ///
     /// # Example
     /// ```
@@ -48,16 +54,15 @@ impl Store {
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     ///
-    /// let events = store.subscribe(100);
+    /// let events = store.subscribe(100)?;
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
     /// let event = events.recv().unwrap();
     /// assert_eq!((&*event.tube, event.kind), ("jobs", EventKind::Put));
     /// assert_eq!(events.dropped(), 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
-    pub fn subscribe(&self, capacity: usize) -> Subscription {
-        self.events_of(Filter::new(), capacity)
+    pub fn subscribe(&self, capacity: usize) -> Result<Subscription> {
+        self.events(Filter::new(), capacity)
     }
 
     /// Subscribes to the events that pass a filter, from now on; otherwise as
@@ -65,11 +70,11 @@ impl Store {
     ///
     /// The cost of a change whose event no subscription wants does not grow with the number of
     /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
-    /// subscription costs nothing any more. The call does not block.
+    /// subscription costs nothing any more. The call blocks as that does.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
-    /// and tags.
+    /// and tags. Those of [`subscribe`](Store::subscribe).
     ///
     /// # Example
     /// See [`Filter`].
@@ -77,12 +82,8 @@ impl Store {
     #[doc(alias = "pubsub")]
     pub fn events(&self, filter: Filter, capacity: usize) -> Result<Subscription> {
         filter.check()?;
-        Ok(self.events_of(filter, capacity))
-    }
-
-    fn events_of(&self, filter: Filter, capacity: usize) -> Subscription {
         match &self.handle {
-            StoreHandle::Here(store) => store.events_of(filter, capacity, None),
+            StoreHandle::Here(store) => Ok(store.events_of(filter, capacity, None)),
             StoreHandle::Remote(owner) => owner.events(filter, capacity),
         }
     }

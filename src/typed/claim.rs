@@ -121,20 +121,26 @@ impl<T> TypedClaim<T> {
     }
 
     /// Whether the claim has not ended. As [`Claim::is_current`].
-    #[must_use]
-    pub fn is_current(&self) -> bool {
+    ///
+    /// # Errors
+    /// Those of [`Claim::owner`].
+    pub fn is_current(&self) -> Result<bool> {
         self.claim.is_current()
     }
 
     /// How long until the claim expires. As [`Claim::expires_in`].
-    #[must_use]
-    pub fn expires_in(&self) -> Option<Duration> {
+    ///
+    /// # Errors
+    /// Those of [`Claim::owner`].
+    pub fn expires_in(&self) -> Result<Option<Duration>> {
         self.claim.expires_in()
     }
 
     /// Its session, and for how long it has held the task. As [`Claim::owner`].
-    #[must_use]
-    pub fn owner(&self) -> Option<Owner> {
+    ///
+    /// # Errors
+    /// Those of [`Claim::owner`].
+    pub fn owner(&self) -> Result<Option<Owner>> {
         self.claim.owner()
     }
 

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tubewell_wire::HomeProcess;
 
@@ -12,6 +13,7 @@ use super::capacity::CapacityWait;
 use crate::connection::Mode;
 use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::StoreHandle;
+use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
@@ -89,10 +91,36 @@ pub(crate) async fn call<T: FromAnswer>(
     }
 }
 
+/// As `StoreHandle::ask`, as a future that blocks no thread.
+async fn ask<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
+    match handle {
+        StoreHandle::Here(_) => handle.ask(call),
+        StoreHandle::Remote(owner) => owner.send(Mode::Ask, call)?.await,
+    }
+}
+
 impl Claim {
     /// As `Claim::call`, as a future that blocks no thread.
     pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
         call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
+    }
+
+    /// As [`is_current`](Claim::is_current), as a future that blocks no thread.
+    pub(crate) async fn is_current_async(&self) -> Result<bool> {
+        let owner = ask(&self.handle, self.owner_call()).await;
+        Ok(Claim::ended_if_closed(owner)?.is_some())
+    }
+
+    /// As [`renew`](Claim::renew), as a future that blocks no thread.
+    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
+        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
+        ask(&self.handle, Call::Claim(self.claim_key(), renew)).await
+    }
+
+    /// As `limit`, as a future that blocks no thread.
+    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
+        let limit = HolderVerb::Limit { most: micros_ceil(most) };
+        ask(&self.handle, Call::Claim(self.claim_key(), limit)).await
     }
 }
 

@@ -14,19 +14,26 @@ use crate::{Error, Result};
 
 /// A worker that runs on threads; from [`Worker::start`](super::Worker::start).
 ///
-/// Dropping it stops the worker, and waits for the jobs that run.
+/// Dropping it stops the worker, and waits for the jobs that run, for at most 30 seconds: as
+/// [`stop`](WorkerHandle::stop) with that time, whose errors are lost.
 #[must_use = "a worker stops when its handle is dropped"]
 pub struct WorkerHandle {
     pool: Arc<Pool>,
     /// With the numbers of their lanes.
     threads: Mutex<Vec<(usize, JoinHandle<()>)>>,
+    /// How long a drop waits for the jobs.
+    drop_limit: Duration,
 }
+
+/// How long the drop of a handle waits for the jobs: a job that does not see the stop must not hang
+/// the program.
+const DROP_LIMIT: Duration = Duration::from_secs(30);
 
 impl WorkerHandle {
     /// Starts a thread for each lane from `first` on.
     pub(super) fn start(pool: Pool, first: usize) -> Result<WorkerHandle> {
         let pool = Arc::new(pool);
-        let handle = WorkerHandle { pool, threads: Mutex::default() };
+        let handle = WorkerHandle { pool, threads: Mutex::default(), drop_limit: DROP_LIMIT };
         for index in first..handle.pool.lanes.len() {
             if let Err(error) = handle.spawn(index) {
                 // The lanes without a thread have ended.
@@ -156,10 +163,15 @@ impl WorkerHandle {
 
 impl Drop for WorkerHandle {
     fn drop(&mut self) {
-        if let Err(Error::Forked { .. }) = self.stop(None) {
-            // The threads are those of the other process, and so is what they share.
-            std::mem::forget(std::mem::take(self.threads.get_mut()));
-            std::mem::forget(self.pool.clone());
+        match self.stop(self.drop_limit) {
+            // The loops of the threads have ended.
+            Ok(left) if left.is_empty() => self.join(),
+            Err(Error::Forked { .. }) => {
+                // The threads are those of the other process, and so is what they share.
+                std::mem::forget(std::mem::take(self.threads.get_mut()));
+                std::mem::forget(self.pool.clone());
+            }
+            _ => {}
         }
     }
 }
@@ -175,4 +187,34 @@ fn run_lane(pool: &Arc<Pool>, index: usize) {
         lane.begin_thread();
     }
     block_on(lane::run(pool.clone(), index));
+}
+
+#[cfg(all(test, not(feature = "_shuttle")))]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::worker::{Job, Worker};
+    use crate::{FIFO, State, Store, TubeOptions};
+
+    #[test]
+    fn dropped_handle_leaves_a_job_that_does_not_see_the_stop() {
+        let store = Store::in_memory().unwrap();
+        let jobs = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        let id = jobs.put("work").unwrap().id;
+        let (begun, has_begun) = channel();
+        let (open, is_open) = channel::<()>();
+        let (begun, is_open) = (Mutex::new(begun), Mutex::new(is_open));
+        let worker = Worker::new(&store).on(&jobs, move |_: &Job| {
+            begun.lock().send(()).unwrap();
+            let _ = is_open.lock().recv();
+        });
+        let mut worker = worker.start().unwrap();
+        has_begun.recv().unwrap();
+        worker.drop_limit = Duration::from_millis(1);
+        drop(worker);
+        let info = jobs.peek(id).unwrap().info;
+        assert_eq!((info.state, info.attempts), (State::Ready, 0));
+        drop(open);
+    }
 }

@@ -164,9 +164,11 @@ impl<T, C> Job<T, C> {
     /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
     /// deleted, moved or revoked it. What the handler returns is ignored then. Reads memory and
     /// does not block.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        !self.core.claim.is_current()
+    ///
+    /// # Errors
+    /// Those of [`Claim::owner`]: whether the claim has ended is not known.
+    pub fn is_lost(&self) -> Result<bool> {
+        Ok(!self.core.claim.is_current()?)
     }
 
     /// Whether the worker stops: the handler should return soon. Does not block.
@@ -178,20 +180,17 @@ impl<T, C> Job<T, C> {
     /// Returns an error if the job should return now: its claim is lost, or the worker stops. Meant
     /// for loops, with `?`. Reads memory and does not block.
     ///
+    /// The job goes on while the owner of the store does not answer the connection: its claim may
+    /// stand, and the end of the job is repeated until it is stored. An async handler calls
+    /// [`check_async`](Job::check_async).
+    ///
     /// If the handler then returns an error, whatever error that is, the attempt does not fail: a
     /// task whose worker stops is snoozed, so that the attempt does not count, and is ready again.
     ///
     /// # Errors
     /// [`Interrupted`](Error::Interrupted).
     pub fn check(&self) -> Result<()> {
-        if self.is_lost() {
-            self.core.interrupted_because("its claim has ended")
-        } else if self.is_stopping() {
-            self.core.interrupt(Interrupt::Stopping);
-            self.core.interrupted_because("the worker stops")
-        } else {
-            Ok(())
-        }
+        self.core.check(self.core.claim.is_current())
     }
 
     /// Parks the claim, so that it outlives the job, the worker and the process. As
@@ -351,6 +350,20 @@ impl JobCore {
         };
     }
 
+    /// Returns an error if the job should return now. A claim that may stand is not lost.
+    fn check(&self, is_current: Result<bool>) -> Result<()> {
+        match is_current {
+            Ok(false) => return self.interrupted_because("its claim has ended"),
+            Err(Error::Refused { why }) => return self.interrupted_because(&why),
+            _ => {}
+        }
+        if self.stop.is_raised() {
+            self.interrupt(Interrupt::Stopping);
+            return self.interrupted_because("the worker stops");
+        }
+        Ok(())
+    }
+
     fn interrupted_because(&self, why: &str) -> Result<()> {
         Err(Error::Interrupted { id: self.claim.id(), why: why.into() })
     }
@@ -370,8 +383,7 @@ impl JobCore {
     }
 
     /// The signal that is raised when the claim ends; `None` if it has ended. All waits of a job
-    /// share one, so that a loop that waits again and again asks the owner of the store once. It
-    /// asks again if a connection has broken, which raises the signal too.
+    /// share one, so that a loop that waits again and again asks the owner of the store once.
     fn claim_end(&self) -> Option<Arc<Signal>> {
         let known = self.claim_end.lock().clone();
         if known.as_ref().is_some_and(|signal| !signal.is_raised()) {

@@ -186,7 +186,7 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
     // Dropping the lane drops the handler, and releases the task.
     let release = ReleaseOnDrop(&job);
     pool.note_tube(job.place());
-    hold(pool, &job);
+    hold(pool, &job).await;
     let handled = match &registered.handler {
         Handler::Blocking(handler) => {
             panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
@@ -203,13 +203,16 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
 }
 
 /// Holds a task for as long as its job may run.
-fn hold(pool: &Pool, job: &JobCore) {
+async fn hold(pool: &Pool, job: &JobCore) {
     let has_deadline = job.claim().grant.header.ttr != NEVER;
     // A claim that has ended already shows at the end of the job.
+    let claim = job.claim();
     let _ = match pool.max_runtime {
-        Some(most) => job.claim().limit(most),
-        None if has_deadline => job.claim().renew(Duration::MAX),
-        None => return,
+        Some(most) if pool.is_blocking => claim.limit(most),
+        Some(most) => claim.limit_async(most).await,
+        None if !has_deadline => return,
+        None if pool.is_blocking => claim.renew(Duration::MAX),
+        None => claim.renew_async(Duration::MAX).await,
     };
 }
 

@@ -307,8 +307,8 @@ fn subscription_receives_events_of_all_tubes_in_order() {
 #[test]
 fn subscribe_accepts_any_capacity() {
     for_each_driver(&[FIFO], |case| {
-        let stream = case.store.subscribe(usize::MAX);
-        let none = case.store.subscribe(0);
+        let stream = case.store.subscribe(usize::MAX).unwrap();
+        let none = case.store.subscribe(0).unwrap();
         case.put_all([0, 1]);
         assert_eq!(stream.take(2).map(|event| event.id).collect::<Vec<_>>(), [0, 1]);
         assert_eq!((none.recv().map(|event| event.id), none.dropped()), (Some(0), 1));
@@ -319,7 +319,7 @@ fn subscribe_accepts_any_capacity() {
 #[test]
 fn unread_subscription_drops_and_counts_events() {
     for_each_driver(ALL, |case| {
-        let stream = case.store.subscribe(2);
+        let stream = case.store.subscribe(2).unwrap();
         for _ in 0..5 {
             case.put("x");
         }

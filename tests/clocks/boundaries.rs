@@ -155,7 +155,7 @@ fn equal_deadlines_elapse_in_id_order() {
     for n in 30..60_u32 {
         run.put("delayed", |put| put.delay(HOUR).pri(60 - n));
     }
-    let events = run.store.subscribe(1000);
+    let events = run.store.subscribe(1000).unwrap();
     file.advance(HOUR);
     let delivered: Vec<u64> =
         std::iter::from_fn(|| events.try_recv()).map(|event| event.id).collect();
@@ -182,7 +182,7 @@ fn claims_expiring_together_are_released_in_id_order() {
     }
     let claims = run.tube.take_many(20, Duration::ZERO).unwrap();
     assert_eq!(claims[0].id(), 19, "the most urgent task must be taken first");
-    let events = run.store.subscribe(1000);
+    let events = run.store.subscribe(1000).unwrap();
     file.advance(HOUR);
     let delivered: Vec<u64> =
         std::iter::from_fn(|| events.try_recv()).map(|event| event.id).collect();

@@ -114,7 +114,7 @@ fn let_many_deadlines_elapse(put: impl Fn(u64) -> Put) -> (Store, Tube) {
         due.put_many((from..count.min(from + 50_000)).map(&put)).unwrap();
     }
     let statistics = Arc::new(Mutex::new(FlushStatistics::default()));
-    count_in_flushes(&memory, &statistics, store.subscribe(20_000));
+    count_in_flushes(&memory, &statistics, store.subscribe(20_000).unwrap());
     clock.advance(HOUR);
     *memory.flush_hook.lock().unwrap() = None;
     let statistics = *statistics.lock().unwrap();

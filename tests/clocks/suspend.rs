@@ -14,7 +14,7 @@ fn deadlines_in_suspend_are_processed_in_order_at_resume() {
     run.put("first", |put| put.delay(HOUR));
     run.put("expiring", |put| put.ttl(Duration::from_secs(5400)));
     run.put("later", |put| put.delay(3 * HOUR));
-    let events = run.store.subscribe(100);
+    let events = run.store.subscribe(100).unwrap();
     file.clock.suspend(2 * HOUR);
     let delivered: Vec<_> =
         std::iter::from_fn(|| events.try_recv()).map(|event| (event.id, event.kind)).collect();

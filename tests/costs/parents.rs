@@ -56,7 +56,7 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
         let parent = tube.put("x").unwrap().id;
         tube.put_many((0..10_000).map(|_| Put::new("x").after(&tube, [parent]))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        let events = store.subscribe(20_000);
+        let events = store.subscribe(20_000).unwrap();
         let before = store.counters();
         let receipt = claim.ack().unwrap();
         let ready = tube.statistics().unwrap().tasks.ready;

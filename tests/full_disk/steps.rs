@@ -89,7 +89,7 @@ fn full_disk_refuses_steps_and_spawns_and_the_claim_goes_on_with_them_once_there
             assert_disk_full(&case.step(&job, "large", LARGE));
             assert_disk_full(&job.spawn("large child", &case.parts, vec![1; LARGE]));
         }
-        assert!(job.is_current());
+        assert!(job.is_current().unwrap());
         assert_eq!(job.steps().unwrap().len(), 2);
         let stored = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(case.after_kill(id), (stored(&["before", "child"]), 1));

@@ -106,7 +106,7 @@ fn refused_advance_changes_nothing() {
         assert_eq!(claim().advance(&small, "y"), Err(full.clone()));
         let refused = claim().advance_deferred(&small, "y", WhenFull::Block).unwrap_err();
         assert_eq!(*refused.error(), full);
-        assert!(refused.claim().is_current());
+        assert!(refused.claim().is_current().unwrap());
         drop(refused);
         let ended = claim();
         case.tube.revoke(id).unwrap();

@@ -102,7 +102,10 @@ fn claim_within_its_reclaim_delay_can_still_be_acked() {
     tube.put_many(["late", "too late"]).unwrap();
     let (late, too_late) = (tube.try_take().unwrap().unwrap(), tube.try_take().unwrap().unwrap());
     file.clock.advance(secs(14));
-    assert_eq!((late.expires_in(), late.is_current()), (Some(Duration::ZERO), true));
+    assert_eq!(
+        (late.expires_in().unwrap(), late.is_current().unwrap()),
+        (Some(Duration::ZERO), true)
+    );
     assert_eq!(tube.statistics().unwrap().calls.lost, 2);
     late.ack().unwrap();
     file.clock.advance(secs(1));

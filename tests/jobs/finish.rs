@@ -109,7 +109,7 @@ fn refused_finish_changes_nothing() {
         assert_eq!(case.tube.claim(id).unwrap().finish(all(three.clone())), Err(full.clone()));
         let refused = case.tube.claim(id).unwrap().finish_deferred(three, WhenFull::Block);
         let refused = refused.unwrap_err();
-        assert!(*refused.error() == full && refused.claim().is_current());
+        assert!(*refused.error() == full && refused.claim().is_current().unwrap());
         drop(refused);
         let unsupported = all(before.0.clone().put(&plain, Put::new("b").pri(1)));
         assert_unsupported(case.tube.claim(id).unwrap().finish(unsupported), FIFO);

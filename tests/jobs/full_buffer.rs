@@ -152,7 +152,11 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert!(tube.wait_ready(secs(60)).unwrap());
         assert!(!tube.wait_drained(secs(0)).unwrap());
         // Of a claim.
-        assert!(first.is_current() && first.owner().is_some() && first.expires_in().is_some());
+        assert!(
+            first.is_current().unwrap()
+                && first.owner().unwrap().is_some()
+                && first.expires_in().unwrap().is_some()
+        );
         assert_eq!(first.step("measured", || Err::<u32, _>(Error::Closed)), Ok(7_u32));
         assert_eq!(
             block_on(first.step_async("weighed", || async { Err(Error::Closed) })),
@@ -209,7 +213,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         claim.renew(secs(90)).unwrap();
         claim.progress(1, 2).unwrap();
         tube.revoke(claim.id()).unwrap();
-        assert!(!claim.is_current());
+        assert!(!claim.is_current().unwrap());
         let claim = taken.pop().unwrap();
         let id = claim.detach().info.id;
         tube.renew(id, secs(90)).unwrap();

@@ -56,7 +56,7 @@ fn parked_claim_survives_close_and_kill() {
             assert_sound(&store);
             let claim = resume(&store, &token.to_string().parse().unwrap());
             assert_eq!((claim.data(), claim.takes()), (&b"film"[..], 1));
-            assert!(!claim.owner().unwrap().is_parked);
+            assert!(!claim.owner().unwrap().unwrap().is_parked);
             claim.ack().unwrap();
             assert_eq!(tube.peek(0), Err(Error::NotFound { id: 0 }));
             assert_sound(&store);
@@ -110,7 +110,7 @@ fn parked_claim_goes_on_while_the_machine_sleeps() {
     let claim = resume(&store, &token);
     // With a holder it is a claim as any other: a worker that sleeps keeps it.
     clock.suspend(secs(9));
-    assert_eq!(claim.expires_in(), Some(secs(1)));
+    assert_eq!(claim.expires_in().unwrap(), Some(secs(1)));
     claim.ack().unwrap();
     assert_sound(&store);
 }
@@ -300,7 +300,7 @@ fn max_runtime_limits_a_claim_that_a_later_run_resumes() {
     let store = file.reopen_after(store, secs(5));
     let claim = resume(&store, &token);
     claim.renew(secs(1000)).unwrap();
-    assert_eq!(claim.expires_in(), Some(secs(15)));
+    assert_eq!(claim.expires_in().unwrap(), Some(secs(15)));
     claim.ack().unwrap();
     assert_sound(&store);
 }

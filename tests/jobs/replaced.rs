@@ -80,7 +80,7 @@ fn replaced_task_is_lost_to_its_holder() {
             let claim = holder.try_take().unwrap().unwrap();
             let putter = if own { holder.clone() } else { case.tube_in_new_session() };
             assert_eq!(putter.put(again(Put::new("new"))).unwrap().state, State::Ready);
-            assert!(!claim.is_current());
+            assert!(!claim.is_current().unwrap());
             assert_not_taken(claim.renew(secs(1)).and(Ok(())), id);
             assert_not_taken(holder.ack(id), id);
             assert_not_taken(claim.ack(), id);

@@ -6,6 +6,7 @@ use tubewell::{
     Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, State, Ticket, TubeOptions, WhenFull,
 };
 
+use super::executor::eventually_ready;
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
 
 /// The answer of a deferred call, which may be refused at once or by its ticket.
@@ -160,4 +161,25 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
         wait_all(tickets);
         small.assert_verified();
     });
+}
+
+/// The store is open: an error that says otherwise would end a caller for good.
+#[test]
+fn future_that_is_polled_again_says_that_its_answer_was_returned() {
+    let (store, _clock) = timed_store();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let mut ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
+    eventually_ready(&mut ticket).unwrap();
+    let again = eventually_ready(&mut ticket);
+    assert!(matches!(again, Err(Error::Invalid { .. })), "{again:?}");
+    let waited = ticket.wait();
+    assert!(matches!(waited, Err(Error::Invalid { .. })), "{waited:?}");
+
+    tube.put("y").unwrap();
+    let mut take = tube.take_async(None);
+    let claim = eventually_ready(&mut take).unwrap().unwrap();
+    let again = eventually_ready(&mut take);
+    assert!(matches!(again, Err(Error::Invalid { .. })), "{again:?}");
+    assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
+    drop(claim);
 }

@@ -42,7 +42,7 @@ fn owner_refuses_clients_without_a_common_version_and_says_which_side_is_older()
     for (hello, says) in [
         (hello(2, 9, &application(1, 1)), "versions 2 to 9 of the protocol, the server 1 to 1"),
         (hello(0, 0, &application(1, 1)), "versions 0 to 0 of the protocol, the server 1 to 1"),
-        (hello(1, 1, &application(4, 9)), newer),
+        (hello(1, 1, &application(5, 9)), newer),
         (hello(1, 1, &application(0, 0)), older),
     ] {
         let mut socket = connect(&owner.socket());
@@ -62,7 +62,7 @@ fn newer_client_gets_the_newest_common_version() {
     let welcome = say(&mut socket, &hello(1, 9, &application));
     assert_eq!(welcome.kind(), WELCOME);
     // The version of the frames, and behind the limits that of the calls.
-    assert_eq!((welcome.body()[0], welcome.body()[9]), (1, 3));
+    assert_eq!((welcome.body()[0], welcome.body()[9]), (1, 4));
     let clock = say(&mut socket, &Frame::new(CALL, 1, CLOCK));
     assert_eq!((clock.kind(), &clock.body()[..2]), (ANSWER, &[0, 1][..]));
 }
@@ -70,7 +70,8 @@ fn newer_client_gets_the_newest_common_version() {
 #[test]
 fn hello_of_this_version_with_more_in_it_is_refused() {
     let owner = Owner::start();
-    for application in [application(1, 1), application(1, 2), application(1, 3)] {
+    for application in [application(1, 1), application(1, 2), application(1, 3), application(1, 4)]
+    {
         let mut socket = connect(&owner.socket());
         let refusal = say(&mut socket, &hello(1, 1, &[&application[..], b"more"].concat()));
         assert_eq!(refusal.kind(), REFUSED);
@@ -83,7 +84,7 @@ fn hello_of_this_version_with_more_in_it_is_refused() {
 #[test]
 fn owner_answers_the_hello_of_each_version_as_that_version_does() {
     let owner = Owner::start();
-    for (version, rest) in [(1, 4), (2, 9), (3, 26)] {
+    for (version, rest) in [(1, 4), (2, 9), (3, 26), (4, 26)] {
         let mut socket = connect(&owner.socket());
         let welcome = say(&mut socket, &hello(1, 1, &application(version, version)));
         assert_eq!((welcome.kind(), welcome.body()[9]), (WELCOME, version));
@@ -174,7 +175,7 @@ fn client_is_told_which_side_is_older() {
         (refusal(4, 7, 9, "what the owner says"), true, "what the owner says"),
         // A later reason.
         (refusal(99, 7, 9, "what a later owner says"), false, "what a later owner says"),
-        (welcome(4), true, "the owner of the store has chosen version 4 of the calls"),
+        (welcome(5), true, "the owner of the store has chosen version 5 of the calls"),
     ] {
         with_owner(first, &[], |connected| match connected {
             Err(Error::Refused { why }) if is_final => assert!(why.contains(says), "{why}"),

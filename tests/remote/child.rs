@@ -54,7 +54,7 @@ pub fn run(job: &Job) {
         }
         "works" => work(&store, &tube, reports),
         "listens" => {
-            let events = store.subscribe(10);
+            let events = store.subscribe(10).unwrap();
             tube.put("listens").unwrap();
             events.for_each(|event| reports.write(&event.id.to_string()));
         }

@@ -1,14 +1,17 @@
 //! Connections that end within a frame, and between an answer and its confirmation, as those of a process that is
 //! killed there.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tubewell::{ConnectOptions, Error, FIFO, ServeOptions, Store, Tube, TubeOptions};
+use tubewell::worker::{Job, Worker};
+use tubewell::{ConnectOptions, Error, FIFO, FIFOTTL, ServeOptions, Store, Tube, TubeOptions};
 
-use super::executor::{HANGS_AFTER, wait_until, with_timeout};
+use super::executor::{HANGS_AFTER, WakeFlag, wait_until, with_timeout};
 use super::tunnel::Tunnel;
 
 /// An owner, and a connection to it that can be cut.
@@ -97,11 +100,41 @@ fn task_whose_answer_was_confirmed_stays_with_its_session() {
         let pair = Pair::new(HANGS_AFTER);
         pair.tube.put("x").unwrap();
         let claim = pair.remote_tube.try_take().unwrap().unwrap();
-        assert!(claim.is_current());
+        assert!(claim.is_current().unwrap());
         pair.tunnel.cut();
-        assert!(claim.is_current());
+        assert!(claim.is_current().unwrap());
         assert!(pair.tube.try_take().unwrap().is_none());
         claim.ack().unwrap();
+        pair.assert_sound();
+    });
+}
+
+/// The owner never hears that the task is to be held for as long as the job may run.
+#[test]
+fn worker_that_is_a_future_waits_for_no_answer_on_the_thread_that_polls_it() {
+    with_timeout(|| {
+        let pair = Pair::new(Duration::ZERO);
+        let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&pair.url).unwrap();
+        let of_owner = pair.owner.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = remote.tube("timed").unwrap();
+        let worker = Worker::new(&remote).on_async(&tube, |_: Job| async {});
+        let mut worker = worker.max_runtime(HANGS_AFTER).run_async();
+        let flag = WakeFlag::raised();
+        let waker = Waker::from(flag.clone());
+        let mut poll = || {
+            flag.wait();
+            flag.lower();
+            Pin::new(&mut worker).poll(&mut Context::from_waker(&waker)).is_pending()
+        };
+        assert!(poll());
+        wait_until(|| of_owner.info().unwrap().waiting == 1);
+        pair.tunnel.hold_clients();
+        of_owner.put("x").unwrap();
+        // The task arrives, and its job does not begin.
+        assert!(poll());
+        assert_eq!(of_owner.statistics().unwrap().tasks.taken, 1);
+        drop(worker);
+        pair.tunnel.cut();
         pair.assert_sound();
     });
 }

@@ -94,7 +94,7 @@ fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
         wait_until(|| pair.waiting() == 1);
         pair.tunnel.cut_clients();
         // A call on the next connection.
-        assert!(held.is_current());
+        assert!(held.is_current().unwrap());
         wait_until(|| pair.waiting() == 1);
         held.ack().unwrap();
         // With two waits, the one of the connection before would get it.

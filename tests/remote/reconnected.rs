@@ -96,12 +96,12 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
         pair.tube.put("of a session").unwrap();
         let of_session = session.tube("case").unwrap().try_take().unwrap().unwrap();
         // By this answer, the owner knows that the one with the task has arrived.
-        assert!(own.is_current());
+        assert!(own.is_current().unwrap());
         pair.break_connections(|pair| pair.clock.advance(GRACE / 2));
         // Both sessions are there again.
         own.ack().unwrap();
         pair.clock.advance(GRACE * 2);
-        assert!(of_session.is_current());
+        assert!(of_session.is_current().unwrap());
         of_session.ack().unwrap();
         pair.assert_sound();
     });
@@ -112,7 +112,7 @@ fn assert_ended(pair: &Pair, session: SessionId, tube: &Tube, claim: &Claim) {
     assert_eq!(tube.try_take().err(), Some(Error::SessionEnded));
     assert_eq!(tube.take(None).err(), Some(Error::SessionEnded));
     assert_eq!(tube.ack(claim.id()), Err(Error::SessionEnded));
-    assert!(!claim.is_current());
+    assert!(!claim.is_current().unwrap());
     assert_eq!(claim.renew(GRACE), Err(Error::SessionEnded));
     tube.put("needs no session").unwrap();
     let unknown = || Some(Error::SessionUnknown { id: session });
@@ -154,7 +154,7 @@ fn session_that_the_owner_ended_is_not_begun_again_by_the_next_connection() {
             tube.put("x").unwrap();
             let claim = tube.try_take().unwrap().unwrap();
             // By this answer, the owner knows that the one with the task has arrived.
-            assert!(claim.is_current());
+            assert!(claim.is_current().unwrap());
             let end = |pair: &Pair| pair.owner.resume_session(id).unwrap().end().unwrap();
             if while_connected {
                 end(&pair);
@@ -352,7 +352,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
 fn change_that_was_not_sent_changes_nothing() {
     with_timeout(|| {
         let pair = Pair::brief();
-        let events = pair.remote.subscribe(1);
+        let events = pair.remote.subscribe(1).unwrap();
         pair.served.stop();
         // The connection is known to have ended.
         assert!(events.recv().is_none());

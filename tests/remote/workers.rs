@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::worker::{Job, Report, Worker};
-use tubewell::{ConnectOptions, Error, ServeOptions, Store};
+use tubewell::{ConnectOptions, Error, FIFO, ServeOptions, Store, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::reconnected::{GRACE, Pair};
@@ -69,6 +69,96 @@ fn worker_ends_when_its_connection_is_refused() {
         assert!(matches!(ended, Err(Error::Refused { .. })), "{ended:?}");
         assert_eq!(worker.tally().not_stored, 1);
         assert!(matches!(pair.remote.tube("case"), Err(Error::Refused { .. })));
+        pair.assert_sound();
+    });
+}
+
+/// The job has one attempt: a failure would bury its task.
+#[test]
+fn job_goes_on_while_its_owner_cannot_be_reached() {
+    with_timeout(|| {
+        let connect = ConnectOptions::new().timeout(Duration::from_millis(200));
+        let mut pair = Pair::of(Store::options().session_grace(GRACE), connect);
+        let once = TubeOptions::new().max_attempts(1);
+        pair.owner.create_tube("once", FIFO, once).unwrap().put("x").unwrap();
+        let ((begun, has_begun), (broken, is_broken)) = (channel(), channel::<()>());
+        let (send, seen) = channel();
+        let shared = Mutex::new((begun, is_broken, send));
+        let handler = move |job: &Job| -> tubewell::Result<()> {
+            let (begun, is_broken, send) = &*shared.lock().unwrap();
+            begun.send(()).unwrap();
+            let _ = is_broken.recv();
+            // Longer than a call waits for a connection.
+            let is_cancelled = job.wait_cancelled(Duration::from_millis(300));
+            send.send((is_cancelled, job.is_lost(), job.check())).unwrap();
+            job.check()
+        };
+        let tube = pair.remote.tube("once").unwrap();
+        let worker = Worker::new(&pair.remote).on(&tube, handler).start().unwrap();
+        has_begun.recv().unwrap();
+        pair.break_connections(|_| {
+            drop(broken);
+            let (is_cancelled, is_lost, check) = seen.recv().unwrap();
+            assert!(!is_cancelled);
+            assert!(matches!(is_lost, Err(Error::NotConnected { .. })), "{is_lost:?}");
+            assert_eq!(check, Ok(()));
+        });
+        wait_until(|| worker.tally().jobs() == 1);
+        assert_eq!(worker.tally().done, 1, "{:?}", worker.tally());
+        assert_eq!(worker.stop(None).unwrap(), []);
+        pair.assert_sound();
+    });
+}
+
+/// The wait does not end with the connection, and ends with the claim that was made known later.
+#[test]
+fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
+    with_timeout(|| {
+        let connect = ConnectOptions::new().timeout(Duration::from_millis(200));
+        let mut pair = Pair::of(Store::options().session_grace(GRACE), connect);
+        let id = pair.tube.put("x").unwrap().id;
+        let ((begun, has_begun), (send, ended)) = (channel(), channel());
+        let shared = Mutex::new((begun, send));
+        let handler = move |job: &Job| -> tubewell::Result<()> {
+            let (begun, send) = &*shared.lock().unwrap();
+            // The owner is asked before the connection breaks.
+            assert!(!job.wait_cancelled(Duration::ZERO));
+            begun.send(()).unwrap();
+            let is_cancelled = job.wait_cancelled(None);
+            send.send((is_cancelled, job.is_lost())).unwrap();
+            job.check()
+        };
+        let worker = Worker::new(&pair.remote).on(&pair.tube, handler).start().unwrap();
+        has_begun.recv().unwrap();
+        pair.break_connections(|pair| {
+            let asked = pair.remote.tube("case").map(drop);
+            assert!(matches!(asked, Err(Error::NotConnected { .. })), "{asked:?}");
+        });
+        assert!(ended.try_recv().is_err());
+        wait_until(|| pair.remote.tube("case").is_ok());
+        pair.owner.tube("case").unwrap().delete(id).unwrap();
+        assert_eq!(ended.recv().unwrap(), (true, Ok(true)));
+        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.tally().lost, 1);
+        pair.assert_sound();
+    });
+}
+
+#[test]
+fn claim_is_neither_current_nor_ended_while_its_owner_cannot_be_reached() {
+    with_timeout(|| {
+        let connect = ConnectOptions::new().timeout(Duration::from_millis(200));
+        let mut pair = Pair::of(Store::options().session_grace(GRACE), connect);
+        pair.tube.put("x").unwrap();
+        let claim = pair.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.is_current(), Ok(true));
+        pair.break_connections(|_| {
+            assert!(matches!(claim.is_current(), Err(Error::NotConnected { .. })));
+            assert!(matches!(claim.owner(), Err(Error::NotConnected { .. })));
+            assert!(matches!(claim.expires_in(), Err(Error::NotConnected { .. })));
+        });
+        wait_until(|| claim.is_current() == Ok(true));
+        claim.ack().unwrap();
         pair.assert_sound();
     });
 }

@@ -30,7 +30,7 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let open = || Store::open(dir.path().join("store")).unwrap();
         let store = open();
         let tube = keeping(&store, driver, Keep::new());
-        let events = store.subscribe(100);
+        let events = store.subscribe(100).unwrap();
         let large = "large ".repeat(1000);
         let receipts = tube
             .restore_many([

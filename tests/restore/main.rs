@@ -69,7 +69,7 @@ fn restore_keeps_ids_takes_and_states() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let events = store.subscribe(100);
+        let events = store.subscribe(100).unwrap();
         let receipts = tube
             .restore_many([
                 named("ready", 40).takes(3),

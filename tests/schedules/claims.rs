@@ -101,7 +101,7 @@ fn taker_after_revoke_gets_the_last_body_that_was_stored() {
         let last = if stored.is_ok() { large(1) } else { b"old".to_vec() };
         assert!(stored.is_ok() || stored == Err(Error::NotTaken { id }), "{stored:?}");
         assert!(next.data() == last && claim.data() == last);
-        assert!(next.is_current() && !claim.is_current());
+        assert!(next.is_current().unwrap() && !claim.is_current().unwrap());
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.take, calls.release), (2, 1));
         assert_eq!(calls.checkpoint, u64::from(stored.is_ok()));

@@ -25,8 +25,8 @@ fn reader_of_a_full_subscription_is_woken_and_knows_what_it_missed() {
     explore("reader_of_a_full_subscription_is_woken_and_knows_what_it_missed", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let mut all = store.subscribe(1000).into_stream();
-        let mut few = store.subscribe(2).into_stream();
+        let mut all = store.subscribe(1000).unwrap().into_stream();
+        let mut few = store.subscribe(2).unwrap().into_stream();
         let reads = thread::spawn(move || {
             let events = block_on(read(&mut few));
             (events, few.dropped())
@@ -67,7 +67,7 @@ fn subscription_that_begins_beside_a_put_gets_its_event_whole_or_not_at_all() {
         let tube = tube(&store, FIFO);
         let begins = {
             let store = store.clone();
-            thread::spawn(move || store.subscribe(10).into_stream())
+            thread::spawn(move || store.subscribe(10).unwrap().into_stream())
         };
         let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         let mut stream = begins.join().unwrap();

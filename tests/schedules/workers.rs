@@ -194,7 +194,7 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         let id = tube.put("x").unwrap().id;
         let wait = |job: Job| async move {
             job.cancelled().await;
-            assert!(job.is_lost());
+            assert!(job.is_lost().unwrap());
         };
         let future = Worker::new(&store).on_async(&tube, wait).limit(1).run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
@@ -218,7 +218,7 @@ fn job_that_waits_is_woken_when_its_claim_expires() {
         let tube = tube(&store, FIFOTTL);
         tube.put("x").unwrap();
         let wait = |job: &Job| {
-            assert!(job.wait_cancelled(NO_TIMEOUT) && job.is_lost());
+            assert!(job.wait_cancelled(NO_TIMEOUT) && job.is_lost().unwrap());
         };
         let worker = Worker::new(&store).on(&tube, wait).max_runtime(ms(10)).limit(1);
         let worker = worker.start().unwrap();
@@ -280,7 +280,7 @@ fn no_job_begins_after_a_stop_has_returned() {
         let returned = has_returned.clone();
         let work = move |job: &Job| {
             let is_late = returned.is_up();
-            assert!(!is_late || job.is_lost(), "a job has begun after the stop");
+            assert!(!is_late || job.is_lost().unwrap(), "a job has begun after the stop");
         };
         let worker = Worker::new(&store).on(&tube, work).concurrency(2).start().unwrap();
         let left = worker.stop(ms(0)).unwrap().len() as u64;

@@ -169,7 +169,7 @@ impl Simulation {
         let Some(mut task) = self.tasks.get(&key).copied() else { return };
         let is_held = matches!(task.status, Status::Taken(_)) && claim.attempt() == task.attempts;
         if !self.world.disk.tripped() {
-            assert_eq!(claim.is_current(), is_held, "{task:?}");
+            assert_eq!(claim.is_current().unwrap(), is_held, "{task:?}");
         }
         let delay = rng.pick(&[0, 0, 7 * MS]);
         let (wait, failure) = (Duration::from_micros(delay), Failure::new("crash", "it fails"));

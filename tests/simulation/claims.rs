@@ -122,10 +122,10 @@ impl Simulator {
             let Some(claim) = &held.claim else { continue };
             let of_model = self.model.tasks[&held.seq].claim.filter(|it| it.no == held.no);
             let live = of_model.filter(|_| self.model.stored(held.seq).is_some());
-            assert_eq!(claim.is_current(), live.is_some(), "task {}: {live:?}", held.seq);
+            assert_eq!(claim.is_current().unwrap(), live.is_some(), "task {}: {live:?}", held.seq);
             let left = live.map_or(Some(0), |claim| self.model.time_until(claim.until));
             assert_eq!(
-                claim.expires_in(),
+                claim.expires_in().unwrap(),
                 left.map(Duration::from_micros),
                 "task {}: {live:?}",
                 held.seq

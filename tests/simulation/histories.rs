@@ -150,7 +150,7 @@ impl Simulation {
     fn end_claim(&mut self, rng: &mut Rng) {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
-        if !claim.is_current() || !self.tasks.get(&id).is_some_and(|task| task.is_taken) {
+        if !claim.is_current().unwrap() || !self.tasks.get(&id).is_some_and(|task| task.is_taken) {
             return;
         }
         let (ready, buried, done) = (State::Ready, State::Buried, State::Done);

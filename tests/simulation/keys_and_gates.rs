@@ -199,7 +199,9 @@ impl Simulation {
     fn end_claim(&mut self, rng: &mut Rng) {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
-        let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current()) else { return };
+        let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current().unwrap()) else {
+            return;
+        };
         let kept = Some(Status::Done).filter(|_| self.policies[old.tube].keeps_done);
         let is_applied = match rng.below(6) {
             0 => self.change("ack", claim.ack(), id, Task { status: kept, ..old }),

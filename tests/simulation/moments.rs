@@ -208,7 +208,9 @@ impl Simulation {
     fn end_claim(&mut self, rng: &mut Rng) {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let id = claim.id();
-        let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current()) else { return };
+        let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current().unwrap()) else {
+            return;
+        };
         if rng.one_in(2) {
             let wall = self.now().1;
             let back = Duration::from_micros(rng.below(12 * MS));

@@ -135,7 +135,7 @@ impl Simulation {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let nth = tube_of(&claim);
         let id = claim.id();
-        if !claim.is_current() {
+        if !claim.is_current().unwrap() {
             return;
         }
         let status = match rng.below(6) {

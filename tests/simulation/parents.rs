@@ -161,7 +161,7 @@ impl Simulation {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let nth = tube_of(&claim);
         let id = claim.id();
-        if !claim.is_current() || self.world.is_unsure {
+        if !claim.is_current().unwrap() || self.world.is_unsure {
             return drop(claim);
         }
         let is_parent = !self.model.children(id).is_empty();

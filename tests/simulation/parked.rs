@@ -141,7 +141,7 @@ impl Simulation {
     /// One of the claims that have not ended.
     fn random_claim(&mut self, rng: &mut Rng) -> Option<Claim> {
         if !self.world.is_unsure {
-            self.world.claims.retain(Claim::is_current);
+            self.world.claims.retain(|claim| claim.is_current().unwrap());
         }
         self.world.random_claim(rng)
     }
@@ -287,7 +287,7 @@ impl Simulation {
     /// Checks that each claim knows its owner, and that no session has an ended one.
     fn check_claims(&self) {
         for claim in &self.world.claims {
-            let Some(owner) = claim.owner() else { continue };
+            let Some(owner) = claim.owner().unwrap() else { continue };
             let task = &self.tasks[&claim.id()];
             assert_eq!(Some(self.holder(owner)), task.holder, "task {}", claim.id());
         }

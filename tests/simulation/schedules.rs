@@ -191,7 +191,9 @@ impl Simulation {
     fn end_claim(&mut self, rng: &mut Rng) {
         let Some(claim) = self.world.random_claim(rng) else { return };
         let seen = self.seen.iter().find(|(_, (id, _))| *id == claim.id()).map(|(no, _)| *no);
-        let Some(no) = seen.filter(|_| claim.is_current() && !self.world.is_unsure) else { return };
+        let Some(no) = seen.filter(|_| claim.is_current().unwrap() && !self.world.is_unsure) else {
+            return;
+        };
         let (id, key) = (claim.id(), claim.key().unwrap().to_owned());
         let run = self.model.open[&key].clone();
         if rng.one_in(4) {

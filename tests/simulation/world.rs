@@ -139,7 +139,7 @@ impl World {
     pub fn settle(&mut self) {
         self.clock.advance(Duration::ZERO);
         assert_eq!(self.store.verify().unwrap(), [""; 0]);
-        self.claims.retain(Claim::is_current);
+        self.claims.retain(|claim| claim.is_current().unwrap());
     }
 
     /// Ends the process in one of several ways, and opens the store.

@@ -75,7 +75,7 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     tube.put(Put::new("later").delay(HANGS_AFTER)).unwrap();
     let waits = waiting_take(&tube, NO_TIMEOUT);
     let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(HANGS_AFTER)).unwrap();
-    let events = store.subscribe(10);
+    let events = store.subscribe(10).unwrap();
     vec![
         Box::new(store),
         Box::new(tube),

@@ -193,7 +193,7 @@ fn close_wakes_every_waiter() {
     let full = file.store.create_tube("full", LIMFIFOTTL, full).unwrap();
     full.put("fills the tube").unwrap();
     let held = full.try_take().unwrap().unwrap();
-    let events = file.store.subscribe(10);
+    let events = file.store.subscribe(10).unwrap();
     thread::scope(|scope| {
         let takes: Vec<_> = (0..4)
             .map(|n| {

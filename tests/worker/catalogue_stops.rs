@@ -119,7 +119,7 @@ fn task_of_a_job_that_still_runs_after_a_stop_is_done_by_another_worker() {
         let (wait, tell) = (gate.clone(), Mutex::new(tell));
         let hang = move |job: &Job| {
             wait.pass();
-            tell.lock().unwrap().send(job.is_lost()).unwrap();
+            tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
             Outcome::bury(Failure::new("late", "it is no longer the holder"))
         };
         let worker = Worker::new(&case.store).on(&case.tube, hang).start().unwrap();

@@ -140,7 +140,7 @@ fn dropped_future_releases_the_tasks_of_handlers_that_were_handed_out() {
             let send = send.clone();
             async move {
                 job.cancelled().await;
-                send.lock().unwrap().send(job.is_lost()).unwrap();
+                send.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
             }
         };
         let begun = Arc::new(AtomicBool::new(false));

@@ -157,7 +157,7 @@ fn job_that_ignores_a_join_ends_nothing() {
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
             let part = job.spawn("part", &to, "part").unwrap();
             assert!(job.join("parts", &to, &[part]).is_err());
-            assert!(job.is_lost() && job.check().is_err());
+            assert!(job.is_lost().unwrap() && job.check().is_err());
             assert_eq!(job.progress(1, 1), Err(Error::NotTaken { id: job.id() }));
             Outcome::Done
         });

@@ -218,7 +218,7 @@ fn handler_can_stop_its_worker_and_does_not_wait_for_itself() {
                 wait_until(|| inside.get().is_some());
                 let worker = inside.get().unwrap();
                 assert_eq!(worker.stop(None).unwrap(), []);
-                assert!(job.is_stopping() && !job.is_lost());
+                assert!(job.is_stopping() && !job.is_lost().unwrap());
             };
             let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(concurrency);
             let worker = worker.limit(1).start().unwrap();

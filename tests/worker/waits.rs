@@ -43,7 +43,7 @@ fn waiting_job(
         worker.on(tube, move |job: &Job| {
             let _ = job.progress(0, 1);
             assert!(job.wait_cancelled(None));
-            tell.lock().unwrap().send(job.is_lost()).unwrap();
+            tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
             job.check()
         })
     } else {
@@ -52,7 +52,7 @@ fn waiting_job(
             async move {
                 let _ = job.progress(0, 1);
                 job.cancelled().await;
-                tell.lock().unwrap().send(job.is_lost()).unwrap();
+                tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
                 job.check()
             }
         })

@@ -35,7 +35,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
         Ok(ticket) => ticket.wait()?,
         Err(refused) => {
             let (claim, error) = refused.into_parts();
-            let left = claim.expires_in().unwrap_or(Duration::MAX);
+            let left = claim.expires_in()?.unwrap_or(Duration::MAX);
             claim.park(left)?;
             return Err(error.into());
         }

@@ -70,7 +70,7 @@ impl Attendant {
         if self.policy.is_exhausted(job) {
             return self.bury(job, CommandEnd::default());
         }
-        if job.is_lost() {
+        if job.is_lost() == Ok(true) {
             // The next attempt may succeed, unless the ttr is too short for every attempt.
             let checked = store::check_ttr(&self.store, job.tube(), job.id());
             checked.unwrap_or_else(|failure| self.running.fail(failure));
@@ -129,7 +129,8 @@ impl Attendant {
 
     /// Buries a task without a failure.
     fn bury(&self, job: &Job, end: CommandEnd) -> End {
-        let buried = self.tube_of(job).filter(|_| !job.is_lost()).map(|tube| tube.bury(job.id()));
+        let buried =
+            self.tube_of(job).filter(|_| job.is_lost() != Ok(true)).map(|tube| tube.bury(job.id()));
         let outcome = match buried {
             Some(Ok(_)) => Outcome::Buried,
             None | Some(Err(Error::NotFound { .. })) => Outcome::Lost,

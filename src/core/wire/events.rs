@@ -6,9 +6,10 @@ use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::events::KindSet;
-use crate::{ClockReport, Counters, Event, Filter};
+use crate::{ClockReport, Counters, Delivered, Event, Filter};
 
 wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }
+wire_struct! { Delivered { seq, missed } }
 wire_struct! { Filter { tubes, keys, owners, tags, kinds } }
 
 /// A bit for each kind, in the order of their numbers.

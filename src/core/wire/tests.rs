@@ -19,8 +19,9 @@ use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, T
 use crate::events::KindSet;
 use crate::task::CursorOf;
 use crate::{
-    ClockReport, Counters, Counting, Durability, Ending, Error, Event, EventKind, Filter, Missed,
-    OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, State, StepKind, TubeOptions,
+    ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,
+    Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, State,
+    StepKind, TubeOptions,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -196,6 +197,7 @@ fn all_values() -> Vec<Encoded> {
         values::<Event>("Event"),
         values::<Filter>("Filter"),
         values::<Counters>("Counters"),
+        values::<Delivered>("Delivered"),
         values::<ClockReport>("ClockReport"),
         values::<PutRequest>("PutRequest"),
         values::<ScheduleRequest>("ScheduleRequest"),

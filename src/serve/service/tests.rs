@@ -62,14 +62,18 @@ impl Served {
     /// Begins a subscription of all events with this capacity. Returns the next event, as bytes, if
     /// there is one.
     fn events(&self, capacity: usize) -> impl FnMut() -> Option<Vec<u8>> {
-        let request = Request::Events { filter: Filter::new(), capacity }.to_bytes();
+        let request = Request::Subscribe { number: 0, filter: Filter::new(), capacity }.to_bytes();
         let Answering::Many(mut events) = self.service.call(&self.peer, &request) else {
             panic!("one answer")
         };
-        move || match events.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(event) => event,
-            Poll::Pending => None,
-        }
+        let mut next =
+            move || match events.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(event) => event,
+                Poll::Pending => None,
+            };
+        let begun = next().map(|begun| from_bytes::<Result<()>>(&begun[1..]));
+        assert!(matches!(begun, Some(Ok(Ok(())))), "{begun:?}");
+        next
     }
 }
 
@@ -344,6 +348,15 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
 }
 
 #[test]
+fn peer_forgets_a_subscription_that_was_dropped() {
+    let served = served();
+    let events = served.events(10);
+    assert_eq!(served.peer.subscriptions.delivered(0).unwrap().seq, 0);
+    drop(events);
+    assert!(matches!(served.peer.subscriptions.delivered(0), Err(Error::NotConnected { .. })));
+}
+
+#[test]
 fn subscription_of_a_peer_holds_at_most_65536_events() {
     const MOST: usize = 65_536;
     let served = served();
@@ -493,7 +506,7 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     let bytes = Arc::new(EventBytes::up_to(200 << 10));
     let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone()));
     let (first, second) = (subscribe(), subscribe());
-    let own = store.subscribe(65_536);
+    let own = store.subscribe(65_536).unwrap();
     brief.put_many((0..EVENTS).map(|_| "")).unwrap();
     let read = |events: &Subscription| std::iter::from_fn(|| events.try_recv()).count() as u64;
     let waiting = [&first, &second].map(read);
@@ -507,4 +520,19 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     drop(second);
     brief.put_many((0..EVENTS).map(|_| "")).unwrap();
     assert_eq!(read(&first), EVENTS);
+}
+
+#[cfg(unix)]
+#[test]
+fn store_forgets_the_servers_that_were_stopped() {
+    let (store, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
+    let serve = || store.serve(crate::ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let servers = || store.here("this test").unwrap().open_store().servers.len();
+    for _ in 0..3 {
+        let served = serve();
+        assert_eq!(servers(), 1);
+        served.stop();
+        served.stop();
+        assert_eq!(servers(), 0);
+    }
 }

@@ -62,7 +62,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         let job = take(jobs);
         let ids = [0, 1].map(|n| job.spawn(&format!("part {n}"), parts, "part").unwrap());
         assert_eq!(job.join_step("parts", parts, &ids), Ok(false));
-        assert!(!job.is_current());
+        assert!(!job.is_current().unwrap());
         assert_eq!(job.step("late", || Ok::<u8, Error>(1)), Err(Error::NotTaken { id }));
         drop(job);
         let info = jobs.peek(id).unwrap().info;
@@ -125,7 +125,7 @@ fn join_of_tasks_that_are_over_keeps_the_claim() {
         assert_eq!(job.join_step("itself", jobs, &[id]), Err(Error::Cycle { id }));
         let unknown = job.join_step("unknown", parts, &[99]);
         assert_eq!(unknown, Err(Error::NotFound { id: 99 }));
-        assert!(job.is_current());
+        assert!(job.is_current().unwrap());
         assert_eq!(job.steps().unwrap().len(), 3);
         // Each name is free again after an error.
         let part = parts.put("part").unwrap().id;
@@ -141,7 +141,7 @@ fn joined_task_that_would_wait_for_itself_is_refused() {
         let child = parts.put(Put::new("child").after(jobs, [id])).unwrap().id;
         let job = take(jobs);
         assert_eq!(job.join_step("child", parts, &[child]), Err(Error::Cycle { id }));
-        assert_eq!((job.is_current(), job.steps().unwrap().len()), (true, 0));
+        assert_eq!((job.is_current().unwrap(), job.steps().unwrap().len()), (true, 0));
         let temporary = TubeOptions::new().temporary(true);
         let memory = store.create_tube("memory", FIFO, temporary).unwrap();
         let other = memory.put("x").unwrap().id;
@@ -279,7 +279,7 @@ fn work_on_all(clock: &ManualClock, jobs: &Tube, parts: &Tube) -> u64 {
         if let Some(job) = jobs.try_take().unwrap() {
             match work(&job, parts) {
                 Ok(true) => drop(job.ack().unwrap()),
-                Ok(false) if job.is_current() => drop(job.snooze(10 * SECOND).unwrap()),
+                Ok(false) if job.is_current().unwrap() => drop(job.snooze(10 * SECOND).unwrap()),
                 Ok(false) => {}
                 Err(error) => panic!("{error}"),
             }

@@ -25,6 +25,14 @@ impl<T, C> Job<T, C> {
         self.core.note(self.core.claim.call_async(HolderVerb::Checkpoint(&body)).await)
     }
 
+    /// As [`check`](Job::check), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// [`Interrupted`](crate::Error::Interrupted).
+    pub async fn check_async(&self) -> Result<()> {
+        self.core.check(self.core.claim.is_current_async().await)
+    }
+
     /// As [`park`](Job::park), as a future that blocks no thread.
     ///
     /// # Errors

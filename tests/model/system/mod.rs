@@ -157,7 +157,7 @@ impl System {
             open_store,
             clock,
             options,
-            events: store.subscribe(1 << 16),
+            events: store.subscribe(1 << 16).unwrap(),
             store,
             model,
             durability: setup.tubes.iter().map(|tube| tube.durability).collect(),

@@ -66,7 +66,7 @@ impl System {
             assert_eq!(held.claim.progress(self.steps, id).is_ok(), stands, "task {no}");
             let text = format!("step {}", self.steps);
             assert_eq!(held.claim.progress_text(&text).is_ok(), stands, "task {no}");
-            let owner = held.claim.owner();
+            let owner = held.claim.owner().unwrap();
             assert_eq!(owner.is_some(), stands, "the owner of task {no}");
             if !stands {
                 continue;

@@ -37,7 +37,7 @@ impl System {
         if let Some((got, want)) = agree(handle.claim(id), want) {
             let end = self.model.peek(tube, no).map(super::Model::claim_end);
             let has_time = end.is_ok_and(|end| end > self.model.now());
-            assert_eq!(got.is_current(), has_time);
+            assert_eq!(got.is_current().unwrap(), has_time);
             self.taken(session, Some(got), Some(want), keep);
         }
     }

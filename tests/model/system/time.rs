@@ -163,7 +163,7 @@ impl System {
         }
         // Dropping the last handle frees the file, so that the new store can open it immediately.
         let placeholder = Store::in_memory().unwrap();
-        self.events = placeholder.subscribe(1);
+        self.events = placeholder.subscribe(1).unwrap();
         self.store = placeholder;
         self.clock.advance(duration(closed_for));
         self.store = self.open_store.open(self.options.clone());
@@ -183,7 +183,7 @@ impl System {
         self.uncounted.clear();
         self.advance(0);
         self.model.events();
-        self.events = self.store.subscribe(1 << 16);
+        self.events = self.store.subscribe(1 << 16).unwrap();
         for tube in self.tubes.clone().into_iter().flatten() {
             self.check_bodies(tube);
         }

@@ -83,7 +83,7 @@ impl Load {
     /// Drops a claim. If the file has it, this changes the file.
     pub(super) fn drop_claim(&mut self, claim: Claim) {
         let (id, name) = (claim.id(), claim.tube().to_owned());
-        let is_current = claim.is_current();
+        let is_current = claim.is_current().unwrap();
         let issued = self.disk.position();
         drop(claim);
         if !is_current || !self.contents.has_stored_claim(id) {

@@ -71,7 +71,7 @@ impl Script<'_> {
         self.note("take", &claim);
         let claim: Claim = claim.unwrap().unwrap();
         self.note("owners", store.owners());
-        self.note("owner", claim.owner());
+        self.note("owner", claim.owner().unwrap());
         let id = session.id();
         drop(session);
         let task = claim.id();

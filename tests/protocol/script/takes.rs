@@ -54,9 +54,9 @@ impl Script<'_> {
         put(&jobs, Put::new("work").pri(1).key("work"));
         let mut claim = jobs.try_take().unwrap().unwrap();
         self.note("take", &claim);
-        self.note("owner", claim.owner());
-        self.note("expires_in", claim.expires_in());
-        self.note("is_current", claim.is_current());
+        self.note("owner", claim.owner().unwrap());
+        self.note("expires_in", claim.expires_in().unwrap());
+        self.note("is_current", claim.is_current().unwrap());
         self.note("touch", claim.touch(MINUTE));
         self.note("renew", claim.renew(10 * MINUTE));
         self.note("progress", claim.progress(3, 10));
@@ -90,7 +90,7 @@ impl Script<'_> {
         self.note("not taken", claim.ack());
         let claim = take("overdue");
         self.advance(61 * SECOND);
-        self.note("overdue", claim.owner());
+        self.note("overdue", claim.owner().unwrap());
         self.note("late ack", claim.ack());
         let deferred = take("deferred").ack_deferred(WhenFull::Block).unwrap();
         self.note("deferred", deferred.wait());

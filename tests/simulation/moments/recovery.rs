@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{Claim, State};
+use tubewell::State;
 
 use super::{NAMES, Simulation, Status, TUBES, Task};
 use crate::seeds::Checked;
@@ -102,7 +102,7 @@ impl Simulation {
         }
         self.world.store.flush().unwrap();
         self.tasks.retain(|id, _| !lost.contains(id));
-        self.world.claims.retain(Claim::is_current);
+        self.world.claims.retain(|claim| claim.is_current().unwrap());
     }
 
     /// All tasks of the store.
