@@ -33,11 +33,11 @@ impl LocalHandle {
         filter: Filter,
         capacity: usize,
         bytes: Option<Arc<EventBytes>>,
-    ) -> Subscription {
-        let Ok(inner) = self.inner() else { return Subscription::ended() };
+    ) -> Result<Subscription> {
+        let inner = self.inner()?;
         let listing = inner.subscribers.list(filter);
         // Under the lock of the store: between two changes.
-        inner.run(|_| listing.begin(capacity, bytes))
+        Ok(inner.run(|_| listing.begin(capacity, bytes)))
     }
 
     /// As `inner`, for what takes no lock, and for the threads of the store, which a fork does not have.
@@ -194,7 +194,7 @@ impl OpenStore {
     fn leak(&mut self) {
         std::mem::forget(self.inner.clone());
         std::mem::forget(std::mem::take(self.threads.get_mut()));
-        std::mem::forget(std::mem::take(self.servers.get_mut()));
+        std::mem::forget(self.servers.clone());
     }
 }
 

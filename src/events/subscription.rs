@@ -12,8 +12,8 @@ use tubewell_wire::HomeProcess;
 
 use super::delivered::{Delivered, SubscriptionState};
 use super::event::Event;
-use crate::Result;
 use crate::park::block_on;
+use crate::{Error, Result};
 
 /// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events,
 /// since [`Store::subscribe`](crate::Store::subscribe).
@@ -67,39 +67,9 @@ pub(crate) enum Asked {
     Later(Pin<Box<dyn Future<Output = Result<Delivered>> + Send>>),
 }
 
-/// The source of no events.
-struct Ended;
-
-impl EventSource for Ended {
-    fn recv(&self) -> Option<Event> {
-        None
-    }
-
-    fn try_recv(&self) -> Option<Event> {
-        None
-    }
-
-    fn recv_timeout(&self, _: Duration) -> Option<Event> {
-        None
-    }
-
-    fn poll_recv(&self, _: &Waker) -> Poll<Option<Event>> {
-        Poll::Ready(None)
-    }
-
-    fn dropped(&self) -> u64 {
-        0
-    }
-}
-
 impl Subscription {
     pub(crate) fn new(source: impl EventSource + 'static) -> Subscription {
         Subscription { source: Box::new(source), home: HomeProcess::current() }
-    }
-
-    /// A subscription without events.
-    pub(crate) fn ended() -> Subscription {
-        Subscription::new(Ended)
     }
 
     /// Returns the next event, and blocks until there is one. Returns `None` when the store is
@@ -159,15 +129,22 @@ impl Subscription {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn delivered(&self) -> Result<Delivered> {
-        match self.0.delivered()? {
+        match self.ask_delivered()? {
             Asked::Here(delivered) => Ok(delivered),
             Asked::Later(answer) => block_on(answer),
         }
     }
 
+    fn ask_delivered(&self) -> Result<Asked> {
+        if !self.home.is_here() {
+            return Err(Error::Forked { opened_in: self.home.id() });
+        }
+        self.source.delivered()
+    }
+
     /// What the store shares with a subscription of its process.
     pub(crate) fn shared(&self) -> Option<Arc<SubscriptionState>> {
-        self.0.shared()
+        self.source.shared()
     }
 
     /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
@@ -233,7 +210,7 @@ impl EventStream {
     /// # Errors
     /// Those of [`Subscription::delivered`].
     pub async fn delivered(&self) -> Result<Delivered> {
-        match self.0.0.delivered()? {
+        match self.0.ask_delivered()? {
             Asked::Here(delivered) => Ok(delivered),
             Asked::Later(answer) => answer.await,
         }

@@ -83,7 +83,7 @@ fn subscribe(
     let combinations = filter.check()?;
     let permit = peer.shares.permit(Share::Combinations, combinations)?;
     let bytes = Some(peer.shares.events.clone());
-    let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes);
+    let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes)?;
     let listed = number.map(|number| peer.subscriptions.list(number, &events));
     Ok(Answering::Many(Box::pin(EncodedEvents {
         events: events.into_stream(),

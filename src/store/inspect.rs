@@ -83,7 +83,7 @@ impl Store {
     pub fn events(&self, filter: Filter, capacity: usize) -> Result<Subscription> {
         filter.check()?;
         match &self.handle {
-            StoreHandle::Here(store) => Ok(store.events_of(filter, capacity, None)),
+            StoreHandle::Here(store) => store.events_of(filter, capacity, None),
             StoreHandle::Remote(owner) => owner.events(filter, capacity),
         }
     }

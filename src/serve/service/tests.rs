@@ -504,7 +504,7 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     let brief = store.create_tube("brief", FIFO, brief).unwrap();
     // Less than the events of both subscriptions, and more than those of one.
     let bytes = Arc::new(EventBytes::up_to(200 << 10));
-    let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone()));
+    let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone())).unwrap();
     let (first, second) = (subscribe(), subscribe());
     let own = store.subscribe(65_536).unwrap();
     brief.put_many((0..EVENTS).map(|_| "")).unwrap();
