@@ -231,10 +231,6 @@ mod tests {
             }
         }
         impl StdError for Wrapped {}
-        let group = |error: PageError| group_of("anyhow::Error", &Wrapped(error));
-        assert_eq!(group(PageError::Timeout(1)), "Timeout");
-        assert_eq!(group(PageError::NotFound), "NotFound");
-
         /// As its errors with a context are.
         #[derive(Debug, thiserror::Error)]
         #[error("{context}")]
@@ -242,6 +238,9 @@ mod tests {
             context: String,
             source: PageError,
         }
+        let group = |error: PageError| group_of("anyhow::Error", &Wrapped(error));
+        assert_eq!(group(PageError::Timeout(1)), "Timeout");
+        assert_eq!(group(PageError::NotFound), "NotFound");
         let with_context = Error { context: "page 7".into(), source: PageError::NotFound };
         assert_eq!(group_of("anyhow::Error", &with_context), "NotFound");
     }

@@ -9,6 +9,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 #[path = "patience.rs"]
+#[allow(clippy::duplicate_mod, reason = "other files of a test target include it, too")]
 mod patience;
 pub use patience::HANGS_AFTER;
 

@@ -12,6 +12,7 @@ use tubewell::{
 };
 
 #[path = "patience.rs"]
+#[allow(clippy::duplicate_mod, reason = "other files of a test target include it, too")]
 mod patience;
 use patience::HANGS_AFTER;
 

@@ -39,7 +39,7 @@ pub struct Device {
     file_system: &'static FileSystem,
     backing: Mount,
     mounted: Option<LoopMount>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Device {
@@ -50,11 +50,11 @@ impl Device {
             Mount::new(&["-t", "tmpfs", "-o", BACKING, "tmpfs"], &folder.path().join("tmpfs"))?;
         let disk = backing.0.join("disk");
         call("truncate", &["-s", DEVICE, disk.to_str().unwrap()])?;
-        let mut device = Device { file_system, backing, mounted: None, _folder: folder };
+        let mut device = Device { file_system, backing, mounted: None, folder };
         let looped = Loop::new(&disk)?;
         call(file_system.mkfs[0], &[&file_system.mkfs[1..], &[looped.0.as_str()]].concat())?;
         device.mounted =
-            Some(LoopMount::new(looped, file_system, &device._folder.path().join("fs"))?);
+            Some(LoopMount::new(looped, file_system, &device.folder.path().join("fs"))?);
         device.write_metadata_once();
         Some(device)
     }
@@ -78,7 +78,7 @@ impl Device {
 
     /// A copy of the device at this moment: what a power cut leaves.
     pub fn image(&self, name: &str) -> Image {
-        let image = self._folder.path().join(name);
+        let image = self.folder.path().join(name);
         let disk = self.backing.0.join("disk");
         let arguments = ["--sparse=always", disk.to_str().unwrap(), image.to_str().unwrap()];
         call("cp", &arguments).expect("the device is copied");

@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "a device fails in the time of the machine")]
 
 mod device;
 
@@ -53,7 +54,7 @@ impl Load {
         if self.note(&label, &put) {
             self.expected.tasks.insert(label);
         }
-        if self.puts % 3 == 0 {
+        if self.puts.is_multiple_of(3) {
             works &= self.end_first();
         }
         works
@@ -130,7 +131,9 @@ fn run(file_system: &'static FileSystem, run: u32) -> Option<(Vec<String>, bool)
         assert!(loads[n as usize % 2].step());
     }
     store.flush().unwrap();
-    loads.iter_mut().for_each(|load| load.expected.unflushed.clear());
+    for load in &mut loads {
+        load.expected.unflushed.clear();
+    }
     device.begin_failure();
     let failed = (0..4000).any(|n| !loads[n % 2].step());
     assert!(failed, "the device does not fail");
@@ -145,7 +148,9 @@ fn run(file_system: &'static FileSystem, run: u32) -> Option<(Vec<String>, bool)
     });
     if works {
         // What was unknown is decided once the store works again.
-        loads.iter_mut().for_each(|load| load.expected.unknown.clear());
+        for load in &mut loads {
+            load.expected.unknown.clear();
+        }
         for n in 0..300 {
             assert!(loads[n % 2].step(), "the device works again");
         }

@@ -23,7 +23,7 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
             &case.tube,
             &gate,
             move |job: &Job| {
-                begun.lock().unwrap().send((job.id(), job.is_lost().unwrap())).unwrap()
+                begun.lock().unwrap().send((job.id(), job.is_lost().unwrap())).unwrap();
             },
             move |job: &Job| send.lock().unwrap().send((job.id(), job.is_lost().unwrap())).unwrap(),
         );

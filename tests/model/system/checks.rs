@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell::{Claim, Day, Event, EventKind, Result, TaskInfo, Tube};
 
 #[path = "../../common/patience.rs"]
+#[allow(clippy::duplicate_mod, reason = "other files of a test target include it, too")]
 mod patience;
 use patience::HANGS_AFTER;
 

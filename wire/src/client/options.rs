@@ -40,6 +40,7 @@ impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("secret", &self.secret.as_ref().map(|_| "..."))
+            .field("trusted_user", &self.trusted_user)
             .field("limits", &self.limits)
             .field("connect_timeout", &self.connect_timeout)
             .field("backoff", &self.backoff)
