@@ -32,6 +32,7 @@ const SINCE: u32 = 1 << 13;
 const SPAWNED_BY: u32 = 1 << 14;
 const RECUR: u32 = 1 << 15;
 const STEPS: u32 = 1 << 16;
+const RECUR_MOMENTS: u32 = 1 << 17;
 /// The bits of all fields that this release knows.
 const FIELDS: u32 = MAX_ATTEMPTS
     | FORGIVEN
@@ -49,7 +50,8 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | SINCE
     | SPAWNED_BY
     | RECUR
-    | STEPS;
+    | STEPS
+    | RECUR_MOMENTS;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -186,6 +188,12 @@ impl More {
             | bit(SPAWNED_BY, self.spawned_by.is_some())
             | bit(RECUR, self.recur.is_some())
             | bit(STEPS, self.has_steps)
+            | bit(RECUR_MOMENTS, self.recur_moments() != (None, None))
+    }
+
+    /// The moments of a schedule that are a field of their own.
+    fn recur_moments(&self) -> (Option<u64>, Option<u64>) {
+        self.recur.as_ref().map_or((None, None), |recur| (recur.starting, recur.covered))
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -193,7 +201,7 @@ impl More {
         let mut reader = Reader { present: 0, rest: bytes };
         reader.present = reader.next()?;
         refuse_unknown("field", reader.present, FIELDS)?;
-        let more = More {
+        let mut more = More {
             max_attempts: reader.field(MAX_ATTEMPTS)?,
             forgiven: reader.field(FORGIVEN)?.unwrap_or_default(),
             group: reader.field(GROUP)?,
@@ -213,6 +221,10 @@ impl More {
             // The bit says all.
             has_steps: reader.present & STEPS != 0,
         };
+        if let Some((starting, covered)) = reader.field(RECUR_MOMENTS)? {
+            let recur = more.recur.as_mut().and_then(Arc::get_mut).ok_or(MoreError::Damaged)?;
+            (recur.starting, recur.covered) = (starting, covered);
+        }
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
         }
@@ -283,6 +295,9 @@ impl Encode for More {
         }
         if let Some(recur) = &self.recur {
             recur.encode(encoder)?;
+        }
+        if present & RECUR_MOMENTS != 0 {
+            self.recur_moments().encode(encoder)?;
         }
         Ok(())
     }

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use bincode::de::Decoder;
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
 /// The schedule of a recurring task, in its record. Its encoding is part of the format: bincode's
-/// standard one, in the order of the fields. Times are microseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+/// standard one, in the order of the fields. `starting` and `covered` are a field of the record of their own,
+/// which only schedules that have one of them have. Times are microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the store")]
 pub struct Recur {
     /// When the runs are.
@@ -68,3 +72,48 @@ impl Recur {
     /// All missed runs, as [`missed`](Recur::missed).
     pub const ALL: u64 = u64::MAX;
 }
+
+impl Encode for Recur {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.rule.encode(encoder)?;
+        self.next.encode(encoder)?;
+        self.fired.encode(encoder)?;
+        self.last.encode(encoder)?;
+        self.runs.encode(encoder)?;
+        self.skipped.encode(encoder)?;
+        self.times.encode(encoder)?;
+        self.missed.encode(encoder)?;
+        self.within.encode(encoder)?;
+        self.skips_overlap.encode(encoder)?;
+        self.pri.encode(encoder)?;
+        self.ttl.encode(encoder)?;
+        self.ttr.encode(encoder)?;
+        self.delay.encode(encoder)?;
+        self.tags.encode(encoder)
+    }
+}
+
+impl<Context> Decode<Context> for Recur {
+    fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Recur, DecodeError> {
+        Ok(Recur {
+            rule: Decode::decode(decoder)?,
+            next: Decode::decode(decoder)?,
+            fired: Decode::decode(decoder)?,
+            last: Decode::decode(decoder)?,
+            runs: Decode::decode(decoder)?,
+            skipped: Decode::decode(decoder)?,
+            times: Decode::decode(decoder)?,
+            missed: Decode::decode(decoder)?,
+            within: Decode::decode(decoder)?,
+            skips_overlap: Decode::decode(decoder)?,
+            pri: Decode::decode(decoder)?,
+            ttl: Decode::decode(decoder)?,
+            ttr: Decode::decode(decoder)?,
+            delay: Decode::decode(decoder)?,
+            tags: Decode::decode(decoder)?,
+            starting: None,
+            covered: None,
+        })
+    }
+}
+bincode::impl_borrow_decode!(Recur);

@@ -183,11 +183,11 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { spawned_by: Some((1, 2, 300)), ..More::default() }, "fb00400102fb2c01"),
         (
             More { recur: Some(every().into()), ..More::default() },
-            "fb00800007fb2c01000000000001000000000000000000",
+            "fb00800007fb2c0100000000000100000000000000",
         ),
         (
             More { recur: Some(cron().into()), ..More::default() },
-            "fb0080010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
+            "fc008002000131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
         ),
         (More { has_steps: true, ..More::default() }, "fc00000100"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
@@ -240,8 +240,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfc, 0, 0, 2, 0, 0])), newer("field 17"));
-    assert_eq!(refusal(fields(&[0xfc, 1, 8, 2, 0, 5, 0])), newer("field 17"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 4, 0, 0])), newer("field 18"));
+    assert_eq!(refusal(fields(&[0xfc, 1, 8, 4, 0, 5, 0])), newer("field 18"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -254,6 +254,7 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     );
     let damaged = "task 9: the header of its record cannot be read";
     assert_eq!(refusal(framed(2, &content(&endless, b""))), damaged);
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 2, 0, 0, 0])), damaged, "moments without a schedule");
     assert_eq!(refusal(framed(3, b"anything")), newer("version 3"));
     assert_eq!(refusal(framed(255, b"")), newer("version 255"));
 }

@@ -88,7 +88,8 @@ fn kill_keeps_changes_in_flushed_and_written_tubes() {
             let file = StoreFile::new();
             let store = file.open();
             make_changes(&create(&store, "case", driver, durability));
-            assert_changes_kept(&killed(&file).open());
+            let left = killed(&file);
+            assert_changes_kept(&left.open());
             stores::close(&store);
         }
     }
@@ -102,7 +103,8 @@ fn kill_keeps_changes_of_the_stores_durability() {
         let options = || Store::options().clock(&file.clock).durability(durability);
         let store = options().open(file.path()).unwrap();
         make_changes(&store.create_tube("case", FIFO, TubeOptions::new()).unwrap());
-        assert_changes_kept(&killed(&file).open());
+        let left = killed(&file);
+        assert_changes_kept(&left.open());
         stores::close(&store);
     }
 }
@@ -122,7 +124,8 @@ fn kill_loses_newest_changes_of_relaxed_tube_only() {
                 store.flush().unwrap();
             }
         }
-        let left = killed(&file).open();
+        let left = killed(&file);
+        let left = left.open();
         let found = std::iter::from_fn(|| left.tube("case").unwrap().try_take().unwrap());
         let found: Vec<String> =
             found.map(|claim| String::from_utf8(claim.detach().data).unwrap()).collect();
@@ -142,7 +145,8 @@ fn acknowledged_put_survives_a_kill_with_every_earlier_relaxed_change() {
             let store = file.open();
             make_changes(&create(&store, "case", driver, RELAXED));
             create(&store, "other", FIFO, durability).put("acknowledged").unwrap();
-            let left = killed(&file).open();
+            let left = killed(&file);
+            let left = left.open();
             assert_eq!(left.tube("other").unwrap().statistics().unwrap().tasks.ready, 1);
             assert_changes_kept(&left);
             stores::close(&store);
@@ -161,7 +165,8 @@ fn kill_empties_temporary_tube_and_keeps_the_others() {
         let kept = create(&store, "kept", FIFO, durability);
         temporary.put("lost").unwrap();
         kept.put("kept").unwrap();
-        let left = killed(&file).open();
+        let left = killed(&file);
+        let left = left.open();
         assert_eq!(tasks(&left.tube("temporary").unwrap()), counts([]));
         assert_eq!(tasks(&left.tube("kept").unwrap()), counts([("ready", 1), ("total", 1)]));
         assert_sound(&left);

@@ -194,6 +194,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "transact view", NEVER_BLOCKS),
         ("Subscription", "try_recv dropped into_stream", NEVER_BLOCKS),
         ("Subscription", "recv recv_timeout", "Subscription::into_stream"),
+        ("Subscription", "delivered", "EventStream::"),
     ];
     for of in ["Tube", "Claim", "Session", "Store", "Subscription"] {
         let listed: BTreeSet<String> = table

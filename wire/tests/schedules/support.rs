@@ -256,8 +256,13 @@ pub fn connect_with(limits: Limits) -> (Arc<Client>, Arc<Ears>) {
 
 fn try_connect_with(limits: Limits) -> Result<(Arc<Client>, Arc<Ears>), WireError> {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(4);
-    let options =
-        ClientOptions { secret: Some(SECRET.to_vec()), limits, connect_timeout: LONG, backoff };
+    let options = ClientOptions {
+        secret: Some(SECRET.to_vec()),
+        limits,
+        connect_timeout: LONG,
+        backoff,
+        ..ClientOptions::default()
+    };
     let ears = Arc::new(Ears::default());
     let client = Client::connect(&ADDRESS.parse().unwrap(), options, ears.clone())?;
     Ok((Arc::new(client), ears))

@@ -72,7 +72,7 @@ fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
         (Put::new("work").sub_queue(long(256)), |it| it.sub = Some(long(256))),
         (Put::new("work").max_attempts(0), |it| it.max_attempts = Some(0)),
         (Put::new("work").key(""), |it| it.key = Some("".into())),
-        (Put::new("work").key(long(256)), |it| it.key = Some(long(256).into())),
+        (Put::new("work").key(long(4097)), |it| it.key = Some(long(4097).into())),
         (Put::new("work").tag(""), |it| it.tags = ["".into()].into()),
         (Put::new("work").tag(long(256)), |it| it.tags = [long(256).into()].into()),
         ((0..33).fold(Put::new("work"), |put, at| put.tag(at.to_string())), |it| {
@@ -281,7 +281,7 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     let resolve = Verb::Resolve { id, result: Some(&result) };
     refused(tube.resolve(id, Some(&result)), on_tube(resolve));
     refused(store.by_key(""), Call::ByKey(""));
-    refused(store.by_key(&long(256)), Call::ByKey(&long(256)));
+    refused(store.by_key(&long(4097)), Call::ByKey(&long(4097)));
     let label: Arc<str> = long(256).into();
     let begin = Call::BeginSession(SessionId::from_bytes([7; 16]), Some(&label));
     refused(store.session_named(label.clone()), begin);
@@ -381,9 +381,9 @@ fn schedules_are_refused_as_by_a_handle() {
         refused(tube.schedule(schedule.clone()), on_tube(Verb::Schedules(set)));
     }
     let request = whole();
-    let key: Arc<str> = long(231).into();
+    let key: Arc<str> = long(4072).into();
     let set = Verb::Schedules(ScheduleVerb::Set { key: &key, request: &request });
-    refused(tube.schedule(schedule().key(long(231))), on_tube(set));
+    refused(tube.schedule(schedule().key(long(4072))), on_tube(set));
 
     let change = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
     let verb = ScheduleVerb::Change { key: "a", request: &change };
