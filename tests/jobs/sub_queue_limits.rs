@@ -213,7 +213,7 @@ fn limit_needs_a_driver_with_sub_queues_and_a_number_above_zero() {
     assert_eq!(
         differs.unwrap_err().to_string(),
         "tube \"utube2\" already exists, but its sub_queue_limit is 2, not 3; request what it has, \
-         or use another name"
+         change it with or_alter (all but the driver and temporary), or use another name"
     );
 }
 
