@@ -149,7 +149,7 @@ struct Export<'a> {
 /// process makes.
 pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResult {
     store::must_exist(path)?;
-    let owner = owner::of_file(path, cli)?;
+    let owner = owner::of_file(path, cli.no_socket)?;
     let copy = owner.map(|owner| OwnersCopy::make(&owner, path)).transpose()?;
     export(copy.as_ref().map_or(path, OwnersCopy::path), cli, to, output)
 }

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
-use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
-/// Connects to the owner of this file. `None` if no process serves it, or the command line says not to
-/// look for one.
-pub fn of_file(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
-    if cli.no_socket {
+/// Connects to the owner of this file. `None` if no process serves it, or `no_socket` says not to look for
+/// one.
+pub fn of_file(path: &Path, no_socket: bool) -> CommandResult<Option<Store>> {
+    if no_socket {
         return Ok(None);
     }
     connect_beside(path).transpose()
@@ -82,9 +81,9 @@ fn user_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Connects to the owner at an address.
-pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
-    let secret = cli.secret_file.as_deref().map(secret).transpose()?;
+/// Connects to the owner at an address, with the secret in a file.
+pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
+    let secret = secret_file.map(secret).transpose()?;
     connection::connect(url, secret, None).map_err(|error| match error {
         Error::Invalid { .. } | Error::Refused { .. } => Failure::from(error),
         error => Failure::new(Exit::Missing, error.to_string()).hint(

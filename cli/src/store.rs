@@ -78,7 +78,7 @@ pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
 pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     if let Place::File(path) = place {
         // An owner whose file is gone says so: to `put` and `stats` as to `create`.
-        if let Some(store) = owner::of_file(path, cli)?.inspect(note_owners_clock) {
+        if let Some(store) = owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock) {
             return Ok(store);
         }
         must_exist(path)?;
@@ -89,16 +89,18 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 /// As `open`; creates the store if it does not exist.
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
-        Place::Owner(url) => return owner::connect(url, cli).inspect(note_owners_clock),
+        Place::Owner(url) => {
+            return owner::connect(url, cli.secret_file.as_deref()).inspect(note_owners_clock);
+        }
         Place::File(path) => path,
     };
-    if let Some(store) = owner::of_file(path, cli)?.inspect(note_owners_clock) {
+    if let Some(store) = owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock) {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
     match open_file(path, cli, || !cli.no_socket && owner::socket_of(path).is_some()) {
         Err(failure) if failure.exit == Exit::InUse => {
-            owner::of_file(path, cli)?.inspect(note_owners_clock).ok_or(failure)
+            owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock).ok_or(failure)
         }
         opened => opened,
     }

@@ -254,6 +254,7 @@ mod worker {
     mod steps;
     mod stop;
     mod support;
+    mod untimed;
     mod waits;
 }
 

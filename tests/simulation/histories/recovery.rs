@@ -111,7 +111,10 @@ impl Simulation {
                     text: entry.text.filter(|_| entry.what == EventKind::Log),
                     tube: entry.tube.parse().unwrap(),
                 });
-                let stored = Stored { tube, state, tags: info.tags, entries: entries.collect() };
+                let mut entries: Vec<Entry> = entries.collect();
+                // The take that is under way is in memory: it is stored with the next change.
+                entries.pop_if(|last| is_taken && last.what == EventKind::Take);
+                let stored = Stored { tube, state, tags: info.tags, entries };
                 let again = all.insert(info.id, (stored, is_taken));
                 assert_eq!(again, None, "task {} is listed twice", info.id);
             }
