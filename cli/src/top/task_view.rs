@@ -19,10 +19,11 @@ pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String
     let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps, now);
     if let Some(owner) = &detail.owner {
         let held = duration::show(owner.held.saturating_add(ago));
-        fields
-            .push(("owner", format!("{}, for {held}", printable::on_one_line(&owner_name(owner)))));
+        fields.push(("owner", format!("{}, for {held}", owner_name(owner))));
     }
-    let field = |(name, value): (&str, String)| (format!("{name:<10}{value}"), Tone::Plain);
+    let field = |(name, value): (&str, String)| {
+        (format!("{name:<10}{}", printable::on_one_line(&value)), Tone::Plain)
+    };
     let mut lines: Vec<_> = fields.into_iter().map(field).collect();
     if !detail.history.is_empty() {
         lines.push((String::new(), Tone::Plain));

@@ -353,9 +353,6 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
             "{command}: {text}"
         );
     }
-    let copy = sandbox.path("copy");
-    sandbox.ok(&format!("backup {}", copy.display()));
-    assert!(copy.exists());
     owner.signal(Signal::TERM);
     assert_ne!(owner.ends(), 0);
     assert!(!sandbox.store().exists());

@@ -145,11 +145,11 @@ fn running_task_shows_its_owner_and_its_progress() {
 
  history
  2026-01-01T00:00:00Z  put         ready
+ 2026-01-01T00:00:00Z  take        taken      worker-3
 
  body
  to: ann
  hello
-
 
 
 
