@@ -155,6 +155,10 @@ pub(crate) async fn expiry(handle: &LocalHandle, buffer: usize) -> Result<()> {
 
 /// Closes the store on a thread of its own, since a close blocks.
 pub(crate) async fn close(handle: StoreHandle) -> Result<()> {
+    match &handle {
+        StoreHandle::Here(store) => store.inner().map(drop)?,
+        StoreHandle::Remote(owner) => owner.check_process()?,
+    }
     let slot = Arc::new(WaitSlot::new());
     let filled = slot.clone();
     let run = move || {

@@ -135,8 +135,11 @@ fn dropped_worker_gives_back_a_snoozed_task_that_it_holds() {
     });
     {
         let mut worker = pin!(worker.run_async());
-        for _ in 0..20 {
+        let mut polls = 0;
+        while polls < 20 || calls.load(Ordering::SeqCst) == 0 {
             assert!(worker.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            polls += 1;
+            std::thread::yield_now();
         }
         assert_eq!((calls.load(Ordering::SeqCst), case.state(id)), (1, Some(State::Taken)));
     }
