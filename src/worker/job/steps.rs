@@ -98,7 +98,7 @@ impl<T, C> Job<T, C> {
     /// before it return what they have stored, and this call returns `Ok` once the time has
     /// elapsed. The time goes on while the store is closed or the machine is suspended. The name is
     /// that of a step, and the call blocks as that of a step does. In a tube without delays the worker
-    /// [holds](super#tubes-without-delays) the task meanwhile.
+    /// [holds](crate::worker#tubes-without-delays) the task meanwhile.
     ///
     /// # Errors
     /// [`Interrupted`](Error::Interrupted): the job is to return now.
