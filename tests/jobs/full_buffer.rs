@@ -164,6 +164,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         );
         assert_eq!(first.steps().unwrap().len(), 2);
         assert_eq!(block_on(first.steps_async()).unwrap().len(), 2);
+        // A claim of a chosen task looks it up.
+        assert_eq!(tube.claim(ready).unwrap().id(), ready);
         #[cfg(feature = "_peer")]
         assert_all_reads_met();
     });
