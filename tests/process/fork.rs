@@ -269,34 +269,3 @@ fn fork_beside_busy_threads_does_not_hang() {
     let store = Store::open(folder.path().join("store")).unwrap();
     assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, puts + 2);
 }
-
-/// In a process of its own: a fork of one whose other threads are busy must not even allocate.
-#[test]
-fn store_that_is_opened_after_the_fork_works() {
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "fork::daemon_opens_a_store", "--ignored", "--test-threads=1"]);
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-}
-
-#[test]
-#[ignore = "it runs in a process of its own, in the test above"]
-fn daemon_opens_a_store() {
-    let Owner { store, tube, served, folder, .. } = owner();
-    let own = folder.path().join("own");
-    let reported = in_fork(|| {
-        let daemon = Store::open(&own).unwrap();
-        let jobs = daemon.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-        jobs.put("of the fork").unwrap();
-        daemon.close().unwrap();
-        let remote = connect(served.url()).unwrap();
-        remote.tube("jobs").unwrap().put("through a connection").unwrap();
-        remote.close().unwrap();
-        not_refused(vec![("put", tube.put("lost").map(drop))])
-    });
-    assert_eq!(reported, [""; 0]);
-    let store_of_fork = Store::open(&own).unwrap();
-    assert_eq!(store_of_fork.tube("jobs").unwrap().peek(0).unwrap().data, b"of the fork");
-    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
-}
