@@ -187,7 +187,7 @@ fn header_with_more_is_encoded_as_version_2() {
         ),
         (
             More { recur: Some(cron().into()), ..More::default() },
-            "fc008002000131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
+            "fc00800200010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
         ),
         (More { has_steps: true, ..More::default() }, "fc00000100"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
