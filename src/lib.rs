@@ -430,7 +430,7 @@ pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
 pub use schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo, SchedulePage};
 pub use selection::Select;
-pub use serve::{ServeOptions, Served, socket_beside};
+pub use serve::{ServeOptions, Served, is_socket_served, socket_beside};
 pub use session::Session;
 pub use session_id::SessionId;
 pub use spawned_by::SpawnedBy;

@@ -276,6 +276,19 @@ fn path_of(address: &Address) -> String {
     }
 }
 
+/// Whether a process listens at a unix socket, such as the owner of a store at the one
+/// [beside](socket_beside) the file. The process may be stopped. Does not block.
+#[must_use]
+pub fn is_socket_served(socket: impl AsRef<Path>) -> bool {
+    #[cfg(unix)]
+    return tubewell_wire::is_listening(socket.as_ref());
+    #[cfg(not(unix))]
+    {
+        let _ = socket;
+        false
+    }
+}
+
 /// Where processes look for the owner of a store file: beside it. A symbolic link to the file has the socket of
 /// the file, whether it exists or not; a hard link is another path, with another socket.
 #[must_use]

@@ -503,3 +503,47 @@ fn workers_run_through_a_connection() {
     assert_eq!(pair.owner.tube("jobs").unwrap().statistics().unwrap().calls.ack, 20);
     assert!(connect(&pair.url).is_ok());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn sockets_with_long_paths_are_served_and_found() {
+    let (owner, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
+    for (folder_length, name_length) in [(1, 100), (100, 4), (200, 200)] {
+        let folder = folder.path().join("f".repeat(folder_length));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("s".repeat(name_length));
+        assert!(!tubewell::is_socket_served(&socket));
+        for _ in 0..2 {
+            let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+            assert!(tubewell::is_socket_served(&socket));
+            let again = owner.serve(ServeOptions::unix(&socket));
+            assert!(matches!(again, Err(Error::AddressInUse { .. })), "{again:?}");
+            let remote = connect(served.url()).unwrap();
+            assert_eq!(remote.tubes().len(), 0);
+            remote.flush().unwrap();
+            served.stop();
+        }
+        let left = std::fs::read_dir(&folder).unwrap().count();
+        assert_eq!(left, 0, "the socket, or a folder for it");
+    }
+}
+
+/// The process listens, and accepts nothing: it is stopped.
+#[cfg(target_os = "linux")]
+#[test]
+fn process_whose_queue_of_connections_is_full_is_found_and_refused_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    // Each look stays in the queue.
+    assert!(
+        (0..longest.trim().parse::<u32>().unwrap() + 2)
+            .all(|_| tubewell::is_socket_served(&socket))
+    );
+    let options = ConnectOptions::new().timeout(Duration::from_millis(20));
+    match options.connect(&format!("unix:{}", socket.display())) {
+        Err(Error::NotConnected { why }) => assert!(why.contains("stopped"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -14,17 +14,6 @@ pub fn owner() -> Option<&'static str> {
     OWNER.get().map(String::as_str)
 }
 
-/// Whether a process accepts connections at a socket.
-#[cfg(unix)]
-pub fn accepts(socket: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(socket).is_ok()
-}
-
-#[cfg(not(unix))]
-pub fn accepts(_socket: &Path) -> bool {
-    false
-}
-
 /// Connects to the owner at an address.
 pub fn connect(url: &str, secret: Option<Vec<u8>>, trusted_user: Option<u32>) -> Result<Store> {
     let options = ConnectOptions::new().label("tubewell");

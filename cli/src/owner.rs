@@ -30,18 +30,18 @@ pub fn connect_beside(path: &Path) -> Option<CommandResult<Store>> {
     }
     Some(connection::connect(&url, None, user_of(path)).map_err(|error| {
         Failure::new(Exit::InUse, format!("{}: {error}", path.display()))
-            .hint("end the process that serves at the socket; --no-socket opens the file")
+            .hint("continue or end the process that serves at the socket; if it does not own this store, --no-socket opens the file")
     }))
 }
 
 /// The socket at which a process serves this file.
 pub fn socket_of(path: &Path) -> Option<PathBuf> {
     let beside = tubewell::socket_beside(path);
-    if connection::accepts(&beside) {
+    if tubewell::is_socket_served(&beside) {
         return Some(beside);
     }
     let others = other_names(path).into_iter().map(tubewell::socket_beside);
-    others.into_iter().find(|socket| connection::accepts(socket))
+    others.into_iter().find(|socket| tubewell::is_socket_served(socket))
 }
 
 /// The other hard links of a file in its directory: the owner may have opened it by one of them.
@@ -83,9 +83,16 @@ fn user_of(_: &Path) -> Option<u32> {
 
 /// Connects to the owner at an address, with the secret in a file.
 pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
+    if secret_file.is_none() && url.starts_with("tcp:") {
+        let why = format!("{url} needs a secret that both sides know");
+        return Err(Failure::new(Exit::Missing, why)
+            .hint("give --secret-file FILE with the secret of the owner"));
+    }
     let secret = secret_file.map(secret).transpose()?;
     connection::connect(url, secret, None).map_err(|error| match error {
-        Error::Invalid { .. } | Error::Refused { .. } => Failure::from(error),
+        Error::Invalid { .. } => Failure::from(error),
+        Error::Refused { .. } => Failure::from(error)
+            .hint("if the owner asks for a secret, --secret-file names the file that has it"),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
         ),

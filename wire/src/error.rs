@@ -35,15 +35,13 @@ pub enum WireError {
     },
     /// TCP needs a secret that both sides know, and none was given. Also: the server of a unix socket
     /// asks for one.
-    #[error("{address} needs a secret that server and client share; set the option `secret`")]
+    #[error("{address} needs a secret that server and client share; give both sides the same one")]
     SecretNeeded {
         /// The address.
         address: Address,
     },
     /// The address is not on loopback, and the option `any_interface` was not set.
-    #[error(
-        "{address} can be reached from other machines; set the option `any_interface` if that is meant"
-    )]
+    #[error("{address} can be reached from other machines; allow any interface if that is meant")]
     NotLoopback {
         /// The address.
         address: Address,

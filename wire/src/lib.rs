@@ -77,6 +77,8 @@ mod process;
 mod server;
 mod socket;
 mod sync;
+#[cfg(unix)]
+mod unix_path;
 mod user_code;
 
 /// The schedule explorer, for `tests/schedules` here and in tubewell.
@@ -95,3 +97,5 @@ pub use error::{CallError, WireError};
 pub use limits::{HELLO_BODY, Limits};
 pub use process::HomeProcess;
 pub use server::{Answering, Rejection, Reply, Server, ServerOptions, Service};
+#[cfg(unix)]
+pub use unix_path::is_listening;

@@ -241,9 +241,36 @@ fn owner_is_named_by_its_address() {
     let why = sandbox.fails(&format!("--connect {tcp} --secret-file wrong stats"), 4);
     assert!(why.contains("secret") && !why.contains("try again"), "{why}");
     let why = sandbox.fails(&format!("--connect {tcp} stats"), 4);
-    assert!(why.contains("needs a secret") && !why.contains("try again"), "{why}");
+    assert!(why.contains("--secret-file") && !why.contains("try again"), "{why}");
     // It does not listen beside the file.
     assert!(sandbox.fails("stats", 5).contains("in use"));
+}
+
+/// The owner accepts nothing: it is stopped, and its queue of connections is full.
+#[test]
+fn stopped_owner_whose_queue_of_connections_is_full_ends_a_command_in_time() {
+    let sandbox = Sandbox::with(&["a"]);
+    let _listener = std::os::unix::net::UnixListener::bind(socket(&sandbox)).unwrap();
+    let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let longest = longest.trim().parse::<u32>().unwrap();
+    // Each look stays in the queue.
+    assert!((0..longest + 2).all(|_| tubewell::is_socket_served(socket(&sandbox))));
+    let why = sandbox.fails("stats", 5);
+    assert!(why.contains("stopped") && why.contains("--no-socket"), "{why}");
+    assert_eq!(columns_of(&sandbox.ok("--no-socket stats"))[1][..2], ["mail", "1"]);
+}
+
+#[test]
+fn sockets_with_paths_of_more_than_a_hundred_bytes_are_served_and_found() {
+    let sandbox = Sandbox::with(&["a"]);
+    let name = "s".repeat(200);
+    let (owner, url) = serve(&sandbox, &format!("--socket {name}"));
+    assert_eq!(sandbox.ok(&format!("--connect {url} peek mail --body")), "a");
+    drop(owner);
+    let long = "f".repeat(180);
+    sandbox.ok(&format!("--store {long} create mail"));
+    let (_owner, _) = serve(&sandbox, &format!("--store {long}"));
+    assert!(sandbox.ok(&format!("--store {long} stats")).contains("mail"));
 }
 
 #[test]

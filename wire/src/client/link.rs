@@ -12,6 +12,8 @@ use crate::os::blocking::TcpStream;
 #[cfg(unix)]
 use crate::os::blocking::{self, UnixStream};
 use crate::socket::Socket;
+#[cfg(unix)]
+use crate::unix_path::SocketPath;
 use crate::user_code::catch_panic;
 use crate::{Address, WireError, auth, clock, os};
 
@@ -132,16 +134,25 @@ fn is_trusted(owner: u32, user: u32) -> bool {
 fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<UnixStream> {
     /// How long to wait for room in the queue of a server that has not accepted yet.
     const AGAIN: Duration = Duration::from_millis(5);
+    let path = SocketPath::of(path)?;
     loop {
         // It does not block, which the one of std may do without end.
-        match os::UnixStream::connect(path) {
+        match os::UnixStream::connect(path.as_path()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                crate::sync::thread::park_timeout(left(deadline)?.min(AGAIN));
+                let left = left(deadline).map_err(|_| queue_is_full())?;
+                crate::sync::thread::park_timeout(left.min(AGAIN));
             }
             Err(error) => return Err(error),
             Ok(stream) => return blocking::from_unix(stream),
         }
     }
+}
+
+#[cfg(unix)]
+fn queue_is_full() -> io::Error {
+    let why = "its queue of connections is full: the process that serves there is stopped or hangs; \
+               continue or end it";
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 /// What is left until `deadline`, which is not zero.

@@ -89,6 +89,7 @@ mod unix {
     use std::path::{Path, PathBuf};
 
     use crate::os::{self, UnixListener, UnixStream};
+    use crate::unix_path::SocketPath;
     use crate::{Address, WireError};
 
     /// A unix socket and its file, which is removed when this is dropped.
@@ -108,8 +109,9 @@ mod unix {
                 TemporaryFolder::beside(&path).map_err(WireError::io("listen at", address))?;
             let temporary = folder.0.join("s");
             // No other user can connect before the mode is set: the folder has mode 0700.
-            let listener =
-                UnixListener::bind(&temporary).map_err(WireError::io("listen at", address))?;
+            let bound = SocketPath::in_folder(&folder.0, "s")
+                .and_then(|temporary| UnixListener::bind(temporary.as_path()));
+            let listener = bound.map_err(WireError::io("listen at", address))?;
             let file = publish(&temporary, &path);
             if file.is_err() {
                 // The error that matters is the first one.
@@ -151,7 +153,7 @@ mod unix {
             }
             Ok(_) => {}
         }
-        match UnixStream::connect(path) {
+        match SocketPath::of(path).and_then(|path| UnixStream::connect(path.as_path())) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             // Its queue of connections is full.
@@ -170,7 +172,6 @@ mod unix {
         fn beside(path: &Path) -> io::Result<TemporaryFolder> {
             let mut random = [0; 4];
             os::fill_random(&mut random)?;
-            // Short: the paths of sockets may have about a hundred bytes.
             let name = format!(".{:x}", u32::from_le_bytes(random));
             let folder = path.with_file_name(name);
             DirBuilder::new().mode(0o700).create(&folder)?;
