@@ -77,8 +77,6 @@ mod process;
 mod server;
 mod socket;
 mod sync;
-#[cfg(unix)]
-mod unix_path;
 mod user_code;
 
 /// The schedule explorer, for `tests/schedules` here and in tubewell.
@@ -95,7 +93,7 @@ pub use address::Address;
 pub use client::{CallKind, Client, ClientOptions, Handler, Items, Pending};
 pub use error::{CallError, WireError};
 pub use limits::{HELLO_BODY, Limits};
+#[cfg(unix)]
+pub use os::unix_path::is_listening;
 pub use process::HomeProcess;
 pub use server::{Answering, Rejection, Reply, Server, ServerOptions, Service};
-#[cfg(unix)]
-pub use unix_path::is_listening;

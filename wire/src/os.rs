@@ -8,6 +8,8 @@
 pub(crate) mod explored;
 #[cfg(not(feature = "_shuttle"))]
 mod system;
+#[cfg(unix)]
+pub(crate) mod unix_path;
 
 #[cfg(feature = "_shuttle")]
 use explored as chosen;

@@ -11,9 +11,9 @@ use crate::limits::HELLO_BODY;
 use crate::os::blocking::TcpStream;
 #[cfg(unix)]
 use crate::os::blocking::{self, UnixStream};
-use crate::socket::Socket;
 #[cfg(unix)]
-use crate::unix_path::SocketPath;
+use crate::os::unix_path::SocketPath;
+use crate::socket::Socket;
 use crate::user_code::catch_panic;
 use crate::{Address, WireError, auth, clock, os};
 

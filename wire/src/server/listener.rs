@@ -88,8 +88,8 @@ mod unix {
     use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
 
+    use crate::os::unix_path::SocketPath;
     use crate::os::{self, UnixListener, UnixStream};
-    use crate::unix_path::SocketPath;
     use crate::{Address, WireError};
 
     /// A unix socket and its file, which is removed when this is dropped.
