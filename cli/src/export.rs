@@ -1,7 +1,7 @@
 //! `export`: everything that can be read of a store, damaged or not, as lines of JSON.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -206,7 +206,12 @@ fn export(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResu
 }
 
 fn create(to: &Path) -> CommandResult<File> {
-    match File::create_new(to) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // It has all bodies, as the file of the store has.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(to) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Failure::new(Exit::Refused, format!("{} already exists", to.display()))

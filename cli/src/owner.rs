@@ -91,8 +91,10 @@ pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
     let secret = secret_file.map(secret).transpose()?;
     connection::connect(url, secret, None).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
+        Error::Refused { why } if why.contains("secret") => Failure::from(Error::Refused { why })
+            .hint("--secret-file names the file with the secret of the owner"),
         Error::Refused { .. } => Failure::from(error)
-            .hint("if the owner asks for a secret, --secret-file names the file that has it"),
+            .hint("a command goes only to processes of its own user and of root"),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
         ),
@@ -112,7 +114,8 @@ pub fn in_use(path: &Path) -> Failure {
     }
     failure.hint(
         "end it, wait with --patience 10s, or let it serve the store, and this command goes through \
-         it: `Store::serve` in its code, or `tubewell serve`",
+         it: `Store::serve` in its code, or `tubewell serve`; if it serves at another address, \
+         give --connect unix:PATH",
     )
 }
 
