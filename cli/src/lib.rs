@@ -6,6 +6,7 @@
 
 mod args;
 mod bytes;
+mod columns;
 mod commands;
 mod connection;
 mod duration;

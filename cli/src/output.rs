@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use serde::Serialize;
 
+use crate::columns::{pad, width};
 use crate::failure::{CommandResult, Failure};
 use crate::printable;
 
@@ -116,28 +117,13 @@ impl Output {
         rows: &[Vec<Cell>],
         with_head: bool,
     ) -> CommandResult {
-        let width = |at: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(at));
-            cells.map(|cell| cell.text.chars().count()).chain([head[at].len()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let right =
-            |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
-        let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
-        let title = title.collect::<Vec<_>>().join("  ");
+        let [title, lines @ ..] = &table_lines(head, rows, self.colours)[..] else { return Ok(()) };
         if with_head {
-            self.painted(&[(Style::Bold, title.trim_end())])?;
+            self.painted(&[(Style::Bold, title)])?;
         }
-        for row in rows {
-            let last = row.len().saturating_sub(1);
-            let cells = row.iter().enumerate().map(|(at, cell)| {
-                let is_unpadded = at == last && !cell.right;
-                let width = if is_unpadded { 0 } else { widths.get(at).copied().unwrap_or(0) };
-                paint(self.colours, cell.style, &pad(&cell.text, width, cell.right))
-            });
-            // The texts of cells are printable.
-            let line = cells.collect::<Vec<_>>().join("  ");
-            self.write(line.trim_end().as_bytes())?;
+        // The texts of cells are printable.
+        for line in lines {
+            self.write(line.as_bytes())?;
             self.write(b"\n")?;
         }
         Ok(())
@@ -167,6 +153,28 @@ impl Write for StandardOutput {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The lines of a table, the first of which is its head.
+fn table_lines(head: &[&str], rows: &[Vec<Cell>], colours: bool) -> Vec<String> {
+    let widest = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        cells.map(|cell| width(&cell.text)).chain([width(head[at])]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    let right = |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
+    let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
+    let title = title.collect::<Vec<_>>().join("  ").trim_end().to_owned();
+    let line = |row: &Vec<Cell>| {
+        let last = row.len().saturating_sub(1);
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let is_unpadded = at == last && !cell.right;
+            let width = if is_unpadded { 0 } else { widths.get(at).copied().unwrap_or(0) };
+            paint(colours, cell.style, &pad(&cell.text, width, cell.right))
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    std::iter::once(title).chain(rows.iter().map(line)).collect()
 }
 
 /// One field of a table.
@@ -306,10 +314,6 @@ fn paint(colours: bool, style: Style, text: &str) -> String {
     text.to_owned()
 }
 
-fn pad(text: &str, width: usize, right: bool) -> String {
-    if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +339,25 @@ mod tests {
             let delivered = deliver(&mut Limited(space), b"token\nbody", 5);
             let expected = (space >= 5).then_some(space >= 10);
             assert_eq!(delivered.ok().map(|rest| rest.is_ok()), expected, "{space}");
+        }
+    }
+
+    #[test]
+    fn columns_of_a_table_begin_below_each_other_whatever_the_texts_are() {
+        let names = [
+            "plain",
+            "日本語の名前",
+            "e\u{301}te\u{301}",
+            "🦀🇩🇪👍\u{1f3fd}❤\u{fe0f}",
+            "a\u{200b}b",
+        ];
+        let row = |name: &&str| vec![Cell::text(*name), Cell::number(7), Cell::text("end")];
+        let rows: Vec<Vec<Cell>> = names.iter().map(row).collect();
+        let lines = table_lines(&["NAME", "N", "LAST"], &rows, false);
+        assert_eq!(lines[0], "NAME          N  LAST");
+        for line in &lines[1..] {
+            let (before, _) = line.split_once("7  end").unwrap();
+            assert_eq!(width(before), 14, "{line}");
         }
     }
 
