@@ -4,6 +4,9 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::AnsiColor;
 use serde::Serialize;
 
 use crate::columns::{pad, width};
@@ -30,14 +33,14 @@ pub enum Style {
 }
 
 impl Style {
-    fn codes(self) -> &'static str {
+    fn codes(self) -> anstyle::Style {
         match self {
-            Style::Plain => "",
-            Style::Bold => "\x1b[1m",
-            Style::Dim => "\x1b[2m",
-            Style::Green => "\x1b[32m",
-            Style::Yellow => "\x1b[33m",
-            Style::Red => "\x1b[31m",
+            Style::Plain => anstyle::Style::new(),
+            Style::Bold => anstyle::Style::new().bold(),
+            Style::Dim => anstyle::Style::new().dimmed(),
+            Style::Green => AnsiColor::Green.on_default(),
+            Style::Yellow => AnsiColor::Yellow.on_default(),
+            Style::Red => AnsiColor::Red.on_default(),
         }
     }
 }
@@ -46,7 +49,7 @@ impl Output {
     pub fn new(json: bool) -> Output {
         let is_terminal = io::stdout().is_terminal();
         let to = BufWriter::new(StandardOutput);
-        Output { json, is_terminal, colours: colours_on(is_terminal), to }
+        Output { json, is_terminal, colours: colours_on(&io::stdout()), to }
     }
 
     /// Prints one line of text.
@@ -213,7 +216,7 @@ pub fn note(text: &str) {
 /// Prints what the parser of the command line says, in lines.
 pub fn print_usage_error(text: &str) {
     let shown = printable::lines(text.trim_end().as_bytes());
-    let colours = colours_on(io::stderr().is_terminal());
+    let colours = colours_on(&io::stderr());
     match shown.strip_prefix("error:") {
         Some(rest) => write_stderr(&format!("{}{rest}", paint(colours, Style::Red, "error:"))),
         None => write_stderr(&shown),
@@ -236,7 +239,7 @@ pub fn print_failure(failure: &Failure, json: bool) {
         write_stderr(&printable::json(&object).unwrap_or_default());
         return;
     }
-    let colours = colours_on(io::stderr().is_terminal());
+    let colours = colours_on(&io::stderr());
     let name = paint(colours, Style::Red, "tubewell:");
     write_stderr(&format!("{name} {}", printable::on_one_line(&failure.message)));
     if let Some(hint) = &failure.hint {
@@ -244,10 +247,11 @@ pub fn print_failure(failure: &Failure, json: bool) {
     }
 }
 
-/// Whether a terminal gets colours: not if `NO_COLOR` is set or `TERM` is `dumb`.
-pub fn colours_on(terminal: bool) -> bool {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+/// Whether a stream gets colours, by what it is and by the environment.
+///
+/// Only the decision is that of `anstream`, not the stream: it would take escapes out of bodies, too.
+pub fn colours_on<S: RawStream>(stream: &S) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
 }
 
 /// `1 task`, `2 tasks`.
@@ -308,10 +312,8 @@ fn write_stderr(line: &str) {
 }
 
 fn paint(colours: bool, style: Style, text: &str) -> String {
-    if colours && style != Style::Plain {
-        return format!("{}{text}\x1b[0m", style.codes());
-    }
-    text.to_owned()
+    let style = if colours { style } else { Style::Plain }.codes();
+    format!("{style}{text}{style:#}")
 }
 
 #[cfg(test)]
