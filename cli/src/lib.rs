@@ -11,6 +11,7 @@ mod commands;
 mod connection;
 mod duration;
 mod export;
+mod export_line;
 mod failure;
 mod follow;
 mod help_text;
