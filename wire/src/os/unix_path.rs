@@ -33,8 +33,9 @@ impl SocketPath {
         if fits(&path) {
             return Ok(SocketPath { path, _open: None });
         }
-        let SocketPath { path, _open } = through(folder)?;
-        Ok(SocketPath { path: path.join(name), _open })
+        let mut short = through(folder)?;
+        short.path.push(name);
+        Ok(short)
     }
 
     pub(crate) fn as_path(&self) -> &Path {
