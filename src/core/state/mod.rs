@@ -48,7 +48,7 @@ pub(crate) use claims::{ClaimKey, ClaimState, Expiry, Grant, Holder};
 pub(crate) use config::Config;
 pub(crate) use core::Core;
 pub(super) use core::Ids;
-pub(super) use days::{Counted, DayState, begin_of, day_of};
+pub(super) use days::{Counted, DayState, day_of};
 pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
