@@ -7,7 +7,7 @@
 mod syntax;
 
 use croner::parser::{CronParser, Year};
-use croner::{Cron, CronComponent, Direction};
+use croner::{Cron, Direction};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -79,10 +79,10 @@ impl ZonedCron {
     fn new(expression: &str, zone: &str) -> Result<ZonedCron> {
         let cron = parse(expression)?;
         let (zone, zone_name) = (time_zone(zone)?, zone.to_owned());
-        let is_interval = |field: &CronComponent| field.from_wildcard || field.step > 1;
         let pattern = &cron.pattern;
         let fields = [&pattern.seconds, &pattern.minutes, &pattern.hours];
-        let is_interval = fields.into_iter().any(is_interval);
+        let is_interval =
+            fields.into_iter().any(|field| field.from_wildcard) || syntax::has_step(expression);
         Ok(ZonedCron { cron, zone, zone_name, is_interval })
     }
 

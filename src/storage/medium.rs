@@ -262,7 +262,11 @@ impl Medium {
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_process()?;
         let resize = || self.bytes.set_len(len);
-        let resized = self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
+        let resize = || self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
+        let resized = match &self.named {
+            Some(named) => named.resize(|| resize().and_then(|()| self.bytes.whole.len())),
+            None => resize(),
+        };
         self.io.record_failure("resize", resized)
     }
 
