@@ -1,11 +1,15 @@
 //! Finds the owner of a store: the process that has its file open and serves it.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
+
+/// The most bytes of a secret that are read: the file may be a device without an end.
+const SECRET_MAX: u64 = 64 << 10;
 
 /// Connects to the owner of this file. `None` if no process serves it, or `no_socket` says not to look for
 /// one.
@@ -121,7 +125,10 @@ pub fn in_use(path: &Path) -> Failure {
 
 /// The secret in a file. A line end behind it is not part of it.
 pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
-    let mut secret = std::fs::read(file).map_err(|error| {
+    let mut secret = Vec::new();
+    let read =
+        std::fs::File::open(file).and_then(|file| file.take(SECRET_MAX).read_to_end(&mut secret));
+    read.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot read the secret in {}: {error}", file.display()))
     })?;
     for end in [b'\n', b'\r'] {

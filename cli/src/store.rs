@@ -388,8 +388,6 @@ pub fn close(store: &Store) -> CommandResult {
     if connection::owner().is_some() {
         return match store.flush() {
             Ok(_) | Err(Error::Closed) => Ok(store.close()?),
-            // A command that has changed something has heard of it before. The others, such as a backup, are done.
-            Err(Error::Unavailable { .. }) => Ok(()),
             Err(error) => Err(Failure::from(error).context("flushing the changes")),
         };
     }

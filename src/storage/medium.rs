@@ -234,7 +234,11 @@ impl Medium {
         }
         let found = self.bytes.find_header();
         self.io.record_failure("read or write the header of", found)?;
-        if is_unclean { self.invalidate_end_mark() } else { Ok(()) }
+        if is_unclean {
+            self.invalidate_end_mark()?;
+        }
+        let measure = || self.bytes.whole.len();
+        self.named.as_ref().map_or(Ok(()), |named| named.resize(measure))
     }
 
     /// A file that was not closed may have records behind its end mark.

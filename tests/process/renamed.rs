@@ -80,7 +80,7 @@ fn puts_into_a_file_that_was_cut_off_are_not_acknowledged_and_a_backup_saves_the
 #[cfg(unix)]
 #[test]
 fn puts_into_a_file_whose_path_is_a_loop_of_links_are_not_acknowledged() {
-    let Owner { store, tube, path, .. } = owner(Durability::Flush);
+    let Owner { store, tube, path, folder: _folder, .. } = owner(Durability::Flush);
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(&path, &path).unwrap();
     assert_says(tube.put("in doubt"), "removed or renamed");
