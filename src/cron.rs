@@ -299,6 +299,19 @@ mod tests {
     }
 
     /// The clocks of Berlin go from 03:00 back to 02:00 on 2026-10-25.
+    /// Regression: what came behind the step in its list decided.
+    #[test]
+    fn list_with_a_step_anywhere_is_an_interval() {
+        for minutes in ["10-20/5,40", "10-20/5,30-40/1", "5,10-20/5", "10-20/1"] {
+            let cron = ZonedCron::new(&format!("{minutes} 2 * * *"), "Europe/Berlin").unwrap();
+            assert!(cron.is_interval(), "{minutes}");
+        }
+        for fields in ["10,20 2 * * *", "10 2 */5 */2 1-5/2", "0 10 2 */5 * *"] {
+            let cron = ZonedCron::new(fields, "Europe/Berlin").unwrap();
+            assert!(!cron.is_interval(), "{fields}");
+        }
+    }
+
     #[test]
     fn moment_in_a_fold_comes_once() {
         let found = moments("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);

@@ -139,7 +139,11 @@ impl Field {
     /// The ends of a range.
     fn range(&self, start: &str, end: &str) -> Result<(u16, u16), String> {
         let (first, mut last) = (self.value(start)?, self.value(end)?);
-        if end == "SUN" && first > last {
+        if (start, end) == ("SUN", "SUN") {
+            // croner begins with the one before the week and ends with the one after it.
+            return Err(format!("SUN-SUN is no range of the {}; write SUN, or *", self.name));
+        }
+        if end == "SUN" {
             last = self.most;
         }
         if first <= last {
@@ -258,7 +262,6 @@ mod tests {
             "0 0 * * 7",
             "0 0 * * FRI-SUN",
             "0 0 * * sun-tue",
-            "0 0 * * SUN-SUN",
             "0 0 L * *",
             "0 0 LW * ?",
             "0 0 15W * *",
@@ -331,6 +334,7 @@ mod tests {
             ("0 0 * * 5#6", ["\"5#6\" is no day of the week", "write 5#1 to 5#5"]),
             ("0 0 * * 5#", ["\"5#\" is no day of the week", "write 5#1 to 5#5"]),
             ("0 0 * * 5W", ["\"5W\" is no day of the week", "write 0 to 7"]),
+            ("0 0 * * sun-SUN", ["SUN-SUN is no range of the day of the week", "write SUN"]),
             ("0 0 L,LW * *", ["LW is one of several items", "write LW alone"]),
             ("0 0 LW,20 * *", ["LW is one of several items", "a second schedule"]),
             ("0 0 L-3 * *", ["\"L-3\" is no day of the month", "write L for the last day"]),
