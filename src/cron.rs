@@ -62,7 +62,7 @@ impl Moments for ZonedCron {
     }
 
     fn last(&self, until: u64) -> Option<u64> {
-        self.last_until(seconds(until)?).and_then(micros)
+        self.last_until(seconds(until)?.min(END_OF_MOMENTS)).and_then(micros)
     }
 
     fn is_interval(&self) -> bool {
@@ -74,6 +74,9 @@ impl Moments for ZonedCron {
         time_zone(&self.zone_name).is_ok_and(|zone| zone == self.zone)
     }
 }
+
+/// The begin of the year 5000, in seconds: croner finds nothing from there on. A clock may be beyond it.
+const END_OF_MOMENTS: i64 = 95_617_584_000;
 
 impl ZonedCron {
     fn new(expression: &str, zone: &str) -> Result<ZonedCron> {
@@ -340,6 +343,17 @@ mod tests {
     }
 
     /// Each moment that `next` finds, over a summer and its changes, is the last one then.
+    /// Regression: all moments since the last run were missed ones, a million of them.
+    #[test]
+    fn clock_beyond_all_moments_has_a_last_one() {
+        for until in ["6000-01-01T00:00:00Z", "9999-12-30T00:00:00Z"] {
+            let last = last_until("0 12 * * *", "UTC", micros(until)).unwrap();
+            assert_eq!(last, Some(micros("4999-12-31T12:00:00Z")), "{until}");
+        }
+        let last = last_until("0 12 * * *", "UTC", u64::MAX / 4).unwrap();
+        assert_eq!(last, Some(micros("4999-12-31T12:00:00Z")));
+    }
+
     #[test]
     fn next_and_last_agree() {
         let zones = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"];
