@@ -36,7 +36,7 @@ pub static REQUEST: Choice = Choice {
             16,
             "Subscribe",
             &[
-                Byte(7),
+                Field::Byte(7),
                 List(&TubeName),
                 List(&Key),
                 List(&Label),
