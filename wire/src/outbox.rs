@@ -217,6 +217,33 @@ mod tests {
         assert_eq!(outbox.unsent(), 14);
     }
 
+    /// The peer can make nothing of a part of a record: the calls in it were not made.
+    #[test]
+    fn frames_in_a_record_are_written_when_all_of_it_is() {
+        let (key, mut message) = (crate::secure::Key::of(b"secret"), Vec::new());
+        let _begun = key.begin(&mut message).ok().unwrap();
+        let keys = key.answer(&message[frame::EMPTY..], &mut Vec::new()).ok().unwrap();
+        let mut outbox = filled(1);
+        outbox.seal_with(keys.sealer);
+        outbox.append(Kind::Cancel, 1, b"");
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.next().unwrap().len(), 14, "what was there before is sent as it is");
+        chunk.advance(14);
+        let record = chunk.next().unwrap().to_vec();
+        assert_eq!(record.len(), 14 + crate::secure::OVERHEAD);
+        chunk.advance(20);
+        assert!(chunk.is_advanced);
+        outbox.give_back(chunk, true);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (14, 14));
+        outbox.unblock();
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.next().unwrap(), &record[20..]);
+        chunk.advance(12);
+        assert!(chunk.next().unwrap().is_empty());
+        outbox.give_back(chunk, false);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (0, 28));
+    }
+
     #[test]
     fn memory_of_long_frames_is_given_back() {
         let mut outbox = Outbox::default();
