@@ -380,6 +380,9 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
             "{command}: {text}"
         );
     }
+    let store = sandbox.store();
+    let why = sandbox.fails(&format!("backup {}", store.display()), 2);
+    assert!(why.contains("path of the store itself") && why.contains("another path"), "{why}");
     // The way out that their text names.
     sandbox.ok("backup saved");
     owner.signal(Signal::TERM);
