@@ -289,6 +289,35 @@ fn put_that_cannot_print_says_that_it_is_done() {
     assert_eq!(sandbox.counts(), (1, 0, 0));
 }
 
+/// Regression: the parser of the command line ignores that its output fails.
+#[test]
+fn help_version_and_scripts_that_cannot_be_printed_fail_as_other_output_does() {
+    let sandbox = Sandbox::empty();
+    let texts =
+        ["--help", "-h", "help put", "put --help", "--version", "man put", "completions bash"];
+    for words in texts {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let mut closed = sandbox.command(&words);
+        let child = closed.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(finish(child).expect(141).err, "", "{words:?}");
+        if !cfg!(target_os = "linux") {
+            continue;
+        }
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.command(&words);
+        let child = command.stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        let message = finish(child).expect(1).err;
+        let why = "tubewell: cannot write the output: No space left on device";
+        assert!(message.starts_with(why), "{words:?}: {message}");
+    }
+    // The text itself is that of the parser.
+    assert!(sandbox.ok("--version").starts_with("tubewell 0."));
+    assert!(sandbox.ok("put --help").contains("Usage: tubewell put"));
+    assert!(sandbox.fails("", 2).contains("Usage: tubewell"));
+}
+
 #[test]
 fn control_characters_are_escaped() {
     let sandbox = Sandbox::with(&[]);
