@@ -217,6 +217,10 @@ pub fn size(path: &Path) -> u64 {
 /// Checks that a file with content exists: opening an empty one would create a store.
 pub fn must_exist(path: &Path) -> CommandResult {
     let (name, kind) = (path.display(), std::fs::metadata(path));
+    if let Some(dangling) = DanglingLink::in_path(path) {
+        let why = format!("store {name} not found: {dangling}");
+        return Err(Failure::new(Exit::Missing, why).hint(dangling.hint()));
+    }
     let message = match kind {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("store {name} not found")
@@ -228,6 +232,42 @@ pub fn must_exist(path: &Path) -> CommandResult {
     };
     Err(Failure::new(Exit::Missing, message)
         .hint(format!("create a store with `tubewell --store {name} create TUBE`")))
+}
+
+/// A symbolic link that points to nothing.
+struct DanglingLink {
+    link: PathBuf,
+    target: PathBuf,
+}
+
+impl DanglingLink {
+    /// The link because of which there is nothing at a path: the path itself, or one of its folders.
+    fn in_path(path: &Path) -> Option<DanglingLink> {
+        let links = path.ancestors().filter(|part| part.is_symlink());
+        let is_dangling = |link: &&Path| {
+            link.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        let link = links.filter(is_dangling).last()?.to_owned();
+        let mut target = link.clone();
+        while let Ok(next) = std::fs::read_link(&target) {
+            target = target.parent().unwrap_or(Path::new("")).join(next);
+        }
+        Some(DanglingLink { link, target })
+    }
+
+    fn hint(&self) -> String {
+        let (link, target) = (self.link.display(), self.target.display());
+        format!(
+            "bring {target} back, as by mounting its disk, or let {link} point to what it should"
+        )
+    }
+}
+
+impl Display for DanglingLink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (link, target) = (self.link.display(), self.target.display());
+        write!(f, "{link} is a symbolic link to {target}, which does not exist")
+    }
 }
 
 /// Devices and pipes are not opened: the call might block.
@@ -242,6 +282,12 @@ pub fn open_failure(path: &Path, error: Error) -> Failure {
         Error::InUse { .. } => owner::in_use(path),
         Error::Corrupt { .. } => Failure::from(error)
             .hint("`tubewell export` saves what can be read, or restore a backup"),
+        Error::Io { what } => match DanglingLink::in_path(path) {
+            Some(dangling) => {
+                Failure::new(Exit::Failed, format!("{what}: {dangling}")).hint(dangling.hint())
+            }
+            None => Error::Io { what }.into(),
+        },
         error => error.into(),
     }
 }

@@ -319,6 +319,33 @@ fn help_version_and_scripts_that_cannot_be_printed_fail_as_other_output_does() {
 }
 
 #[test]
+fn store_whose_link_points_to_nothing_is_reported_with_link_and_target() {
+    let sandbox = Sandbox::empty();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, sandbox.path(name)).unwrap();
+    link("next", "first");
+    link("away/store", "next");
+    link("no-disk", "folder");
+    let target = "symbolic link to away/store, which does not exist";
+    for command in ["stats", "put mail x", "pop mail", "compact", "export all.jsonl", "verify"] {
+        let why = sandbox.fails(&format!("--store first {command}"), 4);
+        assert!(why.contains(&format!("store first not found: first is a {target}")), "{why}");
+        assert!(why.contains("bring away/store back") && why.contains("let first point"), "{why}");
+        let why = sandbox.fails(&format!("--store folder/store {command}"), 4);
+        assert!(why.contains("folder is a symbolic link to no-disk, which does"), "{why}");
+    }
+    // Nothing can be created in a folder that does not exist.
+    let why = sandbox.fails("--store first create mail", 1);
+    assert!(why.contains(target) && why.contains("bring away/store back"), "{why}");
+    // Nothing is wrong with a link to a folder.
+    std::fs::create_dir(sandbox.path("no-disk")).unwrap();
+    let why = sandbox.fails("--store folder/store stats", 4);
+    assert!(!why.contains("link") && why.contains("folder/store create TUBE"), "{why}");
+    sandbox.ok("--store folder/store create mail");
+    link("no-disk/store", "whole");
+    assert!(sandbox.ok("--store whole stats").contains("mail"));
+}
+
+#[test]
 fn control_characters_are_escaped() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create crawl --driver utube");
