@@ -306,6 +306,19 @@ pub fn counted_tubes(store: &Store) -> tubewell::Result<Vec<(TubeInfo, Statistic
     Ok(tubes.into_iter().filter_map(counted).collect())
 }
 
+/// How many tasks of a tube are stored: those that are done and kept, and the schedules, too.
+pub fn stored(counts: &Statistics) -> u64 {
+    let tasks = counts.tasks;
+    tasks.total.saturating_add(tasks.kept).saturating_add(tasks.recurring)
+}
+
+/// How many tasks the file of the store has.
+pub fn stored_in_file(store: &Store) -> tubewell::Result<u64> {
+    let counted = counted_tubes(store)?;
+    let in_file = counted.iter().filter(|(tube, _)| !tube.temporary);
+    Ok(in_file.map(|(_, counts)| stored(counts)).sum())
+}
+
 /// The answer of a call that returns nothing, and no error, if the owner of the store does not answer.
 pub fn answered<T: Default + PartialEq>(
     store: &Store,

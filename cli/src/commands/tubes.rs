@@ -45,7 +45,7 @@ pub fn create(place: Place<'_>, cli: &Cli, args: &Create, output: &mut Output) -
 }
 
 pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let stored = stored(&store::tube(store, name)?)?;
+    let stored = store::stored(&store::tube(store, name)?.statistics()?);
     store.drop_tube(name)?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": stored }));
@@ -55,7 +55,7 @@ pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
 
 pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
-    let stored = stored(&tube)?;
+    let stored = store::stored(&tube.statistics()?);
     tube.truncate()?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": stored }));
@@ -141,12 +141,6 @@ pub fn stats(
         output.painted(&[(Style::Dim, &size)])?;
     }
     Ok(())
-}
-
-/// How many tasks a tube has, those that are done and kept included.
-fn stored(tube: &Tube) -> CommandResult<u64> {
-    let tasks = tube.statistics()?.tasks;
-    Ok(tasks.total.saturating_add(tasks.kept))
 }
 
 fn create_tube(store: &Store, args: &Create) -> CommandResult {
