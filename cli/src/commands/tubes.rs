@@ -1,12 +1,12 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use serde_json::json;
-use tubewell::{Backoff, Counting, Error, Store, Tube, TubeInfo};
+use tubewell::{Backoff, Counting, Error, Store, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, Style, count, store_size};
-use crate::record::{CountsRecord, TubeRecord};
+use crate::record::{ClockRecord, CountsRecord, TubeRecord};
 use crate::store::Place;
 use crate::{duration, store};
 
@@ -103,9 +103,10 @@ pub fn stats(
     let mut counted = store::counted_tubes(store)?;
     counted.retain(|(tube, _)| only.is_none_or(|name| tube.name == name));
     if output.json {
+        let clock = ClockRecord::new(store.clock_report());
         return counted
             .iter()
-            .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts)));
+            .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts, clock)));
     }
     if counted.is_empty() {
         return output.line("no tubes; `tubewell create NAME` creates one");
