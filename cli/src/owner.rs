@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
+use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
@@ -85,16 +86,16 @@ fn user_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Connects to the owner at an address, with the secret in a file.
-pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
-    let secret = secret_file.map(secret).transpose()?;
-    connection::connect(url, secret, None).map_err(|error| match error {
+/// Connects to the owner at an address, as the command line says.
+pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
+    let secret = cli.secret_file.as_deref().map(secret).transpose()?;
+    connection::connect(url, secret, cli.trust_user).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
         Error::Refused { .. } => Failure::from(error).hint(if url.starts_with("tcp:") {
             "--secret-file names the file with the secret of the owner"
         } else {
-            "a command goes only to processes of its own user and of root; if they ask for a secret, \
-             --secret-file names the file that has it"
+            "a command goes only to processes of its own user and of root, and of the user that \
+             --trust-user names by its id; if they ask for a secret, --secret-file names the file that has it"
         }),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",

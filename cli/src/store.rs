@@ -40,6 +40,8 @@ impl<'a> Place<'a> {
     pub fn of(cli: &'a Cli) -> CommandResult<Place<'a>> {
         match &cli.connect {
             Some(url) => Ok(Place::Owner(url)),
+            None if cli.trust_user.is_some() => Err(Failure::usage("--trust-user needs --connect")
+                .hint("without it, a process of the user of the store's file is trusted")),
             None => path(cli.store.as_ref()).map(Place::File),
         }
     }
@@ -90,7 +92,7 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
         Place::Owner(url) => {
-            return owner::connect(url, cli.secret_file.as_deref()).inspect(note_owners_clock);
+            return owner::connect(url, cli).inspect(note_owners_clock);
         }
         Place::File(path) => path,
     };

@@ -1,5 +1,6 @@
 //! Commands that go through the process that serves the store.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -389,6 +390,41 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
     assert_ne!(owner.ends(), 0);
     assert!(!sandbox.store().exists());
     assert!(sandbox.ids("--store saved list mail").contains(&0));
+}
+
+/// Only root can start the owner as another user.
+#[test]
+fn owner_of_another_user_is_refused_unless_trust_user_names_it() {
+    const OTHER: u32 = 12345;
+    let sandbox = Sandbox::with(&["a"]);
+    let why = sandbox.fails("stats --trust-user 12345", 2);
+    assert!(why.contains("--trust-user needs --connect"), "{why}");
+    for path in [sandbox.dir.path().to_owned(), sandbox.store()] {
+        if std::os::unix::fs::chown(path, Some(OTHER), None).is_err() {
+            return;
+        }
+    }
+    let as_other = |word: &str| {
+        let mut command = sandbox.command(&[word]);
+        command.uid(OTHER).stdin(Stdio::null());
+        command
+    };
+    // The program may be in a folder of root.
+    if !as_other("--version").output().is_ok_and(|done| done.status.success()) {
+        return;
+    }
+    let mut owner = Running::start(as_other("serve"));
+    let line = owner.prints("serving ");
+    let (_, url) = line.rsplit_once(" at ").unwrap();
+    for other in ["", " --trust-user 54321"] {
+        let why = sandbox.fails(&format!("stats --connect {url}{other}"), 4);
+        assert!(why.contains("belongs to user 12345") && why.contains("--trust-user"), "{why}");
+    }
+    sandbox.ok(&format!("put mail b --connect {url} --trust-user 12345"));
+    // The user of the file is trusted without it.
+    assert_eq!(sandbox.ids("list mail"), [0, 1]);
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
 }
 
 #[test]
