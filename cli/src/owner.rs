@@ -9,7 +9,7 @@ use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
-/// The most bytes of a secret that are read: the file may be a device without an end.
+/// The most bytes that a file of a secret may have: it may be a device without an end.
 const SECRET_MAX: u64 = 64 << 10;
 
 /// Connects to the owner of this file. `None` if no process serves it, or `no_socket` says not to look for
@@ -124,11 +124,15 @@ pub fn in_use(path: &Path) -> Failure {
 /// The secret in a file. A line end behind it is not part of it.
 pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
     let mut secret = Vec::new();
-    let read =
-        std::fs::File::open(file).and_then(|file| file.take(SECRET_MAX).read_to_end(&mut secret));
+    let read = std::fs::File::open(file)
+        .and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut secret));
     read.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot read the secret in {}: {error}", file.display()))
     })?;
+    if secret.len() as u64 > SECRET_MAX {
+        let why = format!("{} is no file of a secret: it has more than 64 KiB", file.display());
+        return Err(Failure::usage(why).hint("`openssl rand -hex 32` prints a secret"));
+    }
     for end in [b'\n', b'\r'] {
         if secret.last() == Some(&end) {
             secret.pop();

@@ -325,6 +325,20 @@ fn backup_is_a_store() {
     assert_eq!(contents(&other), contents(&sandbox));
 }
 
+/// An export and a backup have all bodies, as the store has.
+#[cfg(unix)]
+#[test]
+fn exports_and_backups_are_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::with(&["one"]);
+    sandbox.ok("export all.jsonl");
+    sandbox.ok("backup copy.tubewell");
+    for name in ["all.jsonl", "copy.tubewell"] {
+        let mode = sandbox.path(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}: {mode:o}");
+    }
+}
+
 /// Regression: `backup` and `verify` left out the tasks that are done, and the schedules, and counted what is in memory only.
 #[test]
 fn tasks_are_counted_alike_by_backup_export_verify_import_and_drop() {
