@@ -404,7 +404,7 @@ fn file_of_a_secret_has_at_most_64_kib() {
     std::fs::write(sandbox.path("larger"), [b'x'; (64 << 10) + 1]).unwrap();
     let no_files: &[&str] = if cfg!(target_os = "linux") { &["/dev/zero"] } else { &[] };
     for file in no_files.iter().chain(&["larger"]) {
-        for command in ["serve --tcp 127.0.0.1:0", "stats --connect tcp://127.0.0.1:1"] {
+        for command in ["stats --connect tcp://127.0.0.1:1", "serve --tcp 127.0.0.1:0"] {
             let why = sandbox.fails(&format!("{command} --secret-file {file}"), 2);
             assert!(why.contains("more than 64 KiB") && why.contains(file), "{why}");
         }
