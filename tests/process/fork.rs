@@ -193,6 +193,29 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     drop(tube);
 }
 
+/// Nothing else keeps the store open: no server, and no worker.
+#[test]
+fn drop_of_the_last_handle_in_a_fork_leaves_the_store_to_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put("one").unwrap();
+    let mut all = Some((tube, store));
+    let reported = in_fork(|| {
+        drop(all.take());
+        Vec::new()
+    });
+    assert_eq!(reported, [""; 0]);
+    let (tube, store) = all.unwrap();
+    assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
+    tube.put("two").unwrap();
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 2);
+}
+
 #[test]
 fn fork_of_a_connected_process_does_not_share_the_connection() {
     let Owner { store, tube, served, folder, .. } = owner();
