@@ -54,9 +54,9 @@ impl Follower {
             Some(timeout) => events.recv_timeout(timeout),
         };
         match event {
-            Some(event) => return Followed::Event(event),
+            Some(event) => Followed::Event(event),
             None if timeout.is_some_and(|timeout| waited.elapsed() >= timeout) => {
-                return Followed::TimedOut;
+                Followed::TimedOut
             }
             None => {
                 self.events = None;

@@ -400,8 +400,8 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
 #[test]
 fn file_of_a_secret_has_at_most_64_kib() {
     let sandbox = Sandbox::with(&["a"]);
-    std::fs::write(sandbox.path("largest"), [b'x'; 64 << 10]).unwrap();
-    std::fs::write(sandbox.path("larger"), [b'x'; (64 << 10) + 1]).unwrap();
+    std::fs::write(sandbox.path("largest"), vec![b'x'; 64 << 10]).unwrap();
+    std::fs::write(sandbox.path("larger"), vec![b'x'; (64 << 10) + 1]).unwrap();
     let no_files: &[&str] = if cfg!(target_os = "linux") { &["/dev/zero"] } else { &[] };
     for file in no_files.iter().chain(&["larger"]) {
         for command in ["stats --connect tcp://127.0.0.1:1", "serve --tcp 127.0.0.1:0"] {
@@ -423,7 +423,7 @@ fn socket_that_may_not_be_opened_is_refused() {
         std::fs::set_permissions(sandbox.dir.path(), Permissions::from_mode(0o755)).unwrap();
         stats.uid(OTHER_USER);
     } else {
-        std::fs::set_permissions(socket(&sandbox), Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(socket(&sandbox), Permissions::from_mode(0o000)).unwrap();
     }
     let Ok(done) = stats.output() else { return };
     let why = String::from_utf8_lossy(&done.stderr);

@@ -383,7 +383,7 @@ fn client_that_reads_too_slowly_is_ended_once_unread_answers_are_short_of_room()
         let mut read = 0;
         let begun = now();
         while read < ANSWER && (ends || now() < begun + stalled * 2) {
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::park_timeout(Duration::from_millis(50));
             match slow.read_some(32 << 10) {
                 0 => break,
                 more => read += more,
