@@ -378,6 +378,36 @@ fn answers_that_no_client_reads_are_limited_for_all_connections_together() {
     assert_eq!(raws[1].receive().unwrap().2.len(), 900_000);
 }
 
+/// It reads often enough not to count as stalled.
+#[test]
+fn client_that_reads_too_slowly_is_ended_once_unread_answers_are_short_of_room() {
+    const ANSWER: usize = 6_000_000;
+    for (all_unsent, ends) in [(8 << 20, true), (64 << 20, false)] {
+        let place = Place::new();
+        let stalled = Duration::from_millis(1500);
+        let limits = Limits { all_unsent, stalled, rate: 1 << 30, ..Limits::default() };
+        let serving = Serving::with(&place, limits);
+        let (client, _) = serving.client();
+        let mut slow = Raw::welcomed(&serving.address);
+        slow.call(1, &format!("bytes:{ANSWER}"));
+        let mut read = 0;
+        let begun = now();
+        while read < ANSWER && (ends || now() < begun + stalled * 2) {
+            std::thread::park_timeout(Duration::from_millis(50));
+            match slow.read_some(32 << 10) {
+                0 => break,
+                more => read += more,
+            }
+        }
+        assert!(read < ANSWER, "it may read at its leisure");
+        assert_eq!(ask(&client, "next"), "next");
+        if ends {
+            serving.desk.log.wait_for("disconnect", 1);
+        }
+        assert_eq!(serving.desk.log.count("disconnect"), usize::from(ends));
+    }
+}
+
 #[test]
 fn end_of_a_connection_with_much_behind_it_leaves_turns_to_others() {
     let place = Place::new();

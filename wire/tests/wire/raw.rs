@@ -142,6 +142,15 @@ impl Raw {
         }
     }
 
+    /// Reads so many bytes at most, whatever they are. Returns how many; 0 at the end of the connection.
+    pub fn read_some(&mut self, most: usize) -> usize {
+        match self.socket.read(&mut vec![0; most]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     fn next_frame(&mut self) -> Option<Frame> {
         let rest = &self.bytes[self.taken..];
         let length = 4 + u32::from_le_bytes(*rest.first_chunk()?) as usize;
