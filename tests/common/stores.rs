@@ -1,5 +1,5 @@
 //! The stores of a suite. The suites open no store themselves, so that they run on other kinds of
-//! stores too: `tests/remote` has the same functions, whose stores are connections.
+//! stores too: `tests/behaviour/stores.rs` has the same functions, whose stores may be connections.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

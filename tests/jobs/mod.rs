@@ -17,14 +17,6 @@
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../common/blocking_disk.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod blocking_disk;
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod executor;
 #[path = "../io_errors/disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod failing_disk;
@@ -40,13 +32,11 @@ mod faulty_disk;
 mod process;
 #[path = "../common/recurring.rs"]
 mod recurring;
-#[path = "../common/rng.rs"]
-mod rng;
-#[path = "../common/stores.rs"]
-mod stores;
-#[path = "../catalogue/support.rs"]
-#[allow(dead_code, reason = "the catalogue uses the rest")]
-mod support;
+
+use crate::blocking_disk;
+use crate::catalogue::support;
+use crate::executor;
+use crate::rng;
 
 mod advance;
 mod ages;
