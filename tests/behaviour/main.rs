@@ -20,6 +20,10 @@ mod connection;
 mod executor;
 #[cfg(unix)]
 mod owner_only;
+#[cfg(unix)]
+#[path = "../kill/process.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod process;
 #[path = "../common/rng.rs"]
 mod rng;
 #[path = "../common/size.rs"]
@@ -47,6 +51,22 @@ mod remote;
 mod threads;
 #[path = "../worker/mod.rs"]
 mod worker;
+
+/// The entry point of a child process, whose mode begins with its suite. Does nothing in the parent.
+#[cfg(unix)]
+#[test]
+fn child_process_entry() {
+    let Some(mut job) = process::Job::from_env() else { return };
+    let (suite, mode) = job.mode.split_once('/').unwrap();
+    let run = match suite {
+        "jobs" => jobs::killed::run,
+        "remote" => remote::child::run,
+        "worker" => worker::killed::run,
+        other => panic!("unknown suite {other}"),
+    };
+    job.mode = mode.to_owned();
+    run(&job);
+}
 
 /// The suites that take their stores from [`stores`].
 #[cfg(unix)]

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use super::size::amount;
+
 const BUFFER: &str = "the events that are not read are kept at both ends of a connection";
 const FULL: &str = "calls fill the write buffer of the owner until it refuses one at once";
 const LAST: &str = "what is on its way when a connection is closed does not arrive";
@@ -89,9 +91,39 @@ const MODULES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Tests with thousands of tasks, whose stores are connections in all but quick runs.
+const LONG: &[&str] = &[
+    "catalogue::order::take_returns_long_backlog_in_order_before_and_after_release_all",
+    "catalogue::order::take_skips_taken_tasks_after_many_urgent_puts",
+    "jobs::alter::lowered_retention_removes_the_surplus_of_an_idle_tube",
+    "jobs::delete_many::delete_many_of_ten_thousand_tasks_is_one_commit",
+    "jobs::evicted_slots::evicted_sub_queues_are_taken_from_in_order_once_their_gates_open",
+    "jobs::history::first_entry_and_the_newest_ones_are_kept",
+    "jobs::history::history_ends_with_its_task",
+    "jobs::list_where::listed_tasks_are_those_that_meet_all_conditions",
+    "jobs::list_where::page_begins_behind_its_cursor_while_tasks_come_and_go",
+    "jobs::parents_anew::children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told",
+    "jobs::parents_anew::parent_of_many_children_is_replaced_in_its_tube",
+    "jobs::parents_catch_up::catch_up_tells_all_children_of_the_end_of_their_parent",
+    "jobs::parents_edits::delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them",
+    "jobs::parents_ends::ack_frees_64_children_with_its_commit_and_the_others_soon_after",
+    "jobs::parents_ends::children_of_a_done_parent_are_freed_after_a_kill",
+    "jobs::parents_ends::children_of_a_truncated_or_dropped_tube_follow_their_rules",
+    "jobs::priority::tasks_of_a_long_backlog_are_taken_by_their_new_priorities",
+    "jobs::retention::many_outcomes_that_are_due_at_open_are_forgotten",
+    "jobs::selected::many_selected_tasks_are_changed_in_steps",
+    "jobs::shared_limits::random_takes_and_ends_of_three_tubes_keep_to_the_limits",
+    "jobs::soonest_first::delayed_tasks_are_listed_in_the_order_in_which_they_become_ready",
+    "jobs::spent::spent_tasks_are_buried_once_after_a_reopen",
+    "jobs::steps_listed::list_of_large_steps_has_all_of_them",
+    "jobs::sub_queue_limits::evicted_sub_queue_with_taken_tasks_is_found_again",
+    "jobs::sub_queue_limits::takes_agree_with_a_list_of_tasks_for_any_order_of_verbs",
+];
+
 /// The names of the tests that are left out, and what those of whole modules begin with.
 pub fn left_out() -> impl Iterator<Item = &'static str> {
-    TESTS.iter().chain(MODULES).map(|(name, _)| *name)
+    let long = amount(LONG, &[], &[]).iter().copied();
+    TESTS.iter().chain(MODULES).map(|(name, _)| *name).chain(long)
 }
 
 /// Whether a test uses its stores themselves.
@@ -106,7 +138,7 @@ fn tests_that_are_left_out_exist() {
     let list = Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
     let list = String::from_utf8(list.stdout).unwrap();
     let tests: Vec<&str> = list.lines().filter_map(|it| it.strip_suffix(": test")).collect();
-    for (name, _) in TESTS {
+    for name in TESTS.iter().map(|(name, _)| name).chain(LONG) {
         let named: Vec<_> = tests.iter().filter(|test| test.contains(name)).collect();
         assert_eq!(named, [name], "{name}");
     }

@@ -17,12 +17,18 @@ use tubewell::{
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
+use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
 pub const ALL: &[&str] = &[FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const TIMED: &[&str] = &[FIFOTTL, LIMFIFOTTL, UTUBETTL];
 pub const UNTIMED: &[&str] = &[FIFO, UTUBE];
 pub const SUB_QUEUED: &[&str] = &[UTUBE, UTUBETTL];
+
+/// The drivers of tests with very many tasks: in quick runs the simplest one and the one with everything.
+pub fn all_or_few() -> &'static [&'static str] {
+    amount(&[FIFO, UTUBETTL], ALL, ALL)
+}
 
 pub const ZERO: Duration = Duration::ZERO;
 pub const NO_TIMEOUT: Option<Duration> = None;

@@ -1,7 +1,7 @@
 //! Runs the recorded scenarios on the public interface.
 //!
 //! The scenarios are in `tests/vectors`, or in the directory named by `TUBEWELL_VECTORS`.
-//! `tests/vectors/FORMAT.md` describes their format. The program runs every scenario of every
+//! `tests/vectors/FORMAT.md` describes their format. The test runs every scenario of every
 //! `.json` file. It reports the first differing step of a scenario and continues with the next
 //! scenario. It fails if a scenario differs, if a file cannot be read, if a field or a verb is
 //! unknown, or if there are no scenarios.

@@ -26,16 +26,14 @@ mod family;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
-#[cfg(unix)]
-#[path = "../kill/process.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod process;
 #[path = "../common/recurring.rs"]
 mod recurring;
 
 use crate::blocking_disk;
 use crate::catalogue::support;
 use crate::executor;
+#[cfg(unix)]
+use crate::process;
 use crate::rng;
 
 mod advance;
@@ -70,7 +68,7 @@ mod history_travels;
 mod kept_buried;
 mod keys;
 #[cfg(unix)]
-mod killed;
+pub mod killed;
 mod list_where;
 mod listing;
 mod long_keys;
@@ -146,12 +144,3 @@ mod wait_drained;
 mod wait_ready;
 mod waits;
 mod workers;
-
-/// The entry point of a child process. Does nothing in the parent.
-#[cfg(unix)]
-#[test]
-fn child_process_entry() {
-    if let Some(job) = process::Job::from_env() {
-        killed::run(&job);
-    }
-}

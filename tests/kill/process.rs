@@ -43,13 +43,6 @@ impl Job {
     }
 }
 
-/// The test that is the entry point of a child: the one beside this module.
-fn entry() -> String {
-    let module: Vec<&str> = module_path!().split("::").skip(1).collect();
-    let suite = module.iter().take(module.len() - 1);
-    suite.chain(&["child_process_entry"]).copied().collect::<Vec<_>>().join("::")
-}
-
 /// A child process and its reports.
 pub struct ChildProcess {
     process: Child,
@@ -62,7 +55,7 @@ pub struct ChildProcess {
 impl ChildProcess {
     pub fn start(job: &Job) -> ChildProcess {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &entry(), "--nocapture", "--test-threads=1"])
+            .args(["--exact", "child_process_entry", "--nocapture", "--test-threads=1"])
             .env(VARIABLE, job.to_text())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

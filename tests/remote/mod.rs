@@ -4,24 +4,14 @@
 
 use crate::blocking_disk;
 use crate::executor;
+use crate::process;
 
 mod busy_owner;
-mod child;
+pub mod child;
 mod cut;
 mod half_open;
 mod killed;
 mod limits;
-#[path = "../kill/process.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod process;
 mod reconnected;
 mod tunnel;
 mod workers;
-
-/// The entry point of a child process. Does nothing in the parent.
-#[test]
-fn child_process_entry() {
-    if let Some(job) = process::Job::from_env() {
-        child::run(&job);
-    }
-}

@@ -5,10 +5,6 @@
 //! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves, except
 //! those of `killed`, whose child processes have the clock of the machine.
 
-#[cfg(unix)]
-#[path = "../kill/process.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod process;
 #[path = "../full_disk/disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod small_disk;
@@ -16,6 +12,8 @@ mod support;
 
 use crate::blocking_disk;
 use crate::executor;
+#[cfg(unix)]
+use crate::process;
 use crate::rng;
 
 mod catalogue_ends;
@@ -30,7 +28,7 @@ mod gate;
 mod idle;
 mod invariants;
 #[cfg(unix)]
-mod killed;
+pub mod killed;
 mod limits;
 mod order;
 mod refused;
@@ -41,12 +39,3 @@ mod steps;
 mod stop;
 mod untimed;
 mod waits;
-
-/// The entry point of a child process. Does nothing in the parent.
-#[cfg(unix)]
-#[test]
-fn child_process_entry() {
-    if let Some(job) = process::Job::from_env() {
-        killed::run(&job);
-    }
-}
