@@ -10,6 +10,11 @@ use tubewell::{Error, Store, StoreOptions};
 
 pub use tubewell::ManualClock;
 
+/// Whether the stores of this run are connections.
+pub fn are_connections() -> bool {
+    false
+}
+
 /// A store in memory.
 pub fn in_memory() -> Store {
     in_memory_with(Store::options())

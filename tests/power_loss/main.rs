@@ -204,7 +204,7 @@ fn search_detects_takes_counted_too_late() {
         takes.for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(1, None, edit_history)
+        first_failure(8, None, edit_history)
             .is_some_and(|problem| problem.contains("after \"counted take\""))
     );
 }
@@ -256,7 +256,7 @@ fn search_detects_restored_tasks_that_are_lost() {
         restores.for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(1, None, edit_history)
+        first_failure(8, None, edit_history)
             .is_some_and(|problem| problem.contains("after \"restore_many\""))
     );
 }
