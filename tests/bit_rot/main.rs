@@ -53,7 +53,7 @@ fn repeated_image() -> Option<u64> {
 #[test]
 fn damage_is_detected_and_never_returned_as_valid_data() {
     let runner = Runner::new(first_seed(1));
-    let images = repeated_image().map_or(0..amount(120, 240, 100_000), |nth| nth..nth + 1);
+    let images = repeated_image().map_or(0..amount(240, 240, 100_000), |nth| nth..nth + 1);
     let failures = runner.run(images);
     println!("{runner}{} MiB allocated at most", MEMORY.max_allocated() >> 20);
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -55,7 +55,7 @@ fn kills() -> u64 {
 }
 
 fn stops() -> u64 {
-    amount(3, 6, 5000)
+    amount(6, 6, 5000)
 }
 
 fn workers() -> u64 {
@@ -63,7 +63,7 @@ fn workers() -> u64 {
 }
 
 fn callers() -> u64 {
-    amount(3, 6, 5000)
+    amount(6, 6, 5000)
 }
 
 /// The entry point of a child. Does nothing in the parent.
@@ -243,7 +243,7 @@ fn answer_to_put_and_wait_is_not_taken_back_by_sigkill() {
         answers += outcomes::run_round_of_callers(&path, &mut rng, round);
     });
     println!("{answers} answers");
-    assert!(answers > amount(8, 20, 20), "the callers got no answers");
+    assert!(answers > 20, "the callers got no answers");
 }
 
 /// I07
