@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
-use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
+use crate::core::verb::{Begin, Claimed, OfClaim};
+use crate::core::{Ack, Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::sync::Mutex;
@@ -213,7 +214,7 @@ impl Claim {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
-        self.end(HolderVerb::Ack { result: None })
+        self.make_end(&Ack { result: None })
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -544,6 +545,23 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
+    #[inline]
+    pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
+        let ended = self.make(verb);
+        self.release_on_drop = ended.is_err();
+        ended
+    }
+
+    /// Makes a call of the claim.
+    #[inline]
+    pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.grant.buffer, self.claimed(), verb)
+    }
+
+    pub(crate) fn claimed(&self) -> Claimed<'static> {
+        Claimed { key: self.claim_key(), tube: None }
+    }
+
     pub(crate) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
         let ended = self.call(verb);
         self.release_on_drop = ended.is_err();

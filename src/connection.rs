@@ -20,6 +20,7 @@ use tubewell_wire::{
 };
 
 use crate::clock::Clock;
+use crate::core::verb::{Named, Verb};
 use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
@@ -28,9 +29,11 @@ use beats::Beats;
 pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
     ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
-    encode_grants, encode_value,
+    encode_grants, encode_value, read_verb, verb_to_bytes,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
+use request::{
+    grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback,
+};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -100,6 +103,23 @@ impl Connection {
     pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
         refuse_callback(&call)?;
         read_answer(&self.answer(&Request::Call(mode, call), false)?)
+    }
+
+    /// Makes a call and blocks until it is answered.
+    pub(crate) fn make<V: Verb>(&self, on: Named<'_, V>, verb: &V) -> Result<V::Answer> {
+        let bytes = verb_to_bytes(Mode::Call, on, verb);
+        read_value(&self.client.call_and_wait(bytes, kind_of_verb(verb)).map_err(into_error)?)
+    }
+
+    /// As `make`, for a caller that waits for the answer later or never.
+    pub(crate) fn make_later<V: Verb>(
+        &self,
+        mode: Mode,
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> RemotePromise<V::Answer> {
+        let bytes = verb_to_bytes(mode, on, verb);
+        RemotePromise::new(self.client.call(bytes, kind_of_verb(verb)), read_value)
     }
 
     /// Makes a request and blocks until it is answered.
@@ -309,6 +329,10 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
 /// What may happen to a request besides an answer. `cancel`: the owner is told if its caller goes.
 fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
+}
+
+fn kind_of_verb<V: Verb>(verb: &V) -> CallKind {
+    CallKind { resend: verb.may_repeat(), cancel: V::WAITS, changes: V::KIND.changes() }
 }
 
 /// Why there is no first connection.

@@ -15,7 +15,8 @@ mod ticket;
 
 use std::time::Duration;
 
-use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
+use crate::core::verb::{Decide, InTube, OfClaim};
+use crate::core::{Ack, FromAnswer, HolderVerb, PutRequest, PutTask, Verb};
 use crate::micros::micros_ceil;
 use crate::wait::{CallFuture, call};
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
@@ -128,8 +129,7 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
-        let request = PutRequest::new(task.into(), self.tube.max_body())?;
-        self.defer(Verb::Put(&request))
+        self.make(&PutTask { request: PutRequest::of(task.into()) })
     }
 
     /// As [`Tube::put_many`].
@@ -163,7 +163,7 @@ impl Deferred {
     /// Those of [`Tube::ack`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Ack { result: None })
+        self.make_held(id, &Ack { result: None })
     }
 
     /// As [`Tube::ack_many`]. The ticket has one result for each id.
@@ -285,6 +285,23 @@ impl Deferred {
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn truncate(&self) -> Result<Ticket<()>> {
         self.defer(Verb::Truncate)
+    }
+
+    pub(super) fn make<V: Decide<On = InTube>>(&self, verb: &V) -> Result<Ticket<V::Answer>> {
+        let Deferred { tube, when_full } = self;
+        tube.handle()
+            .make_deferred(tube.buffer(), *when_full, tube.as_target(), verb)
+            .map(Ticket::new)
+    }
+
+    pub(super) fn make_held<V: Decide<On = OfClaim>>(
+        &self,
+        id: u64,
+        verb: &V,
+    ) -> Result<Ticket<V::Answer>> {
+        let Deferred { tube, when_full } = self;
+        let on = tube.claimed(id);
+        tube.handle().make_deferred(tube.buffer(), *when_full, on, verb).map(Ticket::new)
     }
 
     pub(super) fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {

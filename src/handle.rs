@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Mode, Promise, Request};
+use crate::core::verb::{Begin, Decide, Limits, Named};
 use crate::core::{Call, Core, FromAnswer, Grant, HolderVerb, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
@@ -33,6 +34,47 @@ impl StoreHandle {
             StoreHandle::Here(store) => store.inner().map(|_| ()),
             StoreHandle::Remote(owner) => owner.check_process(),
         }
+    }
+
+    /// Makes a call, and blocks until its answer is there. What it waits for follows from the verb.
+    #[inline]
+    pub(crate) fn make<V: Begin>(
+        &self,
+        buffer: usize,
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<V::Answer> {
+        verb.check(&self.limits())?;
+        match self {
+            StoreHandle::Here(store) => store.inner()?.make(buffer, on, verb),
+            StoreHandle::Remote(owner) => owner.make(on, verb),
+        }
+    }
+
+    /// As `make`, for a caller that waits for the answer later, or never.
+    pub(crate) fn make_deferred<V: Decide>(
+        &self,
+        buffer: usize,
+        when_full: WhenFull,
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<Promise<V::Answer>> {
+        verb.check(&self.limits())?;
+        match self {
+            StoreHandle::Here(store) => {
+                let decide = |core: &mut Core| core.decide_verb(on, verb);
+                let space = V::KIND.space_in(buffer);
+                let decided = store.inner()?.defer(space, when_full, decide)?;
+                Ok(Promise::Here(store.clone(), decided))
+            }
+            StoreHandle::Remote(owner) => {
+                Ok(Promise::Remote(owner.make_later(Mode::of_deferred(when_full), on, verb)))
+            }
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { max_body: self.max_body() }
     }
 
     /// Makes a call that changes memory alone or nothing.

@@ -9,6 +9,7 @@ mod shares;
 mod subscriptions;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
+mod verbs;
 
 use std::fmt;
 use std::net::SocketAddr;

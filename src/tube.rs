@@ -26,7 +26,8 @@ pub(crate) use take::{take_any, take_any_async};
 
 use std::sync::Arc;
 
-use crate::core::{Call, FromAnswer, TubeHead, TubeRef, Verb};
+use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
+use crate::core::{Call, ClaimKey, FromAnswer, TubeHead, TubeRef, Verb};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
@@ -205,6 +206,22 @@ impl Tube {
     }
 
     /// The tube as a call names it.
+    /// Makes a call on the tube.
+    #[inline]
+    pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.head.buffer, self.as_target(), verb)
+    }
+
+    /// Makes a call on a task that the session has taken.
+    pub(crate) fn make_held<V: Begin<On = OfClaim>>(&self, id: u64, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.head.buffer, self.claimed(id), verb)
+    }
+
+    pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {
+        let key = ClaimKey { tube: self.head.number, by: self.holder(), id };
+        Claimed { key, tube: Some(&self.head.name) }
+    }
+
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
     }

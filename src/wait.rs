@@ -23,7 +23,8 @@ use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{
-    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
+    answer, call, call_once_visible, close, commit, decide, decide_once_visible, decide_verb,
+    expiry, make,
 };
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};

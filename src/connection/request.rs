@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::core::verb::{Named, Target, Verb};
 use crate::core::{
     Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire,
     decode_call, from_bytes,
@@ -122,6 +123,7 @@ mod tag {
     pub(super) const HEARTBEAT: u8 = 15;
     pub(super) const SUBSCRIBE: u8 = 16;
     pub(super) const DELIVERED: u8 = 17;
+    pub(super) const VERB: u8 = 18;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -135,6 +137,36 @@ pub(super) fn refuse_callback(call: &Call<'_>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The bytes of a verb that is a type.
+pub(crate) fn verb_to_bytes<V: Verb>(mode: Mode, on: Named<'_, V>, verb: &V) -> Vec<u8> {
+    let mut out = Vec::with_capacity(USUAL_CALL);
+    out.push(tag::VERB);
+    out.push(match mode {
+        Mode::Deferred => tag::DEFERRED,
+        Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
+        _ => tag::CALL,
+    });
+    out.push(V::NUMBER);
+    V::On::put(on, &mut out);
+    verb.put(&mut out);
+    out
+}
+
+/// Begins to read the bytes of a verb: its number is next. `None` if they are of another request.
+pub(crate) fn read_verb(bytes: &[u8]) -> Option<Result<(Mode, Input<'_>), Malformed>> {
+    let mut input = Input::of_request(bytes);
+    if input.byte() != Ok(tag::VERB) {
+        return None;
+    }
+    let mode = match input.byte() {
+        Ok(tag::CALL) => Mode::Call,
+        Ok(tag::DEFERRED) => Mode::Deferred,
+        Ok(tag::DEFERRED_OR_REFUSED) => Mode::DeferredOrRefused,
+        _ => return Some(Err(Malformed::Invalid("an unknown way to make a call"))),
+    };
+    Some(Ok((mode, input)))
 }
 
 impl<'a> Request<'a> {

@@ -27,10 +27,11 @@ use super::waits::TakeAttempt;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Error, Result, SessionId, State, TubeOptions};
+use crate::{Result, SessionId, State, TubeOptions};
 pub(crate) use edges::EdgeVerb;
 pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
+pub(crate) use kind::Kind;
 pub(crate) use list::ListVerb;
 pub(crate) use schedules::ScheduleVerb;
 pub(crate) use steps::StepVerb;
@@ -155,10 +156,6 @@ pub(crate) enum Verb<'a> {
     },
     Edges(EdgeVerb<'a>),
     Delete(u64),
-    SetPriority {
-        id: u64,
-        pri: u32,
-    },
     Update {
         id: u64,
         request: &'a UpdateRequest,
@@ -195,7 +192,6 @@ pub(crate) enum Verb<'a> {
         id: u64,
         after: &'a str,
     },
-    Peek(u64),
     List(ListVerb<'a>),
     ReleaseAll {
         limit: usize,
@@ -309,24 +305,13 @@ impl Core {
         &mut self,
         call: Call<'_>,
     ) -> Result<Decided<Result<T>>> {
+        let tube = match call {
+            Call::Tube(tube, _) => Some(tube.number),
+            _ => None,
+        };
         match self.carry_out(call) {
             Ok(decided) => Ok(decided.map(Ok)),
-            Err(
-                refused @ (Error::NotFound { id }
-                | Error::NotBuried { id }
-                | Error::NotDone { id, .. }
-                | Error::NotReady { id, .. }
-                | Error::WrongState { id, .. }
-                | Error::HasDependents { id, .. }
-                | Error::Cycle { id }),
-            ) => match call {
-                Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
-                _ => Err(refused),
-            },
-            Err(refused @ (Error::KeyInUse { .. } | Error::KeyNotFound { .. })) => {
-                Ok(self.key_refusal(refused))
-            }
-            Err(error) => Err(error),
+            Err(refused) => self.refuse_once_visible(tube, refused),
         }
     }
 
@@ -381,9 +366,6 @@ impl Core {
             Verb::Steps(id) => answer(self.steps(number, id, None)?, steps),
             Verb::StepsAfter { id, after } => answer(self.steps(number, id, Some(after))?, steps),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
-            Verb::SetPriority { id, pri } => {
-                answer(self.set_priority(number, id, pri)?, Answer::Receipt)
-            }
             Verb::Update { id, request } => {
                 answer(self.update(number, id, request)?, Answer::Receipt)
             }
@@ -401,7 +383,6 @@ impl Core {
             Verb::KickWhere { select, after, limit } => {
                 answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
             }
-            Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List(verb) => self.carry_out_list(number, verb),
             Verb::ReleaseAll { limit, forgive } => {
                 let released = self.release_all(number, limit, forgive);

@@ -22,6 +22,7 @@ mod recovery;
 mod schedules;
 mod state;
 mod time;
+pub(crate) mod verb;
 mod verbs;
 mod verify_memory;
 mod waits;
@@ -46,17 +47,17 @@ pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    PutSlot, ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
-    WatchKey, WatchSlot, check_key, check_size, check_tags,
+    ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey,
+    WatchSlot, check_key, check_size, check_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{
-    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
-    decode_step, describe, describe_unreachable,
+    Ack, ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, Peek, PutOrWait, PutTask, SelectStep,
+    SetPriority, StepPage, TAG_COUNTS_PAGE, decode_step, describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
-pub(crate) use waits::{Admission, TakeAttempt, Watching};
+pub(crate) use waits::{TakeAttempt, Watching};
 pub(crate) use wire::{
     Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,
 };

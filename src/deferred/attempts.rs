@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::{HolderVerb, Verb};
+use crate::core::{Ack, HolderVerb, Verb};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
@@ -50,8 +50,7 @@ impl Deferred {
     /// Those of [`Tube::ack_with`](crate::Tube::ack_with) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Ticket<Receipt>> {
-        let result = self.tube.checked_result(Some(result.as_ref()))?;
-        self.defer_held(id, HolderVerb::Ack { result })
+        self.make_held(id, &Ack { result: Some(result.as_ref().to_vec()) })
     }
 
     /// As [`Tube::resolve`](crate::Tube::resolve), except that a missing task is reported

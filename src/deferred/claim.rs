@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ticket::Ticket;
-use crate::core::{Call, ClaimKey, HolderVerb};
+use crate::core::verb::{Decide, OfClaim};
+use crate::core::{Ack, Call, ClaimKey, HolderVerb};
 use crate::micros::micros_ceil;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
 
@@ -130,7 +131,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Ack { result: None })
+        self.make_end_deferred(when_full, &Ack { result: None })
     }
 
     /// As [`release`](Claim::release), but returns once the call is decided. The [`Ticket`] has the
@@ -312,6 +313,21 @@ impl Claim {
                 Ok(Ticket::new(decided))
             }
             Err(error) => Err(Refused::new(claims, error)),
+        }
+    }
+
+    pub(crate) fn make_end_deferred<V: Decide<On = OfClaim>>(
+        mut self,
+        when_full: WhenFull,
+        verb: &V,
+    ) -> Result<Ticket<V::Answer>, Refused> {
+        let on = self.claimed();
+        match self.handle.make_deferred(self.grant.buffer, when_full, on, verb) {
+            Ok(decided) => {
+                self.release_on_drop = false;
+                Ok(Ticket::new(decided))
+            }
+            Err(error) => Err(Refused::new(self, error)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{HolderVerb, check_size};
+use crate::core::{Ack, HolderVerb};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result, WhenFull};
 
@@ -75,10 +75,6 @@ impl Claim {
         result: impl Into<Vec<u8>>,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        let result = result.into();
-        if let Err(error) = check_size("result", &result, self.handle.max_body()) {
-            return Err(Refused::new(self, error));
-        }
-        self.end_deferred(when_full, HolderVerb::Ack { result: Some(&result) })
+        self.make_end_deferred(when_full, &Ack { result: Some(result.into()) })
     }
 }

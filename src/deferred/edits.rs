@@ -1,7 +1,7 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::{TagEdit, UpdateRequest, Verb, check_tags};
+use crate::core::{SetPriority, TagEdit, UpdateRequest, Verb, check_tags};
 use crate::{Receipt, Result, State, Update};
 
 impl Deferred {
@@ -13,7 +13,7 @@ impl Deferred {
     /// and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn set_priority(&self, id: u64, priority: u32) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::SetPriority { id, pri: priority })
+        self.make(&SetPriority { id, pri: priority })
     }
 
     /// As [`Tube::update`](crate::Tube::update), except that a refusal is reported immediately.

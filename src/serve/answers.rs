@@ -30,6 +30,12 @@ pub(super) fn change<T: Wire>(
     later(async move { Reply::new(encode_value(&answer.await)) })
 }
 
+/// The answer to a call, which may be made again if it changes nothing.
+pub(super) fn reply<T: Wire>(changes: bool, answer: &Result<T>) -> Reply {
+    let body = encode_value(answer);
+    if changes { Reply::new(body) } else { reading(body) }
+}
+
 /// The answer to a request that has changed nothing.
 pub(super) fn reading(body: Vec<u8>) -> Reply {
     let busy = busy_instead_of(&body);

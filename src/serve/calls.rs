@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{change, grants, later, now, reading, refused, value, without_body};
+use super::answers::{change, grants, later, now, refused, reply, value, without_body};
 use super::peer::Peer;
 use super::shares::Permit;
-use crate::connection::{Mode, Request, encode_value};
+use crate::connection::{Mode, Request};
 use crate::core::{
-    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
-    check_call,
+    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, PutOrWait, TubeRef, Verb,
+    WaitVerb, check_call,
 };
 use crate::{Error, Result, wait};
 
@@ -63,7 +63,10 @@ fn begin_wait(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>, permit: Per
     match verb {
         Verb::PutOrWait { session, request, timeout } => {
             let (tube, request) = (tube(session), request.clone());
-            change(permit.hold(async move { tube?.put_or_wait(&request, timeout).await }))
+            change(permit.hold(async move {
+                let (tube, put) = (tube?, PutOrWait { request, session, timeout });
+                wait::make(tube.handle(), tube.buffer(), tube.as_target(), &put).await
+            }))
         }
         Verb::PutAndWait { session, request, timeout } => {
             let (tube, request) = (tube(session), request.clone());
@@ -141,7 +144,7 @@ fn refusal_waits(mode: Mode, call: &Call<'_>) -> bool {
 async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) -> Reply {
     let parts = Parts::default();
     let Ok(Request::Call(_, asked)) = Request::read(&body, &parts) else {
-        return reply(false, &Err(not_for_peers()));
+        return reply::<Answer>(false, &Err(not_for_peers()));
     };
     let decided = if refusal_waits(mode, &asked) {
         wait::decide_once_visible(&peer.store, buffer, asked).await
@@ -151,7 +154,7 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     match answer(&peer, mode, &asked, decided) {
         Answering::Later(answer) | Answering::LaterWithoutBody(answer) => answer.await,
         Answering::Now(reply) => reply,
-        Answering::Many(_) => reply(false, &Err(not_for_peers())),
+        Answering::Many(_) => reply::<Answer>(false, &Err(not_for_peers())),
     }
 }
 
@@ -172,7 +175,7 @@ fn answer(
             if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
                 release(peer, asked);
             }
-            Answering::Now(reply(changes, &Err(refusal)))
+            Answering::Now(reply::<Answer>(changes, &Err(refusal)))
         }
     }
 }
@@ -189,10 +192,4 @@ fn release(peer: &Peer, asked: &Call<'_>) {
             peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
         }
     }
-}
-
-/// The answer to a call, which may be made again if it changes nothing.
-fn reply(changes: bool, answer: &Result<Answer>) -> Reply {
-    let body = encode_value(answer);
-    if changes { Reply::new(body) } else { reading(body) }
 }

@@ -13,7 +13,8 @@ use super::calls::call;
 use super::peer::Peer;
 use super::shares::{Permit, Share};
 use super::subscriptions::ListedSubscription;
-use crate::connection::{Request, TubeName, encode_value};
+use super::verbs;
+use crate::connection::{Request, TubeName, encode_value, read_verb};
 use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
 use crate::events::{EventStream, Filter};
 use crate::signal::{Signal, SignalWait};
@@ -28,6 +29,11 @@ const TASKS_SIZE: usize = 16 << 20;
 
 /// Carries out a request.
 pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
+    match read_verb(body) {
+        Some(Ok((mode, input))) => return verbs::call(peer, mode, input),
+        Some(Err(malformed)) => return refused(Error::from(malformed)),
+        None => {}
+    }
     let parts = Parts::default();
     let request = match Request::read(body, &parts) {
         Ok(request) => request,

@@ -1,9 +1,9 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
+use crate::core::{FromAnswer, KICK_STEP, ListVerb, Peek, Verb};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call, call_once_visible};
+use crate::wait::{CallFuture, call, make};
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -237,7 +237,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek(&self, id: u64) -> Result<Task> {
-        self.call_once_visible(Verb::Peek(id))
+        self.make(&Peek { id })
     }
 
     /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
@@ -262,7 +262,7 @@ impl Tube {
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
         let tube = self.clone();
         CallFuture::new(async move {
-            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Peek(id))).await
+            make(&tube.handle, tube.buffer(), tube.as_target(), &Peek { id }).await
         })
     }
 

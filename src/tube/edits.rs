@@ -1,7 +1,7 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
 use super::Tube;
-use crate::core::{SelectStep, UpdateRequest, Verb};
+use crate::core::{SelectStep, SetPriority, UpdateRequest, Verb};
 use crate::task::Cursor;
 use crate::wait::{CallFuture, call};
 use crate::{Receipt, Result, Select, State, Update};
@@ -55,7 +55,7 @@ impl Tube {
     /// ```
     #[doc(alias = "reprioritize")]
     pub fn set_priority(&self, id: u64, priority: u32) -> Result<Receipt> {
-        self.call_once_visible(Verb::SetPriority { id, pri: priority })
+        self.make(&SetPriority { id, pri: priority })
     }
 
     /// Changes the body, the priority, the delay or the tags of a task that waits: one that is

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Holder, HolderVerb, Verb};
+use crate::core::{Ack, Holder, HolderVerb, Verb};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
@@ -30,7 +30,7 @@ impl Tube {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(&self, id: u64) -> Result<Receipt> {
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result: None }))
+        self.make_held(id, &Ack { result: None })
     }
 
     /// Finishes many tasks that this handle's session has taken, with one commit.

@@ -1,7 +1,7 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::{HolderVerb, ListVerb, Verb, check_size};
+use crate::core::{Ack, ListVerb, Verb, check_size};
 use crate::wait::{CallFuture, call_once_visible};
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
@@ -177,8 +177,7 @@ impl Tube {
     /// [`DiskFull`](crate::Error::DiskFull) as in [`Claim::ack_with`](crate::Claim::ack_with).
     /// Nothing changed: the task is still taken.
     pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Receipt> {
-        let result = self.checked_result(Some(result.as_ref()))?;
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result }))
+        self.make_held(id, &Ack { result: Some(result.as_ref().to_vec()) })
     }
 
     pub(crate) fn checked_result<'a>(&self, result: Option<&'a [u8]>) -> Result<Option<&'a [u8]>> {

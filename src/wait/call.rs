@@ -11,7 +11,8 @@ use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
+use crate::core::verb::{Begin, Begun, Later, Named};
+use crate::core::{Call, Core, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
@@ -145,6 +146,76 @@ pub(crate) async fn call_once_visible<T: FromAnswer>(
         StoreHandle::Here(store) => commit(decide_once_visible(store, buffer, call).await?).await?,
         StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
     }
+}
+
+/// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the
+/// wait for its commit.
+pub(crate) async fn make<V: Begin>(
+    handle: &StoreHandle,
+    buffer: usize,
+    on: Named<'_, V>,
+    verb: &V,
+) -> Result<V::Answer> {
+    verb.check(&handle.limits())?;
+    let store = match handle {
+        StoreHandle::Here(store) => store,
+        StoreHandle::Remote(owner) => return owner.make_later(Mode::Call, on, verb).await,
+    };
+    let decided = decide_verb(store, buffer, on, verb, verb.refusal_waits()).await?;
+    answer(store, decided.map(|answer| answer.map(V::begun))).await
+}
+
+/// Waits for the answer of a verb that has begun.
+pub(crate) async fn answer<T>(
+    store: &LocalHandle,
+    decided: Decided<Result<Begun<T>>>,
+) -> Result<T> {
+    let Decided { answer, wait } = decided;
+    // Before the next await, since the future may be dropped there.
+    let answer = answer.map(|begun| match begun {
+        Begun::Done(answer) => (Some(answer), None),
+        Begun::Later(later) => (None, Some(Waiting { store, later, is_over: false })),
+    });
+    commit(Decided { answer: (), wait }).await?;
+    match answer? {
+        (_, Some(mut waiting)) => {
+            let slot = &waiting.later.slot;
+            let decided = poll_fn(|context| slot.poll(context.waker())).await;
+            waiting.is_over = true;
+            commit(decided?).await
+        }
+        (answer, None) => answer.ok_or(Error::Closed),
+    }
+}
+
+/// A caller that waits. Dropping it cancels the wait.
+struct Waiting<'a, T> {
+    store: &'a LocalHandle,
+    later: Later<T>,
+    is_over: bool,
+}
+
+impl<T> Drop for Waiting<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_over
+            && let Ok(inner) = self.store.inner()
+        {
+            inner.run(|core| core.cancel_begun(&self.later.cancel));
+        }
+    }
+}
+
+/// Decides a call, once its write buffer has space if it needs some.
+pub(crate) async fn decide_verb<V: Begin>(
+    store: &LocalHandle,
+    buffer: usize,
+    on: Named<'_, V>,
+    verb: &V,
+    refusal_waits: bool,
+) -> Result<Decided<Result<V::First>>> {
+    let decide = |core: &mut Core| core.make(on, verb, refusal_waits);
+    let mut wait = CapacityWait::new(store, buffer);
+    poll_fn(|context| wait.poll_decide(context.waker(), V::KIND.needs_space(), decide)).await
 }
 
 /// Waits until a take may remove more expired tasks.

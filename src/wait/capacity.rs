@@ -37,7 +37,7 @@ impl CapacityWait {
         self.poll_decide(waker, call.needs_space(), |core| core.carry_out_once_visible(call))
     }
 
-    fn poll_decide<T>(
+    pub(crate) fn poll_decide<T>(
         &mut self,
         waker: &Waker,
         needs_space: bool,

@@ -22,6 +22,23 @@ pub(crate) enum Kind {
     Space,
 }
 
+impl Kind {
+    /// Whether it changes something that its caller can see.
+    pub(crate) const fn changes(self) -> bool {
+        matches!(self, Kind::Memory | Kind::Edit)
+    }
+
+    /// Whether it waits while its write buffer is full.
+    pub(crate) const fn needs_space(self) -> bool {
+        matches!(self, Kind::Edit | Kind::Space)
+    }
+
+    /// The write buffer that must have space before it is carried out.
+    pub(crate) fn space_in(self, buffer: usize) -> Option<usize> {
+        self.needs_space().then_some(buffer)
+    }
+}
+
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Properties {
@@ -48,17 +65,17 @@ impl Properties {
 impl Call<'_> {
     /// Whether it changes something that its caller can see.
     pub(crate) fn changes(&self) -> bool {
-        matches!(self.properties().kind, Kind::Memory | Kind::Edit)
+        self.properties().kind.changes()
     }
 
     /// Whether it waits while its write buffer is full.
     pub(crate) fn needs_space(&self) -> bool {
-        matches!(self.properties().kind, Kind::Edit | Kind::Space)
+        self.properties().kind.needs_space()
     }
 
     /// The write buffer that must have space before it is carried out.
     pub(crate) fn space_in(&self, buffer: usize) -> Option<usize> {
-        self.needs_space().then_some(buffer)
+        self.properties().kind.space_in(buffer)
     }
 
     /// Whether a refusal waits for the change that may have caused it.
@@ -133,11 +150,9 @@ impl Verb<'_> {
             | Verb::IsTimed
             | Verb::Info
             | Verb::Statistics => READ,
-            Verb::Claim { .. }
-            | Verb::Steps(_)
-            | Verb::StepsAfter { .. }
-            | Verb::Peek(_)
-            | Verb::Outcome(_) => READ.once_visible(),
+            Verb::Claim { .. } | Verb::Steps(_) | Verb::StepsAfter { .. } | Verb::Outcome(_) => {
+                READ.once_visible()
+            }
             Verb::CancelPut { .. }
             | Verb::CancelWatch(_)
             | Verb::Revoke(_)
@@ -149,7 +164,6 @@ impl Verb<'_> {
             Verb::PutOrWait { .. }
             | Verb::PutAndWait { .. }
             | Verb::Requeue(_)
-            | Verb::SetPriority { .. }
             | Verb::Update { .. }
             | Verb::EditTags { .. }
             | Verb::Move { .. }

@@ -139,7 +139,7 @@ impl Core {
         self.remove_pauses(&tube);
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
-        self.effects.after_unlock.callbacks.extend(tube.callback);
+        self.effects.after_unlock.deeds().callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
         // Before the storage can fail, which ends this wait with an error.

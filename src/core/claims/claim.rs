@@ -93,7 +93,9 @@ impl Core {
     fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
         self.queue_pending_progress(id);
         let mut claim = self.claims.remove(&id)?;
-        self.effects.after_unlock.end_signals.extend(claim.end_signal.take());
+        if let Some(signal) = claim.end_signal.take() {
+            self.effects.after_unlock.deeds().end_signals.push(signal);
+        }
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);

@@ -79,6 +79,18 @@ pub(crate) fn check_tags(
     Ok(if checked.is_empty() { Arc::default() } else { checked.into() })
 }
 
+/// The tags of one task, each once, in the order of their first mention.
+fn distinct_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<[Arc<str>]> {
+    let mut distinct: Vec<Arc<str>> = Vec::new();
+    for tag in tags {
+        let tag = tag.as_ref();
+        if !distinct.iter().any(|known| **known == *tag) {
+            distinct.push(tag.into());
+        }
+    }
+    if distinct.is_empty() { Arc::default() } else { distinct.into() }
+}
+
 /// As [`check_tags`], for tags that another process has checked: each must be there once.
 pub(in crate::core) fn check_distinct_tags(tags: &[Arc<str>]) -> Result<()> {
     for (at, tag) in tags.iter().enumerate() {
@@ -186,6 +198,26 @@ impl PutRequest {
         request.check_but_tags(max_body)?;
         request.tags = check_tags(put.tags)?;
         Ok(request)
+    }
+
+    /// A put as a request, without its checks.
+    #[inline]
+    pub(crate) fn of(put: Put) -> PutRequest {
+        PutRequest {
+            pri: put.pri,
+            ttl: put.ttl.map(micros_ceil),
+            ttr: put.ttr.map(micros_ceil),
+            delay: micros_ceil(put.delay),
+            not_before: put.not_before.map(micros_of),
+            sub: put.sub_queue,
+            max_attempts: put.max_attempts,
+            key: put.key.map(Arc::from),
+            on_key: put.on_key,
+            token: put.token,
+            after: put.after,
+            tags: distinct_tags(put.tags),
+            ..PutRequest::of_body(Body::new(put.body))
+        }
     }
 
     fn check_but_tags(&self, max_body: usize) -> Result<()> {

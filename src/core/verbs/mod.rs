@@ -35,10 +35,14 @@ pub(crate) use delete::SelectStep;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};
 pub(crate) use movement::MoveStep;
+pub(crate) use outcome::Ack;
+pub(crate) use peek::Peek;
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
 pub(crate) use peek::{describe, describe_unreachable};
+pub(crate) use put::{PutOrWait, PutTask};
 pub(crate) use steps::{StepPage, decode_step};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]
 pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};
+pub(crate) use update::SetPriority;

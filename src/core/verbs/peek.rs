@@ -7,8 +7,11 @@ use std::time::Duration;
 use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use super::keys::key_of;
+use crate::core::call::TubeRef;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
+use crate::core::verb::{Decide, InTube, Kind, Verb};
+use crate::core::wire::wire_struct;
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
@@ -16,15 +19,40 @@ use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
 use crate::text::quoted;
 use crate::{Error, Result, SpawnedBy, State};
 
-impl Core {
-    /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
-    pub(in crate::core) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Task>> {
-        let found = self.find(number, id)?;
-        let data = self.edit(number, |ledger| ledger.body(id, &found))?;
-        let info = self.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        Ok(self.once_visible(number, id, Task { info, data }))
-    }
+/// A task with its body. If its last change is not yet visible, the answer waits for the flush.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peek {
+    pub(crate) id: u64,
+}
 
+wire_struct! { Peek { id } }
+
+impl Verb for Peek {
+    type On = InTube;
+    type Answer = Task;
+    const NUMBER: u8 = 32;
+    const KIND: Kind = Kind::Read;
+
+    fn refusal_waits(&self) -> bool {
+        true
+    }
+}
+
+impl Decide for Peek {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Task>> {
+        let id = self.id;
+        let found = core.find(number, id)?;
+        let data = core.edit(number, |ledger| ledger.body(id, &found))?;
+        let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
+        Ok(core.once_visible(number, id, Task { info, data }))
+    }
+}
+
+impl Core {
     /// A page of the tasks in one state.
     pub(in crate::core) fn list(
         &mut self,

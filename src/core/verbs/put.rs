@@ -8,9 +8,13 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::call::TubeRef;
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::core::verb::{Begin, Begun, Cancel, Decide, InTube, Kind, Later, Limits, Verb};
+use crate::core::waits::Admission;
+use crate::core::wire::wire_struct;
+use crate::{Error, EventKind, Receipt, Result, SessionId, State};
 
 /// How many ids the file reserves at a time.
 const ID_BLOCK: u64 = 1 << 20;
@@ -20,6 +24,97 @@ const RESTORE_TIME: u64 = 60_000_000;
 
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
+
+/// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
+#[derive(Clone, Debug)]
+pub(crate) struct PutTask {
+    pub(crate) request: PutRequest,
+}
+
+wire_struct! { PutTask { request } }
+
+impl Verb for PutTask {
+    type On = InTube;
+    type Answer = Receipt;
+    const NUMBER: u8 = 1;
+    const KIND: Kind = Kind::Edit;
+
+    fn may_repeat(&self) -> bool {
+        self.request.has_token()
+    }
+
+    fn refusal_waits(&self) -> bool {
+        self.request.has_key()
+    }
+
+    fn check(&self, limits: &Limits) -> Result<()> {
+        self.request.check(limits.max_body)
+    }
+}
+
+impl Decide for PutTask {
+    #[inline]
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        core.put(number, &self.request)
+    }
+}
+
+/// As `PutTask`, but waits while the tube is full.
+#[derive(Clone, Debug)]
+pub(crate) struct PutOrWait {
+    pub(crate) request: PutRequest,
+    pub(crate) session: SessionId,
+    /// In microseconds.
+    pub(crate) timeout: Option<u64>,
+}
+
+wire_struct! { PutOrWait { request, session, timeout } }
+
+impl Verb for PutOrWait {
+    type On = InTube;
+    type Answer = Receipt;
+    const NUMBER: u8 = 2;
+    const KIND: Kind = Kind::Edit;
+    const WAITS: bool = true;
+
+    fn may_repeat(&self) -> bool {
+        self.request.has_token()
+    }
+
+    fn refusal_waits(&self) -> bool {
+        self.request.has_key()
+    }
+
+    fn check(&self, limits: &Limits) -> Result<()> {
+        self.request.check(limits.max_body)
+    }
+}
+
+impl Begin for PutOrWait {
+    type First = Begun<Receipt>;
+
+    fn begin(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Begun<Receipt>>> {
+        let admitted = core.put_or_wait(number, self.session, &self.request, self.timeout)?;
+        Ok(admitted.map(|admission| match admission {
+            Admission::Admitted(receipt) => Begun::Done(receipt),
+            Admission::Waiting(arrival, slot) => {
+                Begun::Later(Later { slot, cancel: Cancel::Put { tube: number, arrival } })
+            }
+        }))
+    }
+
+    fn begun(first: Begun<Receipt>) -> Begun<Receipt> {
+        first
+    }
+}
 
 /// The ids of the tasks of one call.
 pub(in crate::core) struct IdCheck {

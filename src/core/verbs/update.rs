@@ -8,28 +8,52 @@ use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::{check_no_schedule, check_not_done};
 use crate::commit::Change;
+use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
+use crate::core::verb::{Decide, InTube, Kind, Verb};
+use crate::core::wire::wire_struct;
 use crate::{Error, EventKind, Receipt, Result, State};
 
-impl Core {
-    /// Gives a task another priority, whatever its state.
-    pub(in crate::core) fn set_priority(
-        &mut self,
-        number: u32,
-        id: u64,
-        pri: u32,
-    ) -> Result<Decided<Receipt>> {
-        let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
-        self.check_update(number, &request)?;
-        let found = self.find_current(number, id)?;
-        check_no_schedule(id, &found)?;
-        let mut header = self.newest_header(id, &found).clone();
-        header.pri = pri;
-        header.order = self.order_of(number, id, &found, &header, None)?;
-        self.apply_update(number, id, &found, found.shelf, header, None)
-    }
+/// Gives a task another priority, whatever its state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetPriority {
+    pub(crate) id: u64,
+    pub(crate) pri: u32,
+}
 
+wire_struct! { SetPriority { id, pri } }
+
+impl Verb for SetPriority {
+    type On = InTube;
+    type Answer = Receipt;
+    const NUMBER: u8 = 22;
+    const KIND: Kind = Kind::Edit;
+
+    fn refusal_waits(&self) -> bool {
+        true
+    }
+}
+
+impl Decide for SetPriority {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let SetPriority { id, pri } = *self;
+        let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
+        core.check_update(number, &request)?;
+        let found = core.find_current(number, id)?;
+        check_no_schedule(id, &found)?;
+        let mut header = core.newest_header(id, &found).clone();
+        header.pri = pri;
+        header.order = core.order_of(number, id, &found, &header, None)?;
+        core.apply_update(number, id, &found, found.shelf, header, None)
+    }
+}
+
+impl Core {
     /// Adds tags to a task, or removes some, whatever its state. Those that it has, or has not, are
     /// skipped.
     pub(in crate::core) fn edit_tags(

@@ -84,7 +84,7 @@ impl Core {
                 if let Some(call) = queue.waiting.remove(&arrival) {
                     queue.called += 1;
                     call.slot.fill(());
-                    self.effects.after_unlock.capacity_slots.push(call.slot);
+                    self.effects.after_unlock.deeds().capacity_slots.push(call.slot);
                 }
             }
         }

@@ -137,6 +137,6 @@ impl Core {
             self.ask_writer(wait);
         }
         waiting_put.slot.fill(outcome);
-        self.effects.after_unlock.put_slots.push(waiting_put.slot);
+        self.effects.after_unlock.deeds().put_slots.push(waiting_put.slot);
     }
 }

@@ -154,7 +154,7 @@ impl Core {
     ) {
         if let Some(waiting_take) = self.remove_waiting_take(arrival) {
             waiting_take.slot.fill(outcome);
-            self.effects.after_unlock.take_slots.push(waiting_take.slot);
+            self.effects.after_unlock.deeds().take_slots.push(waiting_take.slot);
         }
     }
 

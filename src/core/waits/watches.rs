@@ -281,7 +281,7 @@ impl Core {
     fn end_watch_after(&mut self, key: WatchKey, outcome: Result<Decided<Option<Arc<Ending>>>>) {
         if let Some(watch) = self.remove_watch(key) {
             watch.slot.fill(outcome);
-            self.effects.after_unlock.watch_slots.push(watch.slot);
+            self.effects.after_unlock.deeds().watch_slots.push(watch.slot);
         }
     }
 

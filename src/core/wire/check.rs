@@ -72,14 +72,12 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::MoveSome { .. }
         | Verb::Edges(_)
         | Verb::Delete(_)
-        | Verb::SetPriority { .. }
         | Verb::Cancel(_)
         | Verb::DeleteIf { .. }
         | Verb::DeleteMany(_)
         | Verb::History(_)
         | Verb::Steps(_)
         | Verb::StepsAfter { .. }
-        | Verb::Peek(_)
         | Verb::List(_)
         | Verb::ReleaseAll { .. }
         | Verb::Forget(_)

@@ -11,18 +11,18 @@ macro_rules! wire_struct {
         $(without { $($unsent:ident: $value:expr),* })?
         $(at most $most:expr)?
     ) => {
-        impl $crate::core::wire::basic::Wire for $type {
+        impl $crate::core::wire::Wire for $type {
             $(const MOST: usize = $most;)?
 
             fn put(&self, out: &mut Vec<u8>) {
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
-                $($crate::core::wire::basic::Wire::put($field, out);)*
+                $($crate::core::wire::Wire::put($field, out);)*
             }
 
             fn get(
-                input: &mut $crate::core::wire::input::Input<'_>,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
-                $(let $field = $crate::core::wire::basic::Wire::get(input)?;)*
+                input: &mut $crate::core::wire::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::Malformed> {
+                $(let $field = $crate::core::wire::Wire::get(input)?;)*
                 Ok($type { $($field,)* $($($unsent: $value),*)? })
             }
         }
@@ -47,33 +47,33 @@ macro_rules! wire_enum {
         ),*
         $(,)?
     }) => {
-        impl $crate::core::wire::basic::Wire for $type {
+        impl $crate::core::wire::Wire for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $($type::$variant $(($($item),*))? $({ $($field),* })? => {
                         out.push($number);
-                        $($($crate::core::wire::basic::Wire::put($item, out);)*)?
+                        $($($crate::core::wire::Wire::put($item, out);)*)?
                         $($(
                             $(let $field = &$sent::from($field);)?
-                            $crate::core::wire::basic::Wire::put($field, out);
+                            $crate::core::wire::Wire::put($field, out);
                         )*)?
                     })*
                 }
             }
 
             fn get(
-                input: &mut $crate::core::wire::input::Input<'_>,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+                input: &mut $crate::core::wire::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::Malformed> {
                 match input.byte()? {
                     $($number => {
-                        $($(let $item = $crate::core::wire::basic::Wire::get(input)?;)*)?
+                        $($(let $item = $crate::core::wire::Wire::get(input)?;)*)?
                         $($(
-                            let $field = $crate::core::wire::basic::Wire::get(input)?;
+                            let $field = $crate::core::wire::Wire::get(input)?;
                             $(let $field = <$sent>::into($field);)?
                         )*)?
                         Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
                     })*
-                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
+                    _ => Err($crate::core::wire::Malformed::Invalid(concat!(
                         "an unknown number of ",
                         stringify!($type)
                     ))),
@@ -140,9 +140,9 @@ macro_rules! borrowing_enum {
             }
 
             fn get_part(
-                input: &mut $crate::core::wire::input::Input<'a>,
+                input: &mut $crate::core::wire::Input<'a>,
                 parts: &'a $crate::core::wire::parts::Parts,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+            ) -> Result<Self, $crate::core::wire::Malformed> {
                 let _ = parts;
                 match input.byte()? {
                     $($number => {
@@ -156,7 +156,7 @@ macro_rules! borrowing_enum {
                         )*)?
                         Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
                     })*
-                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
+                    _ => Err($crate::core::wire::Malformed::Invalid(concat!(
                         "an unknown number of ",
                         stringify!($type)
                     ))),
@@ -204,4 +204,5 @@ macro_rules! borrowing_enum {
     };
 }
 
-pub(super) use {borrowing_enum, wire_enum, wire_struct};
+pub(in crate::core) use wire_struct;
+pub(super) use {borrowing_enum, wire_enum};

@@ -16,12 +16,15 @@ mod macros;
 mod parts;
 mod requests;
 #[cfg(test)]
-mod tests;
+pub(in crate::core) mod tests;
 mod tubes;
 mod values;
+mod verb;
 
 pub(crate) use basic::{Wire, from_bytes, to_bytes};
 pub(crate) use calls::{decode_call, encode_call};
 pub(crate) use check::check_call;
 pub(crate) use input::{Input, Malformed};
+pub(super) use macros::wire_struct;
 pub(crate) use parts::Parts;
+pub(super) use verb::{get_text, get_tube, put_text, put_tube};

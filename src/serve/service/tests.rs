@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
-use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
+use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
+    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, Peek, PutRequest, StoreId, TubeRef,
     TubeRequest, Verb, WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
@@ -228,6 +228,24 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {call:?}");
         }
     }
+    let target = TubeRef { number, name: "jobs" };
+    let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
+    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
+        let priority = SetPriority { id: 1, pri: 7 };
+        for request in [
+            verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
+            verb_to_bytes(mode, target, &priority),
+            verb_to_bytes(mode, claimed, &Ack { result: None }),
+        ] {
+            let waits = match served.service.call(&served.peer, &request) {
+                Answering::Later(mut answer) => {
+                    answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+                }
+                _ => false,
+            };
+            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {request:?}");
+        }
+    }
     assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
     fill_buffer(&served, false);
 }
@@ -235,11 +253,12 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
 /// A crash may bring back the task that is not there: no peer learns that before it is flushed.
 #[test]
 fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
-    let reads: [fn(u64) -> Verb<'static>; 4] = [
-        Verb::Peek,
-        Verb::Steps,
-        |id| Verb::StepsAfter { id, after: "step" },
-        |id| Verb::History(HistoryVerb::Read(id)),
+    let call = |target, verb| Request::Call(Mode::OnceVisible, Call::Tube(target, verb)).to_bytes();
+    let reads: [&dyn Fn(TubeRef<'_>, u64) -> Vec<u8>; 4] = [
+        &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
+        &|target, id| call(target, Verb::Steps(id)),
+        &|target, id| call(target, Verb::StepsAfter { id, after: "step" }),
+        &|target, id| call(target, Verb::History(HistoryVerb::Read(id))),
     ];
     for read in reads {
         let served = served();
@@ -248,13 +267,8 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
         let delete = Call::Tube(target, Verb::Delete(id));
         // Nothing has flushed it when this returns.
         served.store.inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
-        let request = Request::Call(Mode::OnceVisible, Call::Tube(target, read(id))).to_bytes();
-        let answering = served.service.call(&served.peer, &request);
-        assert!(
-            matches!(answering, Answering::LaterWithoutBody(_)),
-            "{:?}: {answering:?}",
-            read(id)
-        );
+        let answering = served.service.call(&served.peer, &read(target, id));
+        assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{answering:?}");
     }
 }
 
@@ -468,23 +482,25 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     let served = served();
     let jobs = served.store.tube("jobs").unwrap();
     jobs.put(vec![7; 100_000]).unwrap();
-    let answer =
-        |request: &Request<'_>| match served.service.call(&served.peer, &request.to_bytes()) {
-            Answering::Now(reply) => reply,
-            Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
-                match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(reply) => reply,
-                    Poll::Pending => panic!("it waits"),
-                }
+    let answer_to = |request: &[u8]| match served.service.call(&served.peer, request) {
+        Answering::Now(reply) => reply,
+        Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
+            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(reply) => reply,
+                Poll::Pending => panic!("it waits"),
             }
-            Answering::Many(_) => panic!("items"),
-        };
+        }
+        Answering::Many(_) => panic!("items"),
+    };
+    let answer = |request: &Request<'_>| answer_to(&request.to_bytes());
     let is_refusal = |busy: Option<Vec<u8>>| {
         let answer: Result<()> = from_bytes(&busy.unwrap()[1..]).unwrap();
         is_busy(answer.err())
     };
-    let tube = |verb| Call::Tube(TubeRef { number: served.number(), name: "jobs" }, verb);
-    assert!(is_refusal(answer(&Request::Call(Mode::OnceVisible, tube(Verb::Peek(0)))).busy));
+    let target = TubeRef { number: served.number(), name: "jobs" };
+    let tube = |verb| Call::Tube(target, verb);
+    let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0 });
+    assert!(is_refusal(answer_to(&peek).busy));
     let taken = answer(&served.take_from(1));
     assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);
     assert!(is_refusal(taken.busy));
