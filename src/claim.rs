@@ -137,6 +137,8 @@ impl Claim {
 
     /// Whether the claim has not ended: the task was not released, buried or removed, neither the
     /// claim nor the task has expired, and the store was not closed. Reads memory and does not block.
+    /// Through a connection it waits for the answer of the owner, and up to the timeout while there is
+    /// no connection.
     ///
     /// The answer may be out of date when it returns. A call with the claim checks it again.
     ///
@@ -165,7 +167,8 @@ impl Claim {
     }
 
     /// How long until the claim expires; `None` without a limit, and zero if the claim has ended.
-    /// [`renew`](Claim::renew) sets it, [`touch`](Claim::touch) adds to it. Does not block.
+    /// [`renew`](Claim::renew) sets it, [`touch`](Claim::touch) adds to it. Blocks as
+    /// [`is_current`](Claim::is_current) does.
     ///
     /// # Errors
     /// Those of [`owner`](Claim::owner).
@@ -174,7 +177,7 @@ impl Claim {
     }
 
     /// Its session, and for how long it has held the task; `None` if the claim has ended, also
-    /// because the store was closed. Does not block.
+    /// because the store was closed. Blocks as [`is_current`](Claim::is_current) does.
     ///
     /// # Errors
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store

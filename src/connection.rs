@@ -12,7 +12,7 @@ mod promise;
 mod request;
 mod sessions;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 use tubewell_wire::{
@@ -28,8 +28,8 @@ use crate::{Error, Result, SessionId};
 use beats::Beats;
 pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
-    ClientId, HEARTBEATS, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome,
-    encode_grants, encode_value, read_verb, verb_to_bytes,
+    ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
+    encode_value, read_verb, verb_to_bytes,
 };
 use request::{
     grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback,
@@ -52,8 +52,6 @@ struct Shared {
     store: OnceLock<StoreId>,
     connection: OnceLock<Weak<Connection>>,
     beats: Mutex<Beats>,
-    /// The version of the calls that the owner has chosen.
-    version: AtomicU32,
     /// How many subscriptions were begun.
     subscriptions: AtomicU64,
 }
@@ -74,7 +72,6 @@ impl Connection {
             store: OnceLock::new(),
             connection: OnceLock::new(),
             beats: Mutex::default(),
-            version: AtomicU32::default(),
             subscriptions: AtomicU64::default(),
         });
         let client = Client::connect(address, options, shared.clone())
@@ -259,16 +256,13 @@ impl Handler for Shared {
 
     fn welcome(&self, welcome: &[u8]) -> Result<(), String> {
         let welcome = Welcome::read(welcome)?;
-        if let Some(store) = welcome.store
-            && *self.store.get_or_init(|| store) != store
-        {
+        if *self.store.get_or_init(|| welcome.store) != welcome.store {
             // Its tubes, tasks and claims are others, even if they have the same names and numbers.
             return Err(
                 "another store is served at this address than before; connect again to use it"
                     .to_owned(),
             );
         }
-        self.version.store(welcome.version, Ordering::Relaxed);
         self.beats.lock().set_interval(welcome.heartbeat);
         // A store of the same address has the same limit, unless it was opened with another one.
         let _ = self.max_body.set(welcome.max_body);

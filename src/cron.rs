@@ -7,7 +7,7 @@
 mod syntax;
 
 use croner::parser::{CronParser, Year};
-use croner::{Cron, CronComponent, Direction};
+use croner::{Cron, Direction};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -62,7 +62,7 @@ impl Moments for ZonedCron {
     }
 
     fn last(&self, until: u64) -> Option<u64> {
-        self.last_until(seconds(until)?).and_then(micros)
+        self.last_until(seconds(until)?.min(END_OF_MOMENTS)).and_then(micros)
     }
 
     fn is_interval(&self) -> bool {
@@ -75,14 +75,17 @@ impl Moments for ZonedCron {
     }
 }
 
+/// The begin of the year 5000, in seconds: croner finds nothing from there on. A clock may be beyond it.
+const END_OF_MOMENTS: i64 = 95_617_584_000;
+
 impl ZonedCron {
     fn new(expression: &str, zone: &str) -> Result<ZonedCron> {
         let cron = parse(expression)?;
         let (zone, zone_name) = (time_zone(zone)?, zone.to_owned());
-        let is_interval = |field: &CronComponent| field.from_wildcard || field.step > 1;
         let pattern = &cron.pattern;
         let fields = [&pattern.seconds, &pattern.minutes, &pattern.hours];
-        let is_interval = fields.into_iter().any(is_interval);
+        let is_interval =
+            fields.into_iter().any(|field| field.from_wildcard) || syntax::has_step(expression);
         Ok(ZonedCron { cron, zone, zone_name, is_interval })
     }
 
@@ -299,6 +302,19 @@ mod tests {
     }
 
     /// The clocks of Berlin go from 03:00 back to 02:00 on 2026-10-25.
+    /// Regression: what came behind the step in its list decided.
+    #[test]
+    fn list_with_a_step_anywhere_is_an_interval() {
+        for minutes in ["10-20/5,40", "10-20/5,30-40/1", "5,10-20/5", "10-20/1"] {
+            let cron = ZonedCron::new(&format!("{minutes} 2 * * *"), "Europe/Berlin").unwrap();
+            assert!(cron.is_interval(), "{minutes}");
+        }
+        for fields in ["10,20 2 * * *", "10 2 */5 */2 1-5/2", "0 10 2 */5 * *"] {
+            let cron = ZonedCron::new(fields, "Europe/Berlin").unwrap();
+            assert!(!cron.is_interval(), "{fields}");
+        }
+    }
+
     #[test]
     fn moment_in_a_fold_comes_once() {
         let found = moments("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
@@ -327,6 +343,17 @@ mod tests {
     }
 
     /// Each moment that `next` finds, over a summer and its changes, is the last one then.
+    /// Regression: all moments since the last run were missed ones, a million of them.
+    #[test]
+    fn clock_beyond_all_moments_has_a_last_one() {
+        for until in ["6000-01-01T00:00:00Z", "9999-12-30T00:00:00Z"] {
+            let last = last_until("0 12 * * *", "UTC", micros(until)).unwrap();
+            assert_eq!(last, Some(micros("4999-12-31T12:00:00Z")), "{until}");
+        }
+        let last = last_until("0 12 * * *", "UTC", u64::MAX / 4).unwrap();
+        assert_eq!(last, Some(micros("4999-12-31T12:00:00Z")));
+    }
+
     #[test]
     fn next_and_last_agree() {
         let zones = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"];

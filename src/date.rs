@@ -1,17 +1,21 @@
-//! A day of the calendar, in UTC.
+//! A day of the calendar, in UTC. jiff has the calendar: its years end with 9999.
 
 use std::fmt::{self, Debug, Formatter};
 use std::time::SystemTime;
+
+use jiff::{SignedDuration, civil};
 
 use crate::moment::{micros_of, system_time};
 use crate::{Error, Result};
 
 /// A day in microseconds.
 const DAY: u64 = 86_400_000_000;
-/// The last year that a date is given with.
-const LAST_YEAR: u32 = 9999;
+/// The first day.
+const FIRST: civil::Date = civil::date(1970, 1, 1);
+/// The last day that the calendar has, 9999-12-31, counted from the first one.
+const LAST_DAY: u32 = 2_932_896;
 
-/// A day of the calendar, in UTC, from 1970 on.
+/// A day of the calendar, in UTC, from 1970 to 9999.
 ///
 /// The metrics of a tube are counted by days of UTC, and not by those of a time zone: every day has 24
 /// hours then, and no change of the clocks, and no journey, moves a number to another day. The day of a
@@ -33,7 +37,7 @@ const LAST_YEAR: u32 = 9999;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
-    /// The days since the beginning of 1970.
+    /// The days since the beginning of 1970, at most [`LAST_DAY`].
     days: u32,
 }
 
@@ -43,17 +47,20 @@ impl Date {
     /// # Errors
     /// [`Invalid`](Error::Invalid) if there is no such day.
     pub fn new(year: u32, month: u32, day: u32) -> Result<Date> {
-        let date = (1970..=LAST_YEAR).contains(&year).then(|| days_of(year, month, day)).flatten();
-        // A day that the month does not have would be one of the next month.
-        let date = date.map(Date::of_day).filter(|date| date.civil() == (year, month, day));
-        date.ok_or_else(|| {
+        let civil = || {
+            let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
+            civil::Date::new(i16::try_from(year).ok()?, month, day).ok()
+        };
+        civil().and_then(Date::of_civil).ok_or_else(|| {
             Error::invalid(format!(
-                "{year:04}-{month:02}-{day:02} is not a date from 1970-01-01 to {LAST_YEAR}-12-31"
+                "{year:04}-{month:02}-{day:02} is not a date from {FIRST} to {}",
+                civil::Date::MAX
             ))
         })
     }
 
-    /// The day of a moment. A moment before 1970 has the first day of 1970.
+    /// The day of a moment. A moment before 1970 has the first day of 1970, and one after 9999 the last
+    /// day of 9999.
     #[must_use]
     pub fn of(moment: SystemTime) -> Date {
         Date::of_micros(micros_of(moment))
@@ -62,28 +69,29 @@ impl Date {
     /// The first moment of the day.
     #[must_use]
     pub fn begin(self) -> SystemTime {
-        system_time(u64::from(self.days).saturating_mul(DAY))
+        system_time(begin_of(self.days))
     }
 
     /// The year.
     #[must_use]
     pub fn year(self) -> u32 {
-        self.civil().0
+        self.civil().year().unsigned_abs().into()
     }
 
     /// The month, from 1 to 12.
     #[must_use]
     pub fn month(self) -> u32 {
-        self.civil().1
+        self.civil().month().unsigned_abs().into()
     }
 
     /// The day of the month, from 1 on.
     #[must_use]
     pub fn day(self) -> u32 {
-        self.civil().2
+        self.civil().day().unsigned_abs().into()
     }
 
-    /// The date so many days later, or earlier if the number is negative. Not before 1970.
+    /// The date so many days later, or earlier if the number is negative. Not before 1970, and not after
+    /// 9999.
     #[must_use]
     pub fn plus_days(self, days: i32) -> Date {
         Date::of_day(self.days.saturating_add_signed(days))
@@ -94,50 +102,40 @@ impl Date {
         Date::of_day(u32::try_from(micros / DAY).unwrap_or(u32::MAX))
     }
 
+    /// A day counted from the beginning of 1970. One after 9999 is the last day of 9999.
     pub(crate) fn of_day(days: u32) -> Date {
-        Date { days }
+        Date { days: days.min(LAST_DAY) }
+    }
+
+    /// `None` for a day before 1970.
+    pub(crate) fn of_civil(date: civil::Date) -> Option<Date> {
+        u32::try_from(date.duration_since(FIRST).as_hours() / 24).ok().map(Date::of_day)
+    }
+
+    pub(crate) fn civil(self) -> civil::Date {
+        FIRST.saturating_add(SignedDuration::from_hours(24 * i64::from(self.days)))
     }
 
     /// The days since the beginning of 1970.
     pub(crate) fn days(self) -> u32 {
         self.days
     }
+}
 
-    /// Year, month and day. The calendar repeats after 400 years, which begin on a first of March here,
-    /// so that a leap day is the last one of its year.
-    fn civil(self) -> (u32, u32, u32) {
-        // From 0000-03-01 on.
-        let days = u64::from(self.days) + 719_468;
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
-        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        (small(year), small(month), small(day))
-    }
+/// The first moment of a day that is counted from the beginning of 1970, in microseconds.
+pub(crate) fn begin_of(day: u32) -> u64 {
+    u64::from(day).saturating_mul(DAY)
+}
+
+/// The first moment after such a day. The last day has no end.
+pub(crate) fn end_of(day: u32) -> u64 {
+    if day < LAST_DAY { begin_of(day + 1) } else { u64::MAX }
 }
 
 impl Debug for Date {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "Date({self})")
     }
-}
-
-/// The days since 1970 of a day; `None` if no month has it. The inverse of `civil`.
-fn days_of(year: u32, month: u32, day: u32) -> Option<u32> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let year = year - u32::from(month <= 2);
-    let (era, year_of_era) = (year / 400, year % 400);
-    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era).checked_sub(719_468)
 }
 
 #[cfg(test)]
@@ -181,7 +179,16 @@ mod tests {
         assert_eq!(Date::of_micros(begin - 1), date.plus_days(-1));
         assert_eq!(Date::of_micros(begin + DAY - 1), date);
         assert_eq!(Date::of_day(3).plus_days(-9), Date::of_day(0));
-        assert!(Date::of_day(u32::MAX).year() > 11_000_000);
-        let _ = (Date::of_micros(u64::MAX).begin(), Date::of_day(u32::MAX).begin());
+        assert_eq!((begin_of(date.days()), end_of(date.days())), (begin, begin + DAY));
+    }
+
+    #[test]
+    fn last_day_is_that_of_9999() {
+        let last = Date::new(9999, 12, 31).unwrap();
+        assert_eq!((last.civil(), last.days()), (civil::Date::MAX, LAST_DAY));
+        for later in [Date::of_day(u32::MAX), Date::of_micros(u64::MAX), last.plus_days(i32::MAX)] {
+            assert_eq!(later, last);
+        }
+        assert_eq!((Date::of(last.begin()), end_of(last.days())), (last, u64::MAX));
     }
 }

@@ -251,7 +251,8 @@ pub enum Error {
     )]
     NewerFormat {
         /// Which number of the file is too high: `layout` is the version of the parts of the file,
-        /// `format` that of the rows in its tables, `table` the index of a table in the journal.
+        /// `format` that of the rows in its tables, `journal version` that of a record of the journal,
+        /// `table` the index of a table in it.
         what: &'static str,
         /// The version of the file.
         found: u32,

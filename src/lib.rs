@@ -371,6 +371,12 @@ pub mod driver {
     };
 }
 
+/// Durations as text, as the command takes and shows them. The texts of policies and durabilities have
+/// durations of this form, too.
+pub mod duration {
+    pub use crate::text::durations::{parse, show};
+}
+
 /// Time as `tests/schedules` moves it.
 #[cfg(feature = "_shuttle")]
 #[doc(hidden)]

@@ -190,9 +190,9 @@ impl Store {
     /// it, or after the [grace](crate::StoreOptions::session_grace), and its tasks are released. Being
     /// served does not keep the store open.
     ///
-    /// Does not block, except for one flush when a file of an earlier release is served for the first
-    /// time: it gets an id, so that a connection that is made anew does not take another store at the
-    /// address for it. A socket file that a killed process has left is replaced.
+    /// Does not block, except for one flush if the id of the store is damaged: it gets another one. By
+    /// the id, a connection that is made anew does not take another store at the address for this one.
+    /// A socket file that a killed process has left is replaced.
     ///
     /// # Errors
     /// [`AddressInUse`](Error::AddressInUse): another process listens at the address.

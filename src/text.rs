@@ -6,7 +6,7 @@
 #[cfg(feature = "serde")]
 mod by_text;
 mod dates;
-mod durations;
+pub(crate) mod durations;
 mod escaped;
 mod policies;
 mod schedules;

@@ -1,7 +1,7 @@
 //! Transactions: the application's own tables and calls of the queue, in one commit.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -116,18 +116,13 @@ impl Store {
             Ok(engine) => engine,
             Err(error) => return Ok(Err(error.into())),
         };
-        let transaction = Transaction {
-            engine,
-            store,
-            calls: RefCell::default(),
-            so_far: RefCell::default(),
-            has_tables: Cell::new(false),
-        };
+        let transaction =
+            Transaction { engine, store, calls: RefCell::default(), so_far: RefCell::default() };
         let worked = catch_unwind(AssertUnwindSafe(|| work(&transaction)));
-        let Transaction { engine, calls, has_tables, .. } = transaction;
+        let Transaction { engine, calls, .. } = transaction;
         match worked {
             Ok(Ok(answer)) => {
-                let committed = reservation.commit(engine, calls.into_inner(), has_tables.get());
+                let committed = reservation.commit(engine, calls.into_inner());
                 Ok(committed.map(|_| answer).map_err(E::from))
             }
             failed => {
@@ -168,8 +163,6 @@ pub struct Transaction<'a> {
     store: &'a LocalHandle,
     calls: RefCell<Vec<TransactionCall>>,
     so_far: RefCell<CallsSoFar>,
-    /// A table was opened for writing.
-    has_tables: Cell<bool>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -192,7 +185,7 @@ impl Transaction<'_> {
         &'t self,
         definition: TableDefinition<'_, K, V>,
     ) -> Result<Table<'t, K, V>> {
-        self.check_name(redb::TableHandle::name(&definition))?;
+        check_name(redb::TableHandle::name(&definition))?;
         Ok(self.engine.tables().open_table(definition)?)
     }
 
@@ -205,7 +198,7 @@ impl Transaction<'_> {
         &'t self,
         definition: MultimapTableDefinition<'_, K, V>,
     ) -> Result<MultimapTable<'t, K, V>> {
-        self.check_name(redb::MultimapTableHandle::name(&definition))?;
+        check_name(redb::MultimapTableHandle::name(&definition))?;
         Ok(self.engine.tables().open_multimap_table(definition)?)
     }
 
@@ -214,7 +207,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`open_table`](Transaction::open_table).
     pub fn delete_table(&self, table: impl redb::TableHandle) -> Result<bool> {
-        self.check_name(table.name())?;
+        check_name(table.name())?;
         Ok(self.engine.tables().delete_table(table)?)
     }
 
@@ -223,7 +216,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`open_table`](Transaction::open_table).
     pub fn delete_multimap_table(&self, table: impl redb::MultimapTableHandle) -> Result<bool> {
-        self.check_name(table.name())?;
+        check_name(table.name())?;
         Ok(self.engine.tables().delete_multimap_table(table)?)
     }
 
@@ -334,12 +327,6 @@ impl Transaction<'_> {
             return Ok(());
         }
         Err(Error::invalid("the tubes and claims of a transaction belong to its store"))
-    }
-
-    fn check_name(&self, name: &str) -> Result<()> {
-        check_name(name)?;
-        self.has_tables.set(true);
-        Ok(())
     }
 }
 

@@ -97,9 +97,16 @@ fn only_the_clock_names_the_system_time() {
 }
 
 #[test]
-fn only_cron_names_the_calendar() {
-    for word in ["croner", "jiff"] {
-        only("src", word, &["src/cron.rs"]);
+fn only_dates_and_cron_name_the_calendar() {
+    only("src", "croner", &["src/cron.rs"]);
+    only("src", "jiff", &["src/cron.rs", "src/date.rs", "src/text/dates.rs"]);
+    only("drivers/src", "jiff", &[]);
+    only("cli/src", "jiff", &["cli/src/moment.rs"]);
+    // The days of four centuries, and those to 1970: a calendar by hand.
+    for word in ["146_097", "719_468"] {
+        for folder in ["src", "drivers/src", "cli/src", "wire/src"] {
+            only(folder, word, &[]);
+        }
     }
 }
 

@@ -26,7 +26,6 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use serde::Deserialize;
 
 use crate::help_text as help;
 use crate::{duration, moment, tube_names};
@@ -365,8 +364,7 @@ pub struct Peek {
     pub body: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum State {
     /// Can be taken
     Ready,

@@ -1,60 +1,15 @@
-//! Durations as text: `250ms`, `1.5s`, `10m`, `1h30m`, `never`.
+//! Durations as text, whose forms the library has, and as numbers of seconds.
 
 use std::time::Duration;
 
-/// The hint for text that is not a duration.
-const SHAPE: &str = "write a number with a unit (ms, s, m, h, d), such as 250ms, 1.5s, 10m, 1h30m";
+pub use tubewell::duration::show;
 
 /// From this many seconds on a duration stands for "never". A store can hold the number.
 pub const NEVER_SECONDS: f64 = 1.8e13;
 
-const UNITS: [(&str, u128); 5] = [
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("d", 86_400_000_000_000),
-];
-
 /// Parses a duration of the command line or of an imported task.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    match text {
-        "never" => return Ok(Duration::MAX),
-        "0" => return Ok(Duration::ZERO),
-        "" => return Err(format!("it is empty: {SHAPE}")),
-        _ => {}
-    }
-    let mut nanos = 0_u128;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
-        if number.is_empty() {
-            let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-            let negative = rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(is_digit));
-            let why = if negative { format!("it is negative: {SHAPE}") } else { SHAPE.into() };
-            return Err(why);
-        }
-        if unit.is_empty() {
-            return Err(format!("{number} has no unit: {SHAPE}"));
-        }
-        let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(format!("unknown unit {unit:?}: {SHAPE}"));
-        };
-        let part = scaled(number, *scale).ok_or_else(|| format!("{number:?}: {SHAPE}"))?;
-        nanos = nanos.checked_add(part).ok_or("it is too long: use never")?;
-        rest = tail;
-    }
-    // The store counts microseconds in 64 bits.
-    if nanos / 1000 >= u128::from(u64::MAX) {
-        return Err("it is too long: use never".into());
-    }
-    let seconds = u64::try_from(nanos / 1_000_000_000).map_err(|_| "it is too long: use never")?;
-    let below = u32::try_from(nanos % 1_000_000_000).map_err(|_| SHAPE)?;
-    Ok(Duration::new(seconds, below))
+    tubewell::duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// The duration of a number of seconds, as in JSON, rounded to the nearest microsecond. The store
@@ -65,39 +20,6 @@ pub fn from_seconds(seconds: f64) -> Result<Duration, String> {
     let micros = ((nanos + 500) / 1000).max(u128::from(nanos > 0));
     let micros = u64::try_from(micros).ok().filter(|micros| *micros < u64::MAX);
     micros.map(Duration::from_micros).ok_or_else(none)
-}
-
-/// A duration as text, in its two largest units, rounded down.
-pub fn show(duration: Duration) -> String {
-    if duration == Duration::MAX {
-        return "never".into();
-    }
-    let seconds = duration.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    let two = |large: u64, name, small: u64, below| match small {
-        0 => format!("{large}{name}"),
-        _ => format!("{large}{name}{small}{below}"),
-    };
-    match seconds {
-        0 => format!("{}ms", duration.as_millis()),
-        1..60 if duration.subsec_millis() == 0 => format!("{seconds}s"),
-        1..60 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
-        60..3600 => two(minutes, "m", seconds % 60, "s"),
-        3600..86_400 => two(hours, "h", minutes, "m"),
-        _ => two(days, "d", hours, "h"),
-    }
-}
-
-/// `number` units in nanoseconds, computed without floats.
-fn scaled(number: &str, scale: u128) -> Option<u128> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || fraction.len() > 18 {
-        return None;
-    }
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    let size = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    whole.checked_mul(scale)?.checked_add(parts.checked_mul(scale)? / size)
 }
 
 #[cfg(test)]
@@ -119,6 +41,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+        assert_eq!(parse("1500us"), Ok(Duration::from_micros(1500)));
         assert_eq!(parse("never"), Ok(Duration::MAX));
     }
 

@@ -1,7 +1,7 @@
 //! `export`: everything that can be read of a store, damaged or not, as lines of JSON.
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::borrow::Cow;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -13,8 +13,9 @@ use tubewell::{
     TaskInfo,
 };
 
-use crate::args::Cli;
+use crate::args::{self, Cli};
 use crate::duration::NEVER_SECONDS;
+use crate::export_line::{LimitLine, StoredDurability, TaskLine, TubeLine};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::history::EntryRecord;
 use crate::moment;
@@ -23,113 +24,9 @@ use crate::owner;
 use crate::owners_copy::OwnersCopy;
 use crate::printable;
 use crate::progress::Progress;
-use crate::record::{Body, FailureRecord, ResultBytes, ScheduleRecord, SpawnedByRecord};
+use crate::record::{FailureRecord, ScheduleRecord, SpawnedByRecord, text_and_base64};
 use crate::step::StepRecord;
 use crate::store;
-
-/// The line of a tube. Lines of tasks have no driver.
-#[derive(Serialize)]
-struct TubeLine<'a> {
-    tube: &'a str,
-    driver: &'a str,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    pri: u32,
-    capacity: u64,
-    temporary: bool,
-    /// The longest delay of a relaxed tube in seconds, otherwise the text.
-    durability: Option<serde_json::Value>,
-    /// Left out without a limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_runtime: Option<f64>,
-    /// As above, and so are all that follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count_takes: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backoff: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reclaim_delay: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_done: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_buried: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_taken: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rate: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sub_queue_limit: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sub_queue_rate: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    shared_limits: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    history: Option<u32>,
-    /// How many days are kept; their numbers are not exported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<u32>,
-    /// What is left of the pauses of its sub-queues; null for one without an end.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    paused: bool,
-    /// What is left of the pause.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumes_in: Option<f64>,
-}
-
-/// The line of a task. Its times are the options of a put that restores the task as it is now.
-#[derive(Serialize)]
-struct TaskLine<'a> {
-    tube: &'a str,
-    id: u64,
-    state: &'static str,
-    put_at: String,
-    pri: u32,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    delay: Option<f64>,
-    /// Left out without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_before: Option<String>,
-    sub_queue: Option<&'a str>,
-    /// Left out without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    tags: &'a [String],
-    takes: u32,
-    /// Left out if all takes are attempts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempts: Option<u32>,
-    /// Left out without a limit of its own, and so are the others without a value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<FailureRecord<'a>>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    result: Option<ResultBytes<'a>>,
-    /// The ids of the tasks that it waits for. An id is unique in the export.
-    #[serde(skip_serializing_if = "<[u64]>::is_empty")]
-    parents: &'a [u64],
-    /// How many more there are, which could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parents_lost: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    on_parent: Option<&'static str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    history: Vec<EntryRecord<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spawned_by: Option<SpawnedByRecord>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    steps: Vec<StepRecord<'a>>,
-    #[serde(flatten)]
-    body: Body<'a>,
-}
 
 /// An export under way.
 struct Export<'a> {
@@ -206,7 +103,12 @@ fn export(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResu
 }
 
 fn create(to: &Path) -> CommandResult<File> {
-    match File::create_new(to) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // It has all bodies, as the file of the store has.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(to) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Failure::new(Exit::Refused, format!("{} already exists", to.display()))
@@ -248,11 +150,11 @@ impl Export<'_> {
                 }
                 let line = task_line(tube, task, result.as_deref(), self.began);
                 let rule = Some(*on_parent).filter(|rule| *rule != OnParent::Wait);
-                let lost = u64::from(task.info.open_parents).saturating_sub(parents.len() as u64);
+                let known = u32::try_from(parents.len()).unwrap_or(u32::MAX);
                 self.write(&TaskLine {
-                    parents,
-                    parents_lost: Some(lost).filter(|lost| *lost > 0),
-                    on_parent: rule.map(OnParent::as_str),
+                    parents: parents.as_slice().into(),
+                    parents_lost: task.info.open_parents.saturating_sub(known),
+                    on_parent: rule.and_then(args::OnParent::of),
                     history: history.iter().map(EntryRecord::new).collect(),
                     steps: steps.iter().map(StepRecord::new).collect(),
                     ..line
@@ -260,11 +162,12 @@ impl Export<'_> {
             }
             Salvaged::Schedule { tube, schedule, data } => {
                 self.tasks += 1;
-                let body = Some(Body::new(data));
-                self.write(&ScheduleRecord { body, ..ScheduleRecord::new(tube, schedule) })
+                let (data, data_base64) = text_and_base64(data);
+                let record = ScheduleRecord::new(tube, schedule);
+                self.write(&ScheduleRecord { data, data_base64, ..record })
             }
             Salvaged::Limit(limit) => {
-                self.write(&json!({ "limit": limit.name, "most": limit.most }))
+                self.write(&LimitLine { limit: limit.name.as_str().into(), most: limit.most })
             }
             Salvaged::Lost { what } => {
                 self.lost += 1;
@@ -295,8 +198,8 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
     let counting = Some(tube.info.count_takes).filter(|counting| *counting != Counting::default());
     let backoff = Some(tube.info.backoff).filter(|backoff| *backoff != Backoff::none());
     TubeLine {
-        tube: &tube.info.name,
-        driver: &tube.info.driver,
+        tube: tube.info.name.as_str().into(),
+        driver: tube.info.driver.as_str().into(),
         ttl: seconds(tube.info.ttl),
         ttr: seconds(tube.info.ttr),
         pri: tube.info.pri,
@@ -304,28 +207,28 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         temporary: tube.info.temporary,
         durability: tube.info.durability.map(|durability| match durability {
             Durability::Relaxed { max_delay } => {
-                json!(max_delay.as_secs_f64().min(NEVER_SECONDS))
+                StoredDurability::RelaxedSeconds(max_delay.as_secs_f64().min(NEVER_SECONDS))
             }
-            durability => json!(durability.to_string()),
+            durability => StoredDurability::Text(durability.to_string()),
         }),
         max_runtime: seconds(tube.info.max_runtime),
         max_attempts: tube.info.max_attempts,
-        count_takes: counting.map(Counting::as_str),
-        backoff: backoff.map(|backoff| backoff.to_string()),
+        count_takes: counting.map(|counting| counting.as_str().into()),
+        backoff: backoff.map(|backoff| backoff.to_string().into()),
         reclaim_delay: tube.info.reclaim_delay.map(|delay| delay.as_secs_f64().min(NEVER_SECONDS)),
-        keep_done: tube.info.keep_done.map(|keep| keep.to_string()),
-        keep_buried: tube.info.keep_buried.map(|keep| keep.to_string()),
+        keep_done: tube.info.keep_done.map(|keep| keep.to_string().into()),
+        keep_buried: tube.info.keep_buried.map(|keep| keep.to_string().into()),
         max_taken: tube.info.max_taken,
-        rate: tube.info.rate.map(|rate| rate.to_string()),
+        rate: tube.info.rate.map(|rate| rate.to_string().into()),
         sub_queue_limit: tube.info.sub_queue_limit,
-        sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
+        sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string().into()),
         shared_limits: tube.info.shared_limits,
         history: Some(tube.info.history).filter(|entries| *entries > 0),
         metrics: Some(tube.info.metrics).filter(|days| *days > 0),
         paused_sub_queues: tube
             .paused_sub_queues
             .iter()
-            .map(|paused| (paused.name.as_str(), seconds(paused.resumes_in)))
+            .map(|paused| (paused.name.as_str().into(), seconds(paused.resumes_in)))
             .collect(),
         paused: tube.info.paused,
         resumes_in: seconds(tube.info.resumes_in),
@@ -342,34 +245,38 @@ fn task_line<'a>(
     let info = &task.info;
     let due_in = info.due_in.unwrap_or_default();
     let delay = if waits_for_moment(info, began) { Duration::ZERO } else { due_in };
+    let (result, result_base64) = result.map(text_and_base64).unwrap_or_default();
+    let (data, data_base64) = text_and_base64(&task.data);
     TaskLine {
-        tube,
-        id: info.id,
-        state: info.state.as_str(),
-        put_at: moment::show(info.put_at),
-        pri: info.pri,
+        tube: tube.into(),
+        id: Some(info.id),
+        state: info.state,
+        put_at: Some(moment::show(info.put_at)),
+        pri: Some(info.pri),
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
-        ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(due_in))),
-        ttr: seconds(info.ttr),
-        delay: seconds(Some(delay)),
+        ttl: Some(seconds(info.ttl_left.map(|left| left.saturating_sub(due_in)))),
+        ttr: Some(seconds(info.ttr)),
+        delay: Some(seconds(Some(delay))),
         not_before: info.not_before.map(moment::show),
-        sub_queue: info.sub_queue.as_deref(),
-        key: info.key.as_deref(),
-        tags: &info.tags,
-        takes: info.takes,
+        sub_queue: info.sub_queue.as_deref().map(Cow::from),
+        key: info.key.as_deref().map(Cow::from),
+        tags: info.tags.as_slice().into(),
+        takes: Some(info.takes),
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.
         max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
-        group: info.group.as_deref(),
+        group: info.group.as_deref().map(Cow::from),
         failure: info.failure.as_ref().map(FailureRecord::new),
-        result: result.map(|result| ResultBytes::new(Some(result))),
-        parents: &[],
-        parents_lost: None,
+        result,
+        result_base64,
+        parents: Cow::default(),
+        parents_lost: 0,
         on_parent: None,
         history: Vec::new(),
         steps: Vec::new(),
         spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
-        body: Body::new(&task.data),
+        data,
+        data_base64,
     }
 }
 

@@ -1,37 +1,26 @@
 //! The entries of a history as JSON, in both directions.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{EventKind, HistoryEntry};
+use tubewell::{EventKind, HistoryEntry, State};
 
-use crate::{args, moment};
+use crate::moment;
 
 /// An entry.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EntryRecord<'a> {
     number: u64,
     at: String,
-    what: &'static str,
-    state: &'static str,
-    tube: &'a str,
+    what: Cow<'a, str>,
+    state: State,
+    tube: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<&'a str>,
+    owner: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-}
-
-/// An entry of an exported task.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EntryLine {
-    number: u64,
-    at: String,
-    what: String,
-    state: args::State,
-    tube: String,
-    owner: Option<String>,
-    text: Option<String>,
+    text: Option<Cow<'a, str>>,
 }
 
 impl EntryRecord<'_> {
@@ -39,23 +28,21 @@ impl EntryRecord<'_> {
         EntryRecord {
             number: entry.number,
             at: moment::show(entry.at),
-            what: entry.what.as_str(),
-            state: entry.state.as_str(),
-            tube: &entry.tube,
-            owner: entry.owner.as_deref(),
-            text: entry.text.as_deref(),
+            what: entry.what.as_str().into(),
+            state: entry.state,
+            tube: entry.tube.as_str().into(),
+            owner: entry.owner.as_deref().map(Cow::from),
+            text: entry.text.as_deref().map(Cow::from),
         }
     }
-}
 
-impl EntryLine {
     /// The entry of this line.
     pub fn entry(self) -> Result<HistoryEntry, String> {
         let at: SystemTime =
             moment::parse(&self.at).map_err(|why| format!("at of its history: {why}"))?;
         let what: EventKind =
             self.what.parse().map_err(|why| format!("what of its history: {why}"))?;
-        let entry = HistoryEntry::new(self.number, at, self.tube, what, self.state.into());
-        Ok(entry.owner(self.owner).text(self.text))
+        let entry = HistoryEntry::new(self.number, at, self.tube, what, self.state);
+        Ok(entry.owner(self.owner.map(Cow::into_owned)).text(self.text.map(Cow::into_owned)))
     }
 }

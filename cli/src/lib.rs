@@ -6,10 +6,12 @@
 
 mod args;
 mod bytes;
+mod columns;
 mod commands;
 mod connection;
 mod duration;
 mod export;
+mod export_line;
 mod failure;
 mod follow;
 mod help_text;

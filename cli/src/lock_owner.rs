@@ -56,17 +56,15 @@ fn major_and_minor(device: u64) -> (u64, u64) {
 
 #[cfg(target_os = "linux")]
 fn describe(pid: u32) -> String {
-    const MAX_CHARS: usize = 60;
+    const COLUMNS: usize = 60;
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
     // A process chooses this text itself: it must not reach the terminal as control codes.
     let command: String = command.trim().chars().filter(|c| !c.is_control()).collect();
-    let short: String = command.chars().take(MAX_CHARS).collect();
-    let more = if short.len() < command.len() { "…" } else { "" };
-    if short.is_empty() {
+    if command.is_empty() {
         return format!("process {pid}");
     }
-    format!("process {pid} ({short}{more})")
+    format!("process {pid} ({})", crate::columns::cut(&command, COLUMNS))
 }
 
 #[cfg(all(test, target_os = "linux"))]

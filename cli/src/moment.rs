@@ -1,12 +1,19 @@
 //! Moments of the wall clock as text: RFC 3339, such as `2026-12-24T09:00:00+01:00`.
+//!
+//! jiff has the calendar and the text that is shown. It accepts more than RFC 3339, and what it says of a text
+//! that it refuses does not say what to write: so the parts of a text are taken apart here.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp, civil};
 
 /// The hint for text that is not a moment.
 const SHAPE: &str = "write a date and a time with a zone, such as 2026-12-24T09:00:00Z or \
                      2026-12-24T09:00:00+01:00";
 
-const DAY: i128 = 86_400;
+/// Why a moment is refused that the calendar does not have.
+const LATE: &str = "it is after 9999-12-30T22:00:00Z, the last moment that can be given; use never";
 
 /// The text of a moment that never comes.
 pub const NEVER: &str = "never";
@@ -19,15 +26,17 @@ pub fn parse(text: &str) -> Result<SystemTime, String> {
             .checked_add(Duration::from_micros(u64::MAX))
             .ok_or_else(|| "this system has no such moment".into());
     }
-    let (seconds, nanos) = fields(text).map_err(|why| match why {
+    let moment = timestamp(text).map_err(|why| match why {
         "" => SHAPE.to_owned(),
         why => format!("{why}: {SHAPE}"),
     })?;
-    let whole = u64::try_from(seconds.unsigned_abs()).map_err(|_| SHAPE)?;
-    let (whole, part) = (Duration::from_secs(whole), Duration::from_nanos(nanos));
-    let moment =
-        if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    moment.and_then(|moment| moment.checked_add(part)).ok_or_else(|| SHAPE.into())
+    let since = moment.as_duration();
+    let moment = if since.is_negative() {
+        UNIX_EPOCH.checked_sub(since.unsigned_abs())
+    } else {
+        UNIX_EPOCH.checked_add(since.unsigned_abs())
+    };
+    moment.ok_or_else(|| SHAPE.into())
 }
 
 /// The moment that an update sets, or `none` for removing it.
@@ -59,112 +68,89 @@ fn since_1970(moment: SystemTime) -> Option<Duration> {
     Some(since).filter(|since| since.as_micros() < u128::from(u64::MAX))
 }
 
-/// A moment as text, in UTC. One that never comes is `never`, one before 1970 is that of 1970.
+/// A moment as text, in UTC. One that never comes is `never`, and so is one after the years of the
+/// calendar, which end with 9999. One before 1970 is that of 1970.
 pub fn show(moment: SystemTime) -> String {
-    let Some(since) = since_1970(moment) else { return NEVER.into() };
-    let seconds = i128::from(since.as_secs());
-    let (year, month, day) = date_of(seconds.div_euclid(DAY));
-    let of_day = seconds.rem_euclid(DAY);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    if since.subsec_micros() > 0 {
-        let micros = format!(".{:06}", since.subsec_micros());
-        text.push_str(micros.trim_end_matches('0'));
-    }
-    text.push('Z');
-    text
+    let micros = since_1970(moment).and_then(|since| i64::try_from(since.as_micros()).ok());
+    let shown = micros.and_then(|micros| Timestamp::from_microsecond(micros).ok());
+    shown.map_or_else(|| NEVER.into(), |moment| moment.to_string())
 }
 
-/// The seconds since 1970, and the nanoseconds of the last one, of a text of RFC 3339. Otherwise what is
-/// wrong with it; an empty text if it is no moment at all.
-fn fields(text: &str) -> Result<(i128, u64), &'static str> {
+/// The moment of a text of RFC 3339. Otherwise what is wrong with it; an empty text if it is no moment at
+/// all.
+fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
     let (date, rest) = text.split_once(['T', 't', ' ']).unwrap_or((text, ""));
-    let days = days_of(date)?;
+    let date = date_of(date)?;
     if rest.is_empty() {
         return Err("it has no time");
     }
     let at = rest.find(['Z', 'z', '+', '-']).ok_or("it has no zone")?;
     let (time, zone) = rest.split_at(at);
-    let (time, fraction) = time.split_once('.').map_or((time, None), |(t, f)| (t, Some(f)));
-    let [hour, minute, second] = three(time).ok_or("its time is not hours, minutes and seconds")?;
-    // A leap second is the first one of the next minute.
-    if hour > 23 || minute > 59 || second > 60 {
-        return Err("there is no such time of a day");
-    }
+    let (time, leap) = time_of(time)?;
     let offset = offset_of(zone).ok_or("there is no such zone")?;
-    let nanos = match fraction {
-        None => 0,
-        Some(digits) if (1..=9).contains(&digits.len()) => {
-            let nanos = number(&format!("{digits:0<9}")).and_then(|nanos| nanos.try_into().ok());
-            nanos.ok_or("the part of its second is no number")?
-        }
-        Some(_) => return Err("the part of its second has one to nine digits"),
-    };
-    Ok((days * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
+    let moment = offset.to_timestamp(date.to_datetime(time));
+    moment.and_then(|moment| moment.checked_add(leap)).map_err(|_| LATE)
 }
 
-/// The days from 1970 to a date as text.
-fn days_of(text: &str) -> Result<i128, &'static str> {
+fn date_of(text: &str) -> Result<civil::Date, &'static str> {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts[..] else { return Err("") };
     if !(4..=9).contains(&year.len()) || month.len() != 2 || day.len() != 2 {
         return Err("");
     }
-    let (Some(year), Some(month), Some(day)) = (number(year), number(month), number(day)) else {
-        return Err("");
-    };
+    let (year, month, day) =
+        (number(year).ok_or("")?, number(month).ok_or("")?, number(day).ok_or("")?);
+    let year = i16::try_from(year).ok().filter(|year| *year <= 9999).ok_or(LATE)?;
     if !(1..=12).contains(&month) {
         return Err("there is no such month");
     }
-    let days = days_to(year, month, day);
-    if day < 1 || date_of(days) != (year, month, day) {
-        return Err("the month has no such day");
-    }
-    Ok(days)
+    let of_month = |number: i32| i8::try_from(number).map_err(|_| "");
+    civil::Date::new(year, of_month(month)?, of_month(day)?)
+        .map_err(|_| "the month has no such day")
 }
 
-/// The seconds that the clocks of a zone are ahead of UTC.
-fn offset_of(zone: &str) -> Option<i128> {
+/// A time of a day, and what is to be added to it: a leap second is the first one of the next minute.
+fn time_of(text: &str) -> Result<(civil::Time, SignedDuration), &'static str> {
+    let (time, fraction) = text.split_once('.').map_or((text, None), |(t, f)| (t, Some(f)));
+    let [hour, minute, second] = three(time).ok_or("its time is not hours, minutes and seconds")?;
+    let nanos = match fraction {
+        None => 0,
+        Some(digits) if (1..=9).contains(&digits.len()) => {
+            number(&format!("{digits:0<9}")).ok_or("the part of its second is no number")?
+        }
+        Some(_) => return Err("the part of its second has one to nine digits"),
+    };
+    let leap = i8::from(second == 60);
+    let time = civil::Time::new(hour, minute, second - leap, nanos);
+    let time = time.map_err(|_| "there is no such time of a day")?;
+    Ok((time, SignedDuration::from_secs(leap.into())))
+}
+
+/// How far the clocks of a zone are ahead of UTC.
+fn offset_of(zone: &str) -> Option<Offset> {
     if zone.eq_ignore_ascii_case("Z") {
-        return Some(0);
+        return Some(Offset::UTC);
     }
     let [hours, minutes, _] = three(&format!("{}:00", zone.get(1..)?))?;
-    let offset = hours * 3600 + minutes * 60;
+    let ahead = i32::from(hours) * 3600 + i32::from(minutes) * 60;
     let is_offset = hours <= 23 && minutes <= 59;
-    is_offset.then_some(if zone.starts_with('-') { -offset } else { offset })
+    Offset::from_seconds(if zone.starts_with('-') { -ahead } else { ahead })
+        .ok()
+        .filter(|_| is_offset)
 }
 
 /// Three numbers of two digits, between colons.
-fn three(text: &str) -> Option<[i128; 3]> {
-    let mut parts = text.split(':').map(|part| number(part).filter(|_| part.len() == 2));
+fn three(text: &str) -> Option<[i8; 3]> {
+    let two = |part: &str| number(part).filter(|_| part.len() == 2)?.try_into().ok();
+    let mut parts = text.split(':').map(two);
     let found = [parts.next()??, parts.next()??, parts.next()??];
     parts.next().is_none().then_some(found)
 }
 
-fn number(digits: &str) -> Option<i128> {
+/// A number of digits only.
+fn number(digits: &str) -> Option<i32> {
     let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if all { digits.parse().ok() } else { None }
-}
-
-/// The days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that
-/// a leap day is the last one of its year.
-fn days_to(year: i128, month: i128, day: i128) -> i128 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 719,468 days from 0000-03-01 to 1970-01-01.
-    year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
-}
-
-/// The date so many days after 1970-01-01.
-fn date_of(days: i128) -> (i128, i128, i128) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (of_year * 5 + 2) / 153;
-    let day = of_year - (month * 153 + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + carry, month, day)
 }
 
 #[cfg(test)]
@@ -182,14 +168,17 @@ mod tests {
             ("2024-02-29T12:00:00z", 1_709_208_000),
             ("2000-02-29T00:00:00Z", 951_782_400),
             ("2016-12-31T23:59:60Z", 1_483_228_800),
-            ("12026-01-01T00:00:00Z", 317_336_745_600),
+            ("9999-12-30T22:00:00Z", 253_402_207_200),
         ] {
             let moment = parse(text).unwrap().duration_since(UNIX_EPOCH).unwrap();
             assert_eq!(moment, Duration::from_secs(seconds), "{text}");
         }
         let part = parse("2026-01-01T00:00:00.25Z").unwrap();
         assert_eq!(part, UNIX_EPOCH + Duration::from_millis(1_767_225_600_250));
-        assert!(parse("1969-12-31T23:59:59Z").unwrap() < UNIX_EPOCH);
+        let leap = parse("2016-12-31T23:59:60.25Z").unwrap();
+        assert_eq!(leap, UNIX_EPOCH + Duration::from_millis(1_483_228_800_250));
+        let early = parse("1969-12-31T23:59:59.75Z").unwrap();
+        assert_eq!(early, UNIX_EPOCH - Duration::from_millis(250));
     }
 
     #[test]
@@ -215,6 +204,11 @@ mod tests {
             "2026-1-1T00:00:00Z",
             "+026-01-01T00:00:00Z",
             "9999999999-01-01T00:00:00Z",
+            // jiff accepts these.
+            "20260101T000000Z",
+            "2026-01-01T00:00:00,5Z",
+            "2026-01-01T00:00:00+01:00:30",
+            "2026-01-01T00:00:00+00:00[UTC]",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
@@ -236,6 +230,9 @@ mod tests {
             assert_eq!(parse(text), Err(format!("{why}: {SHAPE}")), "{text}");
         }
         assert_eq!(parse("tomorrow"), Err(SHAPE.to_owned()));
+        for late in ["9999-12-30T22:00:01Z", "9999-12-31T00:00:00Z", "12026-01-01T00:00:00Z"] {
+            assert_eq!(parse(late), Err(format!("{LATE}: {SHAPE}")), "{late}");
+        }
     }
 
     #[test]
@@ -248,9 +245,12 @@ mod tests {
         assert_eq!(show(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00Z");
         if let Ok(never) = parse("never") {
             assert_eq!(show(never), "never");
-            let last = never - Duration::from_micros(1);
-            assert_eq!(parse(&show(last)), Ok(last));
+            // The calendar has no such years.
+            assert_eq!(show(never - Duration::from_micros(1)), "never");
         }
+        let last = parse("9999-12-30T22:00:00Z").unwrap();
+        assert_eq!(show(last), "9999-12-30T22:00:00Z");
+        assert_eq!(show(last + Duration::from_secs(1)), "never");
         assert_eq!(parse_or_none("none"), Ok(None));
     }
 }

@@ -4,8 +4,12 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::AnsiColor;
 use serde::Serialize;
 
+use crate::columns::{pad, width};
 use crate::failure::{CommandResult, Failure};
 use crate::printable;
 
@@ -29,14 +33,14 @@ pub enum Style {
 }
 
 impl Style {
-    fn codes(self) -> &'static str {
+    fn codes(self) -> anstyle::Style {
         match self {
-            Style::Plain => "",
-            Style::Bold => "\x1b[1m",
-            Style::Dim => "\x1b[2m",
-            Style::Green => "\x1b[32m",
-            Style::Yellow => "\x1b[33m",
-            Style::Red => "\x1b[31m",
+            Style::Plain => anstyle::Style::new(),
+            Style::Bold => anstyle::Style::new().bold(),
+            Style::Dim => anstyle::Style::new().dimmed(),
+            Style::Green => AnsiColor::Green.on_default(),
+            Style::Yellow => AnsiColor::Yellow.on_default(),
+            Style::Red => AnsiColor::Red.on_default(),
         }
     }
 }
@@ -45,7 +49,7 @@ impl Output {
     pub fn new(json: bool) -> Output {
         let is_terminal = io::stdout().is_terminal();
         let to = BufWriter::new(StandardOutput);
-        Output { json, is_terminal, colours: colours_on(is_terminal), to }
+        Output { json, is_terminal, colours: colours_on(&io::stdout()), to }
     }
 
     /// Prints one line of text.
@@ -116,28 +120,13 @@ impl Output {
         rows: &[Vec<Cell>],
         with_head: bool,
     ) -> CommandResult {
-        let width = |at: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(at));
-            cells.map(|cell| cell.text.chars().count()).chain([head[at].len()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let right =
-            |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
-        let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
-        let title = title.collect::<Vec<_>>().join("  ");
+        let [title, lines @ ..] = &table_lines(head, rows, self.colours)[..] else { return Ok(()) };
         if with_head {
-            self.painted(&[(Style::Bold, title.trim_end())])?;
+            self.painted(&[(Style::Bold, title)])?;
         }
-        for row in rows {
-            let last = row.len().saturating_sub(1);
-            let cells = row.iter().enumerate().map(|(at, cell)| {
-                let is_unpadded = at == last && !cell.right;
-                let width = if is_unpadded { 0 } else { widths.get(at).copied().unwrap_or(0) };
-                paint(self.colours, cell.style, &pad(&cell.text, width, cell.right))
-            });
-            // The texts of cells are printable.
-            let line = cells.collect::<Vec<_>>().join("  ");
-            self.write(line.trim_end().as_bytes())?;
+        // The texts of cells are printable.
+        for line in lines {
+            self.write(line.as_bytes())?;
             self.write(b"\n")?;
         }
         Ok(())
@@ -167,6 +156,28 @@ impl Write for StandardOutput {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The lines of a table, the first of which is its head.
+fn table_lines(head: &[&str], rows: &[Vec<Cell>], colours: bool) -> Vec<String> {
+    let widest = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        cells.map(|cell| width(&cell.text)).chain([width(head[at])]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    let right = |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
+    let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
+    let title = title.collect::<Vec<_>>().join("  ").trim_end().to_owned();
+    let line = |row: &Vec<Cell>| {
+        let last = row.len().saturating_sub(1);
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let is_unpadded = at == last && !cell.right;
+            let width = if is_unpadded { 0 } else { widths.get(at).copied().unwrap_or(0) };
+            paint(colours, cell.style, &pad(&cell.text, width, cell.right))
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    std::iter::once(title).chain(rows.iter().map(line)).collect()
 }
 
 /// One field of a table.
@@ -205,7 +216,7 @@ pub fn note(text: &str) {
 /// Prints what the parser of the command line says, in lines.
 pub fn print_usage_error(text: &str) {
     let shown = printable::lines(text.trim_end().as_bytes());
-    let colours = colours_on(io::stderr().is_terminal());
+    let colours = colours_on(&io::stderr());
     match shown.strip_prefix("error:") {
         Some(rest) => write_stderr(&format!("{}{rest}", paint(colours, Style::Red, "error:"))),
         None => write_stderr(&shown),
@@ -228,7 +239,7 @@ pub fn print_failure(failure: &Failure, json: bool) {
         write_stderr(&printable::json(&object).unwrap_or_default());
         return;
     }
-    let colours = colours_on(io::stderr().is_terminal());
+    let colours = colours_on(&io::stderr());
     let name = paint(colours, Style::Red, "tubewell:");
     write_stderr(&format!("{name} {}", printable::on_one_line(&failure.message)));
     if let Some(hint) = &failure.hint {
@@ -236,10 +247,11 @@ pub fn print_failure(failure: &Failure, json: bool) {
     }
 }
 
-/// Whether a terminal gets colours: not if `NO_COLOR` is set or `TERM` is `dumb`.
-pub fn colours_on(terminal: bool) -> bool {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+/// Whether a stream gets colours, by what it is and by the environment.
+///
+/// Only the decision is that of `anstream`, not the stream: it would take escapes out of bodies, too.
+pub fn colours_on<S: RawStream>(stream: &S) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
 }
 
 /// `1 task`, `2 tasks`.
@@ -300,14 +312,8 @@ fn write_stderr(line: &str) {
 }
 
 fn paint(colours: bool, style: Style, text: &str) -> String {
-    if colours && style != Style::Plain {
-        return format!("{}{text}\x1b[0m", style.codes());
-    }
-    text.to_owned()
-}
-
-fn pad(text: &str, width: usize, right: bool) -> String {
-    if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    let style = if colours { style } else { Style::Plain }.codes();
+    format!("{style}{text}{style:#}")
 }
 
 #[cfg(test)]
@@ -335,6 +341,25 @@ mod tests {
             let delivered = deliver(&mut Limited(space), b"token\nbody", 5);
             let expected = (space >= 5).then_some(space >= 10);
             assert_eq!(delivered.ok().map(|rest| rest.is_ok()), expected, "{space}");
+        }
+    }
+
+    #[test]
+    fn columns_of_a_table_begin_below_each_other_whatever_the_texts_are() {
+        let names = [
+            "plain",
+            "日本語の名前",
+            "e\u{301}te\u{301}",
+            "🦀🇩🇪👍\u{1f3fd}❤\u{fe0f}",
+            "a\u{200b}b",
+        ];
+        let row = |name: &&str| vec![Cell::text(*name), Cell::number(7), Cell::text("end")];
+        let rows: Vec<Vec<Cell>> = names.iter().map(row).collect();
+        let lines = table_lines(&["NAME", "N", "LAST"], &rows, false);
+        assert_eq!(lines[0], "NAME          N  LAST");
+        for line in &lines[1..] {
+            let (before, _) = line.split_once("7  end").unwrap();
+            assert_eq!(width(before), 14, "{line}");
         }
     }
 

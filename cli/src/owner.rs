@@ -1,11 +1,15 @@
 //! Finds the owner of a store: the process that has its file open and serves it.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
+
+/// The most bytes of a secret that are read: the file may be a device without an end.
+const SECRET_MAX: u64 = 64 << 10;
 
 /// Connects to the owner of this file. `None` if no process serves it, or `no_socket` says not to look for
 /// one.
@@ -91,8 +95,10 @@ pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
     let secret = secret_file.map(secret).transpose()?;
     connection::connect(url, secret, None).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
+        Error::Refused { why } if why.contains("secret") => Failure::from(Error::Refused { why })
+            .hint("--secret-file names the file with the secret of the owner"),
         Error::Refused { .. } => Failure::from(error)
-            .hint("if the owner asks for a secret, --secret-file names the file that has it"),
+            .hint("a command goes only to processes of its own user and of root"),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
         ),
@@ -112,13 +118,17 @@ pub fn in_use(path: &Path) -> Failure {
     }
     failure.hint(
         "end it, wait with --patience 10s, or let it serve the store, and this command goes through \
-         it: `Store::serve` in its code, or `tubewell serve`",
+         it: `Store::serve` in its code, or `tubewell serve`; if it serves at another address, \
+         give --connect unix:PATH",
     )
 }
 
 /// The secret in a file. A line end behind it is not part of it.
 pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
-    let mut secret = std::fs::read(file).map_err(|error| {
+    let mut secret = Vec::new();
+    let read =
+        std::fs::File::open(file).and_then(|file| file.take(SECRET_MAX).read_to_end(&mut secret));
+    read.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot read the secret in {}: {error}", file.display()))
     })?;
     for end in [b'\n', b'\r'] {

@@ -85,12 +85,11 @@ impl Progress {
     }
 
     fn drawn(bar: ProgressBar, verb: &str, template: &str) -> Progress {
-        let terminal = stderr().is_terminal();
-        if !terminal {
+        if !stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             return Progress(bar);
         }
-        let template = if colours_on(terminal) {
+        let template = if colours_on(&stderr()) {
             template.replace("{bar:30}", "{bar:30.green}").replace("{spinner}", "{spinner:.green}")
         } else {
             template.to_owned()

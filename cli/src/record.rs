@@ -1,5 +1,6 @@
 //! Tasks, tubes and bodies as JSON. docs/command.md documents the fields.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -117,39 +118,47 @@ impl SpawnedByRecord {
 }
 
 /// A schedule. It is also the line of one in an export, with the body of its runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScheduleRecord<'a> {
-    pub schedule: &'a str,
-    pub tube: &'a str,
-    pub id: u64,
+    pub schedule: Cow<'a, str>,
+    pub tube: Cow<'a, str>,
+    pub id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cron: Option<&'a str>,
+    pub cron: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zone: Option<&'a str>,
+    pub zone: Option<Cow<'a, str>>,
     pub next: String,
+    #[serde(default)]
     pub runs: u64,
+    #[serde(default)]
     pub skipped: u64,
+    /// An import finds the run by its key.
     pub last: Option<u64>,
     pub times: Option<u64>,
-    pub missed: String,
+    pub missed: Option<String>,
     pub within: Option<f64>,
-    pub overlap: &'static str,
+    pub overlap: Option<Cow<'a, str>>,
     pub pri: Option<u32>,
     /// In seconds; null for that of the tube, and `never` for none.
     pub ttl: Option<Time>,
     pub ttr: Option<Time>,
+    #[serde(default)]
     pub delay: f64,
-    pub sub_queue: Option<&'a str>,
+    pub sub_queue: Option<Cow<'a, str>>,
     pub max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub tags: &'a [String],
+    #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
+    pub tags: Cow<'a, [String]>,
+    /// An export leaves it out, and an import refuses it.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Cow<'a, str>>,
+    /// The body of its runs, only in an export.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<&'a str>,
-    /// Only in an export.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Body<'a>>,
+    pub data: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_base64: Option<Cow<'a, str>>,
 }
 
 /// A time in seconds, or one without an end.
@@ -173,13 +182,15 @@ impl<'a> ScheduleRecord<'a> {
     pub fn new(tube: &'a str, info: &'a ScheduleInfo) -> ScheduleRecord<'a> {
         let (every, cron, zone) = match &info.recurrence {
             Recurrence::Every(interval) => (Some(interval.as_secs_f64()), None, None),
-            Recurrence::Cron { expression, zone } => (None, Some(&**expression), Some(&**zone)),
+            Recurrence::Cron { expression, zone } => {
+                (None, Some(Cow::from(&**expression)), Some(Cow::from(&**zone)))
+            }
             _ => (None, None, None),
         };
         ScheduleRecord {
-            schedule: &info.key,
-            tube,
-            id: info.id,
+            schedule: info.key.as_str().into(),
+            tube: tube.into(),
+            id: Some(info.id),
             every,
             cron,
             zone,
@@ -188,39 +199,41 @@ impl<'a> ScheduleRecord<'a> {
             skipped: info.skipped,
             last: info.last,
             times: info.times,
-            missed: info.missed.to_string(),
+            missed: Some(info.missed.to_string()),
             within: seconds(info.within),
-            overlap: info.overlap.as_str(),
+            overlap: Some(info.overlap.as_str().into()),
             pri: info.pri,
             ttl: info.ttl.map(Time::new),
             ttr: info.ttr.map(Time::new),
             delay: info.delay.as_secs_f64(),
-            sub_queue: info.sub_queue.as_deref(),
+            sub_queue: info.sub_queue.as_deref().map(Cow::from),
             max_attempts: info.max_attempts,
-            tags: &info.tags,
-            stopped: info.stopped.as_deref(),
-            body: None,
+            tags: info.tags.as_slice().into(),
+            stopped: info.stopped.as_deref().map(Cow::from),
+            data: None,
+            data_base64: None,
         }
     }
 }
 
 /// The last failure of a task.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FailureRecord<'a> {
-    group: &'a str,
-    message: &'a str,
-    attempt: u32,
-    owner: Option<&'a str>,
-    ago: f64,
+    pub group: Cow<'a, str>,
+    pub message: Cow<'a, str>,
+    pub attempt: u32,
+    pub owner: Option<Cow<'a, str>>,
+    pub ago: f64,
 }
 
 impl FailureRecord<'_> {
     pub fn new(failure: &LastFailure) -> FailureRecord<'_> {
         FailureRecord {
-            group: &failure.group,
-            message: &failure.message,
+            group: failure.group.as_str().into(),
+            message: failure.message.as_str().into(),
             attempt: failure.attempt,
-            owner: failure.owner.as_deref(),
+            owner: failure.owner.as_deref().map(Cow::from),
             ago: failure.ago.as_secs_f64(),
         }
     }
@@ -266,6 +279,14 @@ pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usiz
 /// Bytes as text if they are UTF-8, otherwise in base64.
 pub fn text_or_base64(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| STANDARD.encode(bytes))
+}
+
+/// Bytes as the values of two fields, of which one is left out: the text, and the base64 of what is none.
+pub fn text_and_base64(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+    match text_or_base64(bytes) {
+        Ok(text) => (Some(text.into()), None),
+        Err(base64) => (None, Some(base64.into())),
+    }
 }
 
 /// A tube and its options.
@@ -447,12 +468,12 @@ impl SummaryRecord {
 /// The bytes of a field, or of the one with its name and `_base64`; `None` if there is none.
 pub fn bytes(
     name: &str,
-    text: Option<String>,
-    base64: Option<String>,
+    text: Option<Cow<'_, str>>,
+    base64: Option<Cow<'_, str>>,
 ) -> Result<Option<Vec<u8>>, String> {
     match (text, base64) {
         (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
-        (text, None) => Ok(text.map(String::into_bytes)),
+        (text, None) => Ok(text.map(|text| text.into_owned().into_bytes())),
         (None, Some(text)) => match from_base64(&text) {
             None => Err(format!("{name}_base64 is not base64 (the standard alphabet)")),
             bytes => Ok(bytes),

@@ -48,10 +48,10 @@ impl<'a> Place<'a> {
     pub fn file(self, command: &str) -> CommandResult<&'a Path> {
         match self {
             Place::File(path) => Ok(path),
-            Place::Owner(_) => {
-                Err(Failure::usage(format!("{command} needs the file itself, not its owner"))
-                    .hint("give --store FILE, while no process has the store open"))
-            }
+            Place::Owner(_) => Err(Failure::usage(format!(
+                "{command} needs the file itself, not its owner"
+            ))
+            .hint("give --store FILE; a process that has it open must serve it at FILE.sock")),
         }
     }
 }

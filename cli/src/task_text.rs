@@ -7,9 +7,9 @@ use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};
 use crate::record::count_steps;
-use crate::{duration, moment};
+use crate::{columns, duration, moment, printable};
 
-/// How many characters of a body, and of a failure, fit into a table.
+/// How many columns of a table a body gets, and a failure, beside the mark of one that is cut.
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
@@ -157,7 +157,7 @@ fn parents(info: &TaskInfo) -> String {
     if info.open_parents == 0 { "-".into() } else { info.open_parents.to_string() }
 }
 
-/// The group of a failure and the first line of its message, cut to the width.
+/// The group of a failure and the first line of its message, cut to the width of a column.
 pub fn summary(failure: &LastFailure) -> String {
     let first = failure.message.lines().find(|line| !line.trim().is_empty());
     preview(
@@ -167,12 +167,45 @@ pub fn summary(failure: &LastFailure) -> String {
 
 /// The beginning of a body on one line, without control characters.
 fn preview(data: &[u8]) -> String {
-    let start = data.get(..PREVIEW * 4).unwrap_or(data);
+    // Enough for any letters and flags. Characters that take no column would have no end.
+    let start = data.get(..PREVIEW * 8).unwrap_or(data);
+    let is_whole = start.len() == data.len();
     let text = String::from_utf8_lossy(start);
-    let mut line: String =
-        text.chars().take(PREVIEW).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.len() < data.len() {
-        line.push('…');
+    // The last character may be cut.
+    let text = if is_whole { &text } else { text.trim_end_matches(char::REPLACEMENT_CHARACTER) };
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = printable::on_one_line(&text);
+    let shown = columns::beginning(&text, PREVIEW);
+    if is_whole && shown == text { text } else { format!("{shown}…") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preview_has_so_many_columns_of_whole_characters() {
+        let preview = |text: &str| preview(text.as_bytes());
+        assert_eq!(preview("a\tb\n"), "a b ");
+        for (character, columns) in [("x", 1), ("日", 2), ("e\u{301}", 1), ("🦀", 2), ("🇩🇪", 2)]
+        {
+            let most = PREVIEW / columns;
+            assert_eq!(preview(&character.repeat(most)), character.repeat(most));
+            assert_eq!(preview(&character.repeat(most + 1)), character.repeat(most) + "…");
+            // One column is left, which is too narrow for a wide one.
+            let shown = character.repeat((PREVIEW - 1) / columns);
+            let text = format!("a{}", character.repeat(most + 1));
+            assert_eq!(preview(&text), format!("a{shown}…"));
+        }
     }
-    line
+
+    #[test]
+    fn preview_is_cut_where_characters_take_no_column_and_in_the_middle_of_none() {
+        let text = format!("a{}", "\u{301}".repeat(1000));
+        assert_eq!(preview(text.as_bytes()), format!("a{}…", "\u{301}".repeat(199)));
+        // Escapes take the columns that they are shown with.
+        let hidden = "\u{200b}".repeat(40);
+        assert_eq!(columns::width(&preview(hidden.as_bytes())), PREVIEW + 1);
+        assert_eq!(preview(b"\xff\xff"), "\u{fffd}\u{fffd}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The fields that plain tasks do not have.
 //!
-//! A record of version 2 has them behind the other fields of the header: a bitmap (u32) of the
+//! A record that is flagged has them behind the other fields of the header: a bitmap (u32) of the
 //! fields that are present, then these fields in the order of their bits, each in bincode's
 //! standard encoding. A new field gets the next bit, not a new version. Invariant: a record with a
 //! bit that this release does not know is refused, and the error names the bit.
@@ -53,7 +53,7 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | STEPS
     | RECUR_MOMENTS;
 
-/// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
+/// A header with these fields that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
 
 /// The fields of a [`Header`](crate::Header) that plain tasks do not have. Times are microseconds

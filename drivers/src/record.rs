@@ -1,9 +1,9 @@
 //! The record of a task: its header, and its body if that is inline.
 //!
-//! The layout is a version byte, xxh3 of all that follows (8 bytes, big-endian), the header in
-//! bincode's standard encoding, then an inline body. The version is the lowest that has the fields
-//! of the task: 1 for a plain task, 2 for a task with [`More`]. Invariant: a damaged record and a
-//! record under another id do not decode. The checksum is seeded with the id and the version.
+//! The layout is a byte with the version and a flag, xxh3 of all that follows (8 bytes, big-endian),
+//! the header in bincode's standard encoding, then an inline body. The flag says that the header ends
+//! with [`More`], which plain tasks do not have. Invariant: a damaged record and a record under
+//! another id do not decode. The checksum is seeded with the id and the first byte.
 
 use std::num::NonZeroU64;
 use std::ops::Deref;
@@ -22,11 +22,12 @@ use crate::recur::Recur;
 use crate::stored_entries::StoredEntries;
 use crate::tables::Value;
 
-/// The version of a plain task.
-const PLAIN: u8 = 1;
-/// The version of a task that has [`More`].
-const WITH_MORE: u8 = 2;
-/// The length of version byte and checksum. All versions have both in common: a record of a newer
+/// The version that this release writes, and the newest that it reads.
+const VERSION: u8 = 1;
+/// The flag of a task that has [`More`].
+const HAS_MORE: u8 = 1 << 7;
+const WITH_MORE: u8 = VERSION | HAS_MORE;
+/// The length of first byte and checksum. All versions have both in common: a record of a newer
 /// release is recognised by its right checksum.
 const FRAME: usize = 9;
 /// More than the size of a plain header with the longest name. Larger lengths in it are refused.
@@ -279,18 +280,22 @@ impl Record {
     /// The checksum is wrong, the bytes are not a record, or a newer release has written it.
     pub fn decode(id: u64, value: Value) -> Result<Record, RecordError> {
         let damaged = |what: &str| RecordError::new(id, what);
-        let (Some(&version), Some(sum), Some(rest)) =
+        let (Some(&first), Some(sum), Some(rest)) =
             (value.first(), value.get(1..FRAME), value.get(FRAME..))
         else {
             return Err(damaged("its record (too short)"));
         };
-        if checksum(version, id, rest).to_be_bytes() != sum {
+        if checksum(first, id, rest).to_be_bytes() != sum {
             return Err(damaged("its record (wrong checksum)"));
         }
-        let decoded = match version {
-            PLAIN => decode_plain(rest).map_err(MoreError::from),
+        let decoded = match first {
+            VERSION => decode_plain(rest).map_err(MoreError::from),
             WITH_MORE => decode_with_more(rest),
-            _ => Err(MoreError::Newer(format!("version {version}"))),
+            _ => {
+                let version = first & !HAS_MORE;
+                let what = format!("version {version}, this release reads version {VERSION}");
+                Err(MoreError::Newer(what))
+            }
         };
         let (header, read) = decoded.map_err(|error| match error {
             MoreError::Damaged => damaged("the header of its record"),
@@ -316,13 +321,12 @@ impl Record {
     }
 }
 
-/// Encodes the row of `tasks` of a task, in the lowest version that has its fields. A separate body
-/// is left out.
+/// Encodes the row of `tasks` of a task. A separate body is left out.
 #[must_use]
 pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
     let body = if header.body_checksum.is_none() { body } else { &[] };
     let more = header.more.as_deref().filter(|more| !more.is_empty());
-    let version = if more.is_none() { PLAIN } else { WITH_MORE };
+    let first = if more.is_none() { VERSION } else { WITH_MORE };
     let mut size = SizeWriter::default();
     let sized = encode_header(header, more, &mut size);
     let at = FRAME + size.bytes_written;
@@ -331,17 +335,16 @@ pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
     let encoded = encode_header(header, more, &mut SliceWriter::new(&mut bytes[FRAME..at]));
     debug_assert!(sized.is_ok() && encoded.is_ok(), "writing to memory does not fail");
     bytes[at..].copy_from_slice(body);
-    let sum = checksum(version, id, &bytes[FRAME..]);
-    bytes[0] = version;
+    let sum = checksum(first, id, &bytes[FRAME..]);
+    bytes[0] = first;
     bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
     row
 }
 
-/// The checksum of a record. The seed is the id alone for plain tasks. For later versions it also
-/// covers the version, so that a damaged version byte is recognised as damage.
-fn checksum(version: u8, id: u64, rest: &[u8]) -> u64 {
-    let steps = u64::from(version.wrapping_sub(PLAIN));
-    xxh3_64_with_seed(rest, id ^ (steps << 56))
+/// The checksum of a record. The seed is the id alone for plain tasks. It also covers the flag and
+/// later versions, so that a damaged first byte is recognised as damage.
+fn checksum(first: u8, id: u64, rest: &[u8]) -> u64 {
+    xxh3_64_with_seed(rest, id ^ (u64::from(first ^ VERSION) << 56))
 }
 
 fn encode_header(
@@ -389,7 +392,7 @@ fn decode_plain(bytes: &[u8]) -> Result<(Header, usize), DecodeError> {
     Ok((header, read))
 }
 
-/// Decodes a header of version 2, with the number of its bytes.
+/// Decodes a header that ends with [`More`], with the number of its bytes.
 fn decode_with_more(bytes: &[u8]) -> Result<(Header, usize), MoreError> {
     let bytes = &bytes[..bytes.len().min(HEADER_WITH_MORE_MAX)];
     let (mut header, read) = decode_plain(bytes)?;
@@ -460,7 +463,7 @@ mod tests {
             // The header's fields up to the name of the sub-queue, then its length.
             let rest = [&[0; 9][..], length].concat();
             let sum = xxh3_64_with_seed(&rest, 9).to_be_bytes();
-            let row = [&[PLAIN][..], &sum, &rest].concat();
+            let row = [&[VERSION][..], &sum, &rest].concat();
             assert!(Record::decode(9, row.into()).is_err());
         }
     }

@@ -1,5 +1,4 @@
-//! Records have the lowest version that has the fields of their task, and decode to what was
-//! encoded. Damaged records and those of newer releases are refused.
+//! Records decode to what was encoded. Damaged records and those of newer releases are refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -20,6 +19,8 @@ use tubewell_drivers::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const ID: u64 = 9;
+/// The first byte of a record with further fields: version 1 and the flag.
+const WITH_MORE: u8 = 0x81;
 
 fn plain(body: &[u8]) -> Header {
     Header {
@@ -69,10 +70,10 @@ fn with_more(header: Header, more: More) -> Header {
     Header { more: Some(Arc::new(more)), ..header }
 }
 
-/// A row with this version and a right checksum.
-fn framed(version: u8, rest: &[u8]) -> Vec<u8> {
-    let seed = ID ^ (u64::from(version.wrapping_sub(1)) << 56);
-    [&[version][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
+/// A row with this first byte and a right checksum.
+fn framed(first: u8, rest: &[u8]) -> Vec<u8> {
+    let seed = ID ^ (u64::from(first ^ 1) << 56);
+    [&[first][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
 }
 
 /// The bytes of a row behind its checksum.
@@ -98,9 +99,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes are those of the first release.
 #[test]
-fn plain_header_is_encoded_as_version_1() {
+fn plain_header_has_its_recorded_bytes() {
     let timed = Header {
         pri: 300,
         order: 300,
@@ -155,7 +155,7 @@ fn plain_header_is_encoded_as_version_1() {
 }
 
 #[test]
-fn header_with_more_is_encoded_as_version_2() {
+fn header_with_more_has_its_recorded_bytes() {
     let all = More {
         max_attempts: Some(5),
         forgiven: 1,
@@ -197,7 +197,7 @@ fn header_with_more_is_encoded_as_version_2() {
     for (more, expected) in rows {
         let header = with_more(plain.clone(), more);
         let row = encode(ID, &header, b"body");
-        assert_eq!(row[0], 2);
+        assert_eq!(row[0], WITH_MORE);
         assert_eq!(row[9..9 + plain_fields.len()], plain_fields);
         assert_eq!(hex(&row[9 + plain_fields.len()..]), format!("{expected}{}", hex(b"body")));
         assert_decodes(ID, &header, b"body");
@@ -221,11 +221,11 @@ fn tags_beyond_their_limits_and_repeated_ones_are_refused() {
 
 /// No release writes such a record, but its content is clear.
 #[test]
-fn version_2_without_a_field_decodes_to_a_plain_header() {
+fn flagged_record_without_a_field_decodes_to_a_plain_header() {
     let header = plain(b"body");
     for fields in [&[0][..], &[0b10_0010, 0, 0]] {
         let rest = [&content(&header, b""), fields, b"body"].concat();
-        let record = Record::decode(ID, framed(2, &rest).into()).unwrap();
+        let record = Record::decode(ID, framed(WITH_MORE, &rest).into()).unwrap();
         assert_eq!((record.header.clone(), record.inline()), (header.clone(), &b"body"[..]));
     }
 }
@@ -239,7 +239,7 @@ fn unknown_field_note_or_version_is_refused_by_name() {
         )
     };
     let plain = content(&plain(b""), b"");
-    let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
+    let fields = |more: &[u8]| framed(WITH_MORE, &[&plain, more].concat());
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 4, 0, 0])), newer("field 18"));
     assert_eq!(refusal(fields(&[0xfc, 1, 8, 4, 0, 5, 0])), newer("field 18"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
@@ -253,10 +253,12 @@ fn unknown_field_note_or_version_is_refused_by_name() {
         },
     );
     let damaged = "task 9: the header of its record cannot be read";
-    assert_eq!(refusal(framed(2, &content(&endless, b""))), damaged);
+    assert_eq!(refusal(framed(WITH_MORE, &content(&endless, b""))), damaged);
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 2, 0, 0, 0])), damaged, "moments without a schedule");
-    assert_eq!(refusal(framed(3, b"anything")), newer("version 3"));
-    assert_eq!(refusal(framed(255, b"")), newer("version 255"));
+    for (first, version) in [(2, 2), (0x82, 2), (255, 127)] {
+        let what = format!("version {version}, this release reads version 1");
+        assert_eq!(refusal(framed(first, b"anything")), newer(&what));
+    }
 }
 
 #[test]
@@ -265,10 +267,10 @@ fn record_of_another_version_or_with_missing_fields_is_refused() {
     let length = "task 9: its record (wrong length) cannot be read";
     let fields = "task 9: the header of its record cannot be read";
     assert_eq!(refusal(framed(1, &content(&header, b""))), length);
-    assert_eq!(refusal(framed(2, &content(&plain(b""), b""))), fields);
+    assert_eq!(refusal(framed(WITH_MORE, &content(&plain(b""), b""))), fields);
     let content = content(&header, b"");
     for end in 0..content.len() {
-        assert_eq!(refusal(framed(2, &content[..end])), fields, "{end} bytes");
+        assert_eq!(refusal(framed(WITH_MORE, &content[..end])), fields, "{end} bytes");
     }
 }
 
@@ -279,7 +281,7 @@ fn decode_refuses_a_header_with_more_beyond_its_limit_without_allocating() {
     for length in lengths {
         let rest = [&plain, &[0b100][..], length, &vec![b'g'; 0x4100]].concat();
         assert_eq!(
-            refusal(framed(2, &rest)),
+            refusal(framed(WITH_MORE, &rest)),
             "task 9: the header of its record cannot be read",
             "{length:?}"
         );
@@ -441,8 +443,8 @@ proptest! {
     #[test]
     fn record_decodes_to_what_was_encoded((header, body) in tasks(), id: u64) {
         assert_decodes(id, &header, &body);
-        let version = if header.more.is_some() { 2 } else { 1 };
-        prop_assert_eq!(encode(id, &header, &body)[0], version);
+        let first = if header.more.is_some() { WITH_MORE } else { 1 };
+        prop_assert_eq!(encode(id, &header, &body)[0], first);
     }
 
     #[test]

@@ -31,7 +31,6 @@ impl Request<'_> {
             | Request::Counters
             | Request::Clock
             | Request::Heartbeat
-            | Request::Events { .. }
             | Request::Subscribe { .. }
             | Request::Delivered(_) => false,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tubewell_wire::{CallError, Items};
 
-use super::request::{SUBSCRIPTIONS, read_value};
+use super::request::read_value;
 use super::{Connection, Request, into_error};
 use crate::core::from_bytes;
 use crate::events::{Asked, EventSource, Filter, Subscription};
@@ -30,18 +30,11 @@ impl Connection {
         filter: Filter,
         capacity: usize,
     ) -> Result<Subscription> {
-        let is_confirmed = self.shared.version.load(Ordering::Relaxed) >= SUBSCRIPTIONS;
         let number = self.shared.subscriptions.fetch_add(1, Ordering::Relaxed);
-        let request = if is_confirmed {
-            Request::Subscribe { number, filter, capacity }
-        } else {
-            Request::Events { filter, capacity }
-        };
+        let request = Request::Subscribe { number, filter, capacity };
         let items = self.client.subscribe(request.to_bytes());
-        if is_confirmed {
-            let begun = items.recv().ok_or_else(|| why_not_begun(&items))?;
-            read_value::<()>(&begun)?;
-        }
+        let begun = items.recv().ok_or_else(|| why_not_begun(&items))?;
+        read_value::<()>(&begun)?;
         Ok(Subscription::new(RemoteEvents::new(items, self, number)))
     }
 }

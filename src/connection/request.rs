@@ -80,22 +80,16 @@ pub(crate) enum Request<'a> {
     Backup(String),
     Counters,
     Clock,
-    /// The process is there. Answered with whether sessions of the connection have claims. Since version
-    /// 2.
+    /// The process is there. Answered with whether sessions of the connection have claims.
     Heartbeat,
-    /// A stream of events. Versions 1 to 3.
-    Events {
-        filter: Filter,
-        capacity: usize,
-    },
     /// A stream of events, by a number that the connection has chosen. The first item is the answer
-    /// that the subscription has begun. Since version 4.
+    /// that the subscription has begun.
     Subscribe {
         number: u64,
         filter: Filter,
         capacity: usize,
     },
-    /// How many events were delivered to a subscription of the connection. Since version 4.
+    /// How many events were delivered to a subscription of the connection.
     Delivered(u64),
 }
 
@@ -119,7 +113,6 @@ mod tag {
     pub(super) const BACKUP: u8 = 11;
     pub(super) const COUNTERS: u8 = 12;
     pub(super) const CLOCK: u8 = 13;
-    pub(super) const EVENTS: u8 = 14;
     pub(super) const HEARTBEAT: u8 = 15;
     pub(super) const SUBSCRIBE: u8 = 16;
     pub(super) const DELIVERED: u8 = 17;
@@ -220,11 +213,6 @@ impl<'a> Request<'a> {
             Request::Counters => out.push(tag::COUNTERS),
             Request::Clock => out.push(tag::CLOCK),
             Request::Heartbeat => out.push(tag::HEARTBEAT),
-            Request::Events { filter, capacity } => {
-                out.push(tag::EVENTS);
-                filter.put(out);
-                capacity.put(out);
-            }
             Request::Subscribe { number, filter, capacity } => {
                 out.push(tag::SUBSCRIBE);
                 number.put(out);
@@ -269,9 +257,6 @@ impl<'a> Request<'a> {
             tag::COUNTERS => Request::Counters,
             tag::CLOCK => Request::Clock,
             tag::HEARTBEAT => Request::Heartbeat,
-            tag::EVENTS => {
-                Request::Events { filter: Wire::get(&mut input)?, capacity: Wire::get(&mut input)? }
-            }
             tag::SUBSCRIBE => Request::Subscribe {
                 number: Wire::get(&mut input)?,
                 filter: Wire::get(&mut input)?,
@@ -298,18 +283,8 @@ impl Wire for TubeName {
     }
 }
 
-/// The versions of requests and answers that this release speaks. Version 2 has the client of a hello, and
-/// heartbeats; version 3 has the store of a welcome; version 4 confirms subscriptions.
-const VERSIONS: Versions = Versions { lowest: 1, highest: 4 };
-
-/// The first version with heartbeats, and with the client of a hello.
-pub(crate) const HEARTBEATS: u32 = 2;
-
-/// The first version whose owner confirms subscriptions.
-pub(super) const SUBSCRIPTIONS: u32 = 4;
-
-/// The first version whose welcome names the store.
-const STORES: u32 = 3;
+/// The versions of requests and answers that this release speaks.
+const VERSIONS: Versions = Versions { lowest: 1, highest: 1 };
 
 /// The versions that a side speaks. Their encoding is the same in all releases.
 #[derive(Clone, Copy, Debug)]
@@ -354,7 +329,7 @@ impl Wire for Versions {
 pub(crate) struct Hello {
     /// The sessions that it has.
     pub(crate) sessions: Vec<HelloSession>,
-    /// Which client it is of: the same for each connection of a client. Since version 2.
+    /// Which client it is of: the same for each connection of a client.
     pub(crate) client: Option<ClientId>,
 }
 
@@ -401,7 +376,7 @@ impl Hello {
         let mut input = Input::new(bytes);
         let Versions { highest, .. } = Versions::get(&mut input)?;
         let sessions = Wire::get(&mut input)?;
-        let client = if highest >= HEARTBEATS { Wire::get(&mut input)? } else { None };
+        let client = Wire::get(&mut input)?;
         if highest <= VERSIONS.highest {
             input.end()?;
         }
@@ -426,10 +401,9 @@ pub(crate) struct Welcome {
     pub(crate) version: u32,
     pub(crate) max_body: usize,
     /// How often the owner wants to hear from a connection that has claims, in microseconds; 0 for never.
-    /// Since version 2.
     pub(crate) heartbeat: u64,
-    /// Which store it is. `None` before version 3.
-    pub(crate) store: Option<StoreId>,
+    /// Which store it is.
+    pub(crate) store: StoreId,
 }
 
 impl Welcome {
@@ -437,12 +411,8 @@ impl Welcome {
         let mut out = Vec::new();
         self.version.put(&mut out);
         self.max_body.put(&mut out);
-        if self.version >= HEARTBEATS {
-            self.heartbeat.put(&mut out);
-        }
-        if self.version >= STORES {
-            self.store.put(&mut out);
-        }
+        self.heartbeat.put(&mut out);
+        self.store.put(&mut out);
         out
     }
 
@@ -460,8 +430,8 @@ impl Welcome {
         }
         let rest = |input: &mut Input<'_>| {
             let max_body = Wire::get(input)?;
-            let heartbeat = if version >= HEARTBEATS { Wire::get(input)? } else { 0 };
-            let store = if version >= STORES { Wire::get(input)? } else { None };
+            let heartbeat = Wire::get(input)?;
+            let store = Wire::get(input)?;
             input.end()?;
             Ok(Welcome { version, max_body, heartbeat, store })
         };

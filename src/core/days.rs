@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
-use crate::core::state::{Core, Counted, begin_of, day_of};
-use crate::date::Date;
+use crate::core::state::{Core, Counted, day_of};
+use crate::date::{Date, begin_of, end_of};
 use crate::{Error, Result};
 
 /// How long the numbers of a write buffer stay in memory after they were written, in microseconds.
@@ -111,7 +111,7 @@ impl Core {
         if from > to {
             return Ok(FailedStep { days: Vec::new(), next: None });
         }
-        let range = (begin_of(from), begin_of(to.saturating_add(1)));
+        let range = (begin_of(from), end_of(to));
         let FailureTimes { times, next } =
             self.edit(number, |ledger| ledger.failed_between(range, next, FAILED_STEP))?;
         Ok(FailedStep { days: times.into_iter().map(day_of).collect(), next })

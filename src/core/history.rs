@@ -188,7 +188,6 @@ impl Core {
         let stored = StoredEntries { total, count };
         let after = StoredEntries::after(Some(stored), 0, self.history_limit(number));
         header.edit_more(|more| more.history = after);
-        self.need_format_of_header(header);
         // If some were lost, those before move up to the ones behind.
         let rows = stored.numbers().zip(entries).map(|(number, entry)| {
             let stored = StoredEntry {
@@ -277,7 +276,6 @@ impl Core {
         if header.history() != after {
             header.edit_more(|more| more.history = after);
         }
-        self.need_format_of_header(header);
         let Some(after) = after else { return NewEntries::new() };
         let numbered = (first..).zip(new).filter(|(number, _)| after.contains(*number));
         numbered

@@ -54,6 +54,13 @@ pub(super) fn check(expression: &str) -> Result<(), String> {
     known.iter().zip(fields).try_for_each(|(field, text)| field.check(text))
 }
 
+/// Whether a field of the second, the minute or the hour of an accepted expression has a step.
+pub(super) fn has_step(expression: &str) -> bool {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    // All but the day of the month, the month and the day of the week.
+    fields.iter().rev().skip(3).any(|field| field.contains('/'))
+}
+
 const SHAPE: &str = "write five: minute, hour, day of the month, month and day of the week, as in \
                      0 9 * * 1-5; or six, with the second first";
 
@@ -64,7 +71,20 @@ impl Field {
         if self.is_every(text) {
             return Ok(());
         }
-        text.split(',').try_for_each(|item| self.check_item(item, text))
+        text.split(',').try_for_each(|item| self.check_item(item, text))?;
+        self.check_last_days(text)
+    }
+
+    /// croner takes `LW` for what all of the field is about.
+    fn check_last_days(&self, text: &str) -> Result<(), String> {
+        let items: Vec<&str> = text.split(',').collect();
+        if self.is_day() && items.contains(&"LW") && items.len() > 1 {
+            return Err(format!(
+                "LW is one of several items of the day of the month {text:?}; write LW alone, and use a second \
+                 schedule for the other days"
+            ));
+        }
+        Ok(())
     }
 
     fn check_item(&self, item: &str, text: &str) -> Result<(), String> {
@@ -119,6 +139,10 @@ impl Field {
     /// The ends of a range.
     fn range(&self, start: &str, end: &str) -> Result<(u16, u16), String> {
         let (first, mut last) = (self.value(start)?, self.value(end)?);
+        if (start, end) == ("SUN", "SUN") {
+            // croner begins with the one before the week and ends with the one after it.
+            return Err(format!("SUN-SUN is no range of the {}; write SUN, or *", self.name));
+        }
         if end == "SUN" {
             last = self.most;
         }
@@ -310,6 +334,9 @@ mod tests {
             ("0 0 * * 5#6", ["\"5#6\" is no day of the week", "write 5#1 to 5#5"]),
             ("0 0 * * 5#", ["\"5#\" is no day of the week", "write 5#1 to 5#5"]),
             ("0 0 * * 5W", ["\"5W\" is no day of the week", "write 0 to 7"]),
+            ("0 0 * * sun-SUN", ["SUN-SUN is no range of the day of the week", "write SUN"]),
+            ("0 0 L,LW * *", ["LW is one of several items", "write LW alone"]),
+            ("0 0 LW,20 * *", ["LW is one of several items", "a second schedule"]),
             ("0 0 L-3 * *", ["\"L-3\" is no day of the month", "write L for the last day"]),
             ("0 0 5L * *", ["\"5L\" is no day of the month", "write L for the last day"]),
             ("0 0 15W7 * *", ["\"15W7\" is no day of the month", "15W"]),

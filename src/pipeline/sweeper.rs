@@ -81,9 +81,9 @@ impl StoreInner {
             let swept = self.lock().swept;
             crate::user_code::catch_panic(|| progress(swept - before));
         }
-        if !self.lock().has_had_parents() {
+        if !self.lock().has_ends_to_tell() {
             if self.lock().has_invisible_changes() {
-                // Schedules have put tasks.
+                // Schedules have put tasks, or the writer thread has told the last children.
                 self.flush_buffer(FILE)?;
             }
             return self.lock().check_open();

@@ -80,7 +80,6 @@ impl Reservation<'_> {
         &self,
         transaction: EngineTransaction<'_>,
         calls: Vec<TransactionCall>,
-        own_tables: bool,
     ) -> Result<u64> {
         let inner = self.inner;
         inner.in_transaction.end();
@@ -96,7 +95,7 @@ impl Reservation<'_> {
             drop(after_unlock);
             return Err(error);
         }
-        let (edits, batch) = core.begin_transaction_commit(own_tables);
+        let (edits, batch) = core.begin_transaction_commit();
         let number = core.buffers[FILE].edits.last_commit();
         let written = core.buffers[FILE].take_write_batch();
         let after_unlock = inner.unlock_only(core);

@@ -70,30 +70,24 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::Counters => now(&Ok(store.counters())),
         Request::Clock => now(&Ok(store.clock_report())),
         Request::Heartbeat => peer.answer_beat(),
-        Request::Events { filter, capacity } => subscribe(peer, filter, capacity, None)?,
         Request::Subscribe { number, filter, capacity } => {
-            subscribe(peer, filter, capacity, Some(number))?
+            subscribe(peer, number, filter, capacity)?
         }
         Request::Delivered(number) => now(&peer.subscriptions.delivered(number)),
         Request::Call(..) => return Err(Error::invalid("the request is a call")),
     })
 }
 
-/// `number`: that of a subscription which is confirmed and listed.
-fn subscribe(
-    peer: &Arc<Peer>,
-    filter: Filter,
-    capacity: usize,
-    number: Option<u64>,
-) -> Result<Answering> {
+/// `number`: that of the subscription.
+fn subscribe(peer: &Arc<Peer>, number: u64, filter: Filter, capacity: usize) -> Result<Answering> {
     let combinations = filter.check()?;
     let permit = peer.shares.permit(Share::Combinations, combinations)?;
     let bytes = Some(peer.shares.events.clone());
     let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes)?;
-    let listed = number.map(|number| peer.subscriptions.list(number, &events));
+    let listed = peer.subscriptions.list(number, &events);
     Ok(Answering::Many(Box::pin(EncodedEvents {
         events: events.into_stream(),
-        begun: number.map(|_| encode_value(&Ok(()))),
+        begun: Some(encode_value(&Ok(()))),
         _permit: permit,
         _listed: listed,
     })))
@@ -130,13 +124,13 @@ async fn ended(signal: Arc<Signal>) -> Result<()> {
     Ok(())
 }
 
-/// Events as bytes. The answer that a subscription has begun precedes those of a listed one.
+/// Events as bytes. The answer that the subscription has begun precedes them.
 struct EncodedEvents {
     events: EventStream,
     begun: Option<Vec<u8>>,
     /// The combinations of their filter.
     _permit: Permit,
-    _listed: Option<ListedSubscription>,
+    _listed: ListedSubscription,
 }
 
 impl Stream for EncodedEvents {

@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::requests::answer;
 use super::shares::Shares;
 use crate::Error;
-use crate::connection::{ClientId, HEARTBEATS, Hello, HelloSession, Versions, Welcome};
+use crate::connection::{ClientId, Hello, HelloSession, Versions, Welcome};
 use crate::core::StoreId;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
@@ -44,7 +44,7 @@ impl Service for StoreService {
         let versions = Versions::of_hello(hello);
         let version = versions.map_err(|malformed| Error::from(malformed).to_string())?.common()?;
         let hello = Hello::read(hello).map_err(|malformed| Error::from(malformed).to_string())?;
-        let beats = version >= HEARTBEATS && self.heartbeat.is_some();
+        let beats = self.heartbeat.is_some();
         let peer = Peer::new(&self.store, &self.shares, self.max_tubes, beats);
         let mut sessions = hello.sessions.iter();
         let begun = sessions.try_for_each(|HelloSession { id, label }| {
@@ -59,7 +59,7 @@ impl Service for StoreService {
         }
         let max_body = self.store.open_store().max_body;
         let heartbeat = self.heartbeat.map_or(0, micros_ceil);
-        Ok((peer, Welcome { version, max_body, heartbeat, store: Some(self.id) }.to_bytes()))
+        Ok((peer, Welcome { version, max_body, heartbeat, store: self.id }.to_bytes()))
     }
 
     fn client(&self, hello: &[u8]) -> Option<u128> {

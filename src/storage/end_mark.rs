@@ -9,7 +9,7 @@
 //! record. So its next open reads the journal, too: 1 MiB, and of the database no more than after a
 //! close. A mark that stays valid until the first record would cost this record a flush before it.
 
-use super::journal_record::{RECORD_HEADER_LEN, Record, encode_record};
+use super::journal_record::{RECORD_HEADER_LEN, Record, VERSION, encode_record};
 use super::overlay::Overlay;
 
 /// The number of the end mark. Records count from 1.
@@ -25,8 +25,6 @@ pub(super) struct EndMark {
     /// The number that the next record will have.
     pub(super) next: u64,
     pub(super) is_valid: bool,
-    /// An earlier release wrote the mark.
-    pub(super) is_v1: bool,
 }
 
 impl EndMark {
@@ -34,8 +32,8 @@ impl EndMark {
     pub(super) fn read(start: &[u8; RECORD_HEADER_LEN]) -> Option<EndMark> {
         let header = Record::at(start, 0)?.header;
         let is_valid = header.flushed == VALID;
-        let mark = EndMark { next: header.salt, is_valid, is_v1: header.is_v1 };
-        (header.number == END_MARK).then_some(mark)
+        let is_mark = header.number == END_MARK && header.version == VERSION;
+        is_mark.then_some(EndMark { next: header.salt, is_valid })
     }
 
     /// The bytes of a mark for this next record.
@@ -43,10 +41,9 @@ impl EndMark {
         encode(next, VALID)
     }
 
-    /// The bytes that make this mark invalid; `None` if it is already. A mark of version 1 stays: the
-    /// open replaces it, before the journal gets a record.
+    /// The bytes that make this mark invalid; `None` if it is already.
     pub(super) fn invalidated(self) -> Option<Vec<u8>> {
-        (self.is_valid && !self.is_v1).then(|| encode(self.next, INVALID))
+        self.is_valid.then(|| encode(self.next, INVALID))
     }
 }
 

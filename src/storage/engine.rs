@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     superseded: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,
-    /// `None` in memory, and in files of releases before the journal.
+    /// `None` in memory.
     journal: Option<Arc<Journal>>,
     /// What the journal had at open and the database has not, also if that is nothing but a new salt.
     /// Snapshots have it on top, until the write buffer takes it.

@@ -1,7 +1,5 @@
 //! The file header: a page with a title that identifies the file, then the journal. The engine's
 //! bytes begin behind it.
-//!
-//! Files of releases before the journal have no file header and no journal.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,9 +12,8 @@ use super::magic::{begins_as_engine, is_half_created, is_lone_header, is_zero};
 pub(super) const FILE_HEADER_LEN: u64 = 1 << 20;
 /// The offset of the journal.
 pub(super) const JOURNAL_START: u64 = PAGE as u64;
-/// The layout that this release writes, and the newest that it reads. Layout 1 has a journal of
-/// version 1.
-pub(super) const LAYOUT: u32 = 2;
+/// The layout that this release writes, and the newest that it reads.
+pub(super) const LAYOUT: u32 = 1;
 
 const PAGE: usize = 4096;
 const MAGIC: [u8; 12] = *b"tubewell\r\n\x1a\n";
@@ -29,22 +26,22 @@ pub(super) struct OffsetBytes {
     pub(super) whole: Box<dyn StorageBackend>,
     start: AtomicU64,
     /// The title is not the one that this release writes.
-    has_old_title: AtomicBool,
+    has_damaged_title: AtomicBool,
 }
 
 impl OffsetBytes {
     pub(super) fn new(whole: Box<dyn StorageBackend>) -> OffsetBytes {
-        OffsetBytes { whole, start: AtomicU64::new(0), has_old_title: AtomicBool::new(false) }
+        OffsetBytes { whole, start: AtomicU64::new(0), has_damaged_title: AtomicBool::new(false) }
     }
 
-    /// Whether the title is damaged, or one of an earlier release.
-    pub(super) fn has_old_title(&self) -> bool {
-        self.has_old_title.load(Ordering::Relaxed)
+    /// Whether the title is damaged.
+    pub(super) fn has_damaged_title(&self) -> bool {
+        self.has_damaged_title.load(Ordering::Relaxed)
     }
 
     /// Notes that the title was written.
     pub(super) fn title_is_written(&self) {
-        self.has_old_title.store(false, Ordering::Relaxed);
+        self.has_damaged_title.store(false, Ordering::Relaxed);
     }
 
     /// The offset at which the engine's bytes begin.
@@ -52,61 +49,50 @@ impl OffsetBytes {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// Determines where the engine's bytes begin. An empty medium, and one whose creation was
-    /// interrupted, gets a file header if `with_header` is set.
+    /// Determines that the engine's bytes begin behind a file header. An empty medium, and one whose
+    /// creation was interrupted, gets one.
     ///
     /// It flushes nothing: the engine flushes before it writes its own magic number, and without
     /// that number the medium is not taken for a store.
-    pub(super) fn find_start(&self, with_header: bool) -> io::Result<()> {
-        let start = match self.detect()? {
-            Contents::WithHeader => FILE_HEADER_LEN,
-            Contents::WithoutHeader => 0,
-            Contents::Empty => {
-                self.whole.set_len(0)?;
-                if with_header {
-                    self.whole.set_len(FILE_HEADER_LEN)?;
-                    self.whole.write(0, &title())?;
-                }
-                if with_header { FILE_HEADER_LEN } else { 0 }
-            }
-        };
-        self.start.store(start, Ordering::Relaxed);
-        if start == FILE_HEADER_LEN {
-            let mut found = [0; TITLE];
-            self.whole.read(0, &mut found)?;
-            self.has_old_title.store(found != title(), Ordering::Relaxed);
+    pub(super) fn find_header(&self) -> io::Result<()> {
+        if self.is_new()? {
+            self.whole.set_len(0)?;
+            self.whole.set_len(FILE_HEADER_LEN)?;
+            self.whole.write(0, &title())?;
         }
+        self.start.store(FILE_HEADER_LEN, Ordering::Relaxed);
+        let mut found = [0; TITLE];
+        self.whole.read(0, &mut found)?;
+        self.has_damaged_title.store(found != title(), Ordering::Relaxed);
         Ok(())
     }
 
-    fn detect(&self) -> io::Result<Contents> {
+    /// Whether the medium is empty, or its creation was interrupted. An error if it has no store.
+    fn is_new(&self) -> io::Result<bool> {
         let len = self.whole.len()?;
         let mut page = vec![0; PAGE.min(usize::try_from(len).unwrap_or(PAGE))];
         self.whole.read(0, &mut page)?;
-        if begins_as_engine(&*self.whole, 0)? {
-            return Ok(Contents::WithoutHeader);
-        }
         // Checked before the engine's bytes are looked for: the newer layout may have them
         // elsewhere, and its journal must not be skipped.
         if page.starts_with(&MAGIC) && layout_of(&page) > LAYOUT {
             return Err(io::Error::new(io::ErrorKind::Unsupported, NewerLayout(layout_of(&page))));
         }
+        // A row of another program's database may be a copy of a store.
+        if begins_as_engine(&*self.whole, 0)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, ForeignDatabase));
+        }
         // With the engine's magic number in place, a damaged title does no harm: it is constant.
         if begins_as_engine(&*self.whole, FILE_HEADER_LEN)? {
-            return Ok(Contents::WithHeader);
+            return Ok(false);
         }
-        if len == 0 || is_half_created(&*self.whole, 0)? || self.has_partial_header(&page, len)? {
-            return Ok(Contents::Empty);
+        if len == 0 || self.has_partial_header(&page, len)? {
+            return Ok(true);
         }
-        if page.starts_with(&MAGIC) {
-            let truncated = len <= FILE_HEADER_LEN;
-            return if truncated {
-                Err(io::ErrorKind::UnexpectedEof.into())
-            } else {
-                Ok(Contents::WithHeader)
-            };
+        match page.starts_with(&MAGIC) {
+            false => Err(io::ErrorKind::InvalidData.into()),
+            true if len <= FILE_HEADER_LEN => Err(io::ErrorKind::UnexpectedEof.into()),
+            true => Ok(false),
         }
-        Ok(Contents::WithoutHeader)
     }
 
     /// Whether creation was interrupted in the file header, or in the engine's bytes behind it.
@@ -116,8 +102,7 @@ impl OffsetBytes {
     /// of its journal, or its end mark, so that it is not taken for a new one.
     fn has_partial_header(&self, page: &[u8], len: u64) -> io::Result<bool> {
         let titled = page.iter().zip(&title()).all(|(is, full)| *is == 0 || is == full)
-            || page.starts_with(&MAGIC) && layout_of(page) <= LAYOUT;
-        let titled = titled && page.iter().skip(TITLE).all(|byte| *byte == 0);
+            && page.iter().skip(TITLE).all(|byte| *byte == 0);
         if !titled || len == TITLE as u64 {
             return Ok(titled);
         }
@@ -129,17 +114,15 @@ impl OffsetBytes {
     }
 }
 
-enum Contents {
-    WithHeader,
-    WithoutHeader,
-    /// An empty medium, or one whose creation was interrupted.
-    Empty,
-}
-
 /// The layout of a file that a newer release created.
 #[derive(Debug, thiserror::Error)]
 #[error("the file has layout {0}")]
 pub(super) struct NewerLayout(pub(super) u32);
+
+/// The file begins with a database.
+#[derive(Debug, thiserror::Error)]
+#[error("it is a database of another program: a store has its database behind a title")]
+pub(super) struct ForeignDatabase;
 
 /// The engine's bytes.
 impl StorageBackend for OffsetBytes {
@@ -195,7 +178,7 @@ mod tests {
     }
 
     fn start_and_len(bytes: &OffsetBytes) -> (u64, u64) {
-        bytes.find_start(true).unwrap();
+        bytes.find_header().unwrap();
         (bytes.start(), bytes.len().unwrap())
     }
 
@@ -266,29 +249,33 @@ mod tests {
         for len in [TITLE as u64 + 1, 100, JOURNAL_START, FILE_HEADER_LEN / 2, FILE_HEADER_LEN - 1]
         {
             let cut = bytes_with(&title(), len);
-            assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(cut.find_header().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }
         let cut = bytes_with(&title(), FILE_HEADER_LEN);
         cut.whole.write(JOURNAL_START, b"a record").unwrap();
-        assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(cut.find_header().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    fn assert_refused(bytes: &OffsetBytes) {
+        assert_eq!(bytes.find_header().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
-    fn files_of_older_releases_and_of_other_programs_have_no_header() {
+    fn files_of_other_programs_are_refused() {
         for start in [&b"redb\x1a\x0a\xa9\x0d\x0a"[..], b"a letter"] {
-            assert_eq!(start_and_len(&bytes_with(start, 3 << 20)), (0, 3 << 20));
-            assert_eq!(start_and_len(&bytes_with(start, 100)), (0, 100));
-            assert_eq!(start_and_len(&bytes_with(start, 16)), (0, 16));
+            for len in [16, 100, 3 << 20] {
+                assert_refused(&bytes_with(start, len));
+            }
         }
     }
 
-    /// A body in the older file may be a copy of a store.
+    /// A row of the other database may be a copy of a store.
     #[test]
-    fn file_of_an_older_release_with_a_store_inside_has_no_header() {
+    fn database_with_a_store_inside_is_refused() {
         let engine = b"redb\x1a\x0a\xa9\x0d\x0a";
         let bytes = bytes_with(engine, 3 << 20);
         bytes.whole.write(FILE_HEADER_LEN, engine).unwrap();
-        assert_eq!(start_and_len(&bytes), (0, 3 << 20));
+        assert_refused(&bytes);
     }
 
     #[test]
@@ -297,7 +284,7 @@ mod tests {
         newer[TITLE - 1] += 1;
         let bytes = bytes_with(&newer, 2 * FILE_HEADER_LEN);
         bytes.whole.write(FILE_HEADER_LEN, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
-        let refused = bytes.find_start(true).unwrap_err();
+        let refused = bytes.find_header().unwrap_err();
         assert_eq!(refused.to_string(), format!("the file has layout {}", LAYOUT + 1));
     }
 }

@@ -271,12 +271,11 @@ impl Journal {
         self.flushed.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Makes the file one of this release, once the database has all records of its journal.
-    pub(super) fn upgrade(&self) -> io::Result<()> {
-        if !self.medium.needs_title() || self.tail.lock().must_restart {
+    /// Writes a title that was found damaged again.
+    pub(super) fn restore_title(&self) -> io::Result<()> {
+        if !self.medium.needs_title() {
             return Ok(());
         }
-        self.write_end_mark()?;
         self.medium.write_title()?;
         self.medium.sync(FlushOf::Journal)
     }
@@ -380,14 +379,9 @@ pub(super) fn encode_checkpoint(checkpoint: Checkpointed) -> Value {
 
 pub(super) fn decode_checkpoint(row: Option<&[u8]>) -> Result<Checkpointed, Error> {
     let Some(row) = row else { return Ok(Checkpointed::default()) };
-    let with_salt = crate::codec::decode_row::<(u64, u64)>(row);
-    let found = match with_salt {
-        Some((number, salt)) => Some(Checkpointed { number, salt: Some(salt) }),
-        // An earlier release wrote it.
-        None => crate::codec::decode_row(row).map(|number| Checkpointed { number, salt: None }),
-    };
     // The bound keeps a forged row from making the numbers overflow.
-    found
+    crate::codec::decode_row(row)
+        .map(|(number, salt)| Checkpointed { number, salt: Some(salt) })
         .filter(|found| found.number <= u64::MAX / 2)
         .ok_or_else(|| Error::corrupt("the row \"journal\" of \"meta\" cannot be decoded"))
 }

@@ -1,26 +1,25 @@
 //! The format of a record of the journal: the edits of one commit, with a checksum.
 //!
-//! A record is [`MARK`] (4 bytes), the length of the payload (4), the journal's salt (8), the
+//! A record is [`MARK`] (3 bytes), the version (1), the length of the payload (4), the journal's salt (8), the
 //! record's number (8), the number up to which the journal was flushed when the record was made (8),
 //! xxh3 of these numbers and the payload (8), then the payload. Numbers are big-endian. The payload
 //! has the edits in bincode's standard encoding.
 //!
-//! Records of version 1, which earlier releases wrote, do not have the flushed number: each was
-//! flushed before the next one was written.
+//! All versions have the header in common, so that a record of a newer release is recognised by its
+//! right checksum. The seed is the version minus 1: a damaged version is damage.
 
 use tubewell_drivers::{Table, Value};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::overlay::Overlay;
 
-const MARK: [u8; 4] = *b"twj\x02";
-const MARK_V1: [u8; 4] = *b"twj\x01";
+const MARK: [u8; 3] = *b"twj";
+/// The version that this release writes, and the newest that it reads.
+pub(super) const VERSION: u8 = 1;
 /// The length of everything before the payload, in bytes.
 pub(super) const RECORD_HEADER_LEN: usize = 40;
-const HEADER_LEN_V1: usize = 32;
-/// Records begin at multiples of this many bytes; those of version 1 at multiples of twice as many.
+/// Records begin at multiples of this many bytes.
 pub(super) const RECORD_ALIGN: usize = 8;
-const ALIGN_V1: usize = 16;
 
 /// Why edits of the journal cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +30,9 @@ pub(super) enum ReplayError {
     /// A record without damage edits a table that this release does not know.
     #[error("a newer release wrote record {record}, with rows of table {table}")]
     UnknownTable { record: u64, table: u8 },
+    /// A record without damage has a version that this release does not know.
+    #[error("a newer release wrote record {record}, which has version {version}")]
+    UnknownVersion { record: u64, version: u8 },
 }
 
 /// The numbers in the header of a record.
@@ -41,8 +43,7 @@ pub(super) struct RecordHeader {
     pub(super) number: u64,
     /// All records up to this number had been flushed when this one was made.
     pub(super) flushed: u64,
-    /// An earlier release wrote the record.
-    pub(super) is_v1: bool,
+    pub(super) version: u8,
     length: u32,
     sum: u64,
 }
@@ -56,34 +57,27 @@ pub(super) struct Record<'a> {
 impl RecordHeader {
     /// The header of bytes that begin like a record. The checksum is not verified.
     pub(super) fn read(bytes: &[u8]) -> Option<RecordHeader> {
-        let is_v1 = bytes.starts_with(&MARK_V1);
-        if !is_v1 && !bytes.starts_with(&MARK) {
-            return None;
-        }
+        let version = *bytes.strip_prefix(&MARK)?.first().filter(|version| **version >= VERSION)?;
         let number = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-        let (salt, own) = (number(8)?, number(16)?);
         Some(RecordHeader {
-            salt,
-            number: own,
-            flushed: if is_v1 { own.saturating_sub(1) } else { number(24)? },
-            is_v1,
+            salt: number(8)?,
+            number: number(16)?,
+            flushed: number(24)?,
+            version,
             length: u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?),
-            sum: number(if is_v1 { 24 } else { 32 })?,
+            sum: number(32)?,
         })
     }
 
-    fn len(&self) -> usize {
-        if self.is_v1 { HEADER_LEN_V1 } else { RECORD_HEADER_LEN }
-    }
-
     fn checksum(&self, payload: &[u8]) -> u64 {
-        let mut sum = Xxh3::new();
+        let mut sum = match self.version {
+            VERSION => Xxh3::new(),
+            newer => Xxh3::with_seed(u64::from(newer - VERSION)),
+        };
         sum.update(&self.length.to_be_bytes());
         sum.update(&self.salt.to_be_bytes());
         sum.update(&self.number.to_be_bytes());
-        if !self.is_v1 {
-            sum.update(&self.flushed.to_be_bytes());
-        }
+        sum.update(&self.flushed.to_be_bytes());
         sum.update(payload);
         sum.digest()
     }
@@ -95,7 +89,7 @@ impl<'a> Record<'a> {
         let rest = bytes.get(offset..)?;
         let header = RecordHeader::read(rest)?;
         let length = usize::try_from(header.length).ok()?;
-        let payload = rest.get(header.len()..)?.get(..length)?;
+        let payload = rest.get(RECORD_HEADER_LEN..)?.get(..length)?;
         (header.sum == header.checksum(payload)).then_some(Record { header, payload })
     }
 
@@ -105,12 +99,21 @@ impl<'a> Record<'a> {
 
     /// The length in the file, up to the next record, in bytes.
     pub(super) fn aligned_len(&self) -> usize {
-        let align = if self.header.is_v1 { ALIGN_V1 } else { RECORD_ALIGN };
-        (self.header.len() + self.payload.len()).next_multiple_of(align)
+        (RECORD_HEADER_LEN + self.payload.len()).next_multiple_of(RECORD_ALIGN)
+    }
+
+    /// Refuses a record of a newer release.
+    pub(super) fn check_version(&self) -> Result<(), ReplayError> {
+        let RecordHeader { number: record, version, .. } = self.header;
+        match version {
+            VERSION => Ok(()),
+            _ => Err(ReplayError::UnknownVersion { record, version }),
+        }
     }
 
     /// Adds the edits of this record to those of the records before it.
     pub(super) fn replay(&self, overlay: &mut Overlay) -> Result<(), ReplayError> {
+        self.check_version()?;
         let mut rest = self.payload;
         while !rest.is_empty() {
             let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
@@ -154,44 +157,28 @@ pub(super) fn encode_record(
         let encoded = bincode::encode_into_std_write(edit, out, bincode::config::standard());
         debug_assert!(encoded.is_ok(), "writing to memory does not fail");
     }
-    write_header(&mut out[start..], salt, number, flushed);
+    write_header(&mut out[start..], VERSION, (salt, number, flushed));
     out.resize(out.len().next_multiple_of(RECORD_ALIGN), 0);
 }
 
-fn write_header(record: &mut [u8], salt: u64, number: u64, flushed: u64) {
+fn write_header(record: &mut [u8], version: u8, (salt, number, flushed): (u64, u64, u64)) {
     let length = u32::try_from(record.len() - RECORD_HEADER_LEN).unwrap_or(u32::MAX);
-    let header = RecordHeader { salt, number, flushed, is_v1: false, length, sum: 0 };
+    let header = RecordHeader { salt, number, flushed, version, length, sum: 0 };
     let sum = header.checksum(&record[RECORD_HEADER_LEN..]);
-    record[..4].copy_from_slice(&MARK);
+    record[..3].copy_from_slice(&MARK);
+    record[3] = version;
     record[4..8].copy_from_slice(&length.to_be_bytes());
     for (at, number) in [(8, salt), (16, number), (24, flushed), (32, sum)] {
         record[at..at + 8].copy_from_slice(&number.to_be_bytes());
     }
 }
 
-/// Gives a record whose payload was changed the right checksum.
+/// Gives a record whose payload or version was changed the right checksum.
 #[cfg(test)]
 pub(super) fn seal_record(record: &mut [u8]) {
     if let Some(header) = RecordHeader::read(record) {
         let end = RECORD_HEADER_LEN + usize::try_from(header.length).unwrap_or_default();
-        write_header(&mut record[..end], header.salt, header.number, header.flushed);
+        let numbers = (header.salt, header.number, header.flushed);
+        write_header(&mut record[..end], header.version, numbers);
     }
-}
-
-/// A record as releases before version 2 wrote it.
-#[cfg(test)]
-pub(super) fn encode_record_v1(overlay: &Overlay, salt: u64, number: u64) -> Vec<u8> {
-    let mut record = Vec::new();
-    encode_record(&mut record, overlay, (salt, number, 0));
-    let length = RecordHeader::read(&record).map_or(0, |header| header.length);
-    let payload_end = RECORD_HEADER_LEN + usize::try_from(length).unwrap_or_default();
-    let payload = record[RECORD_HEADER_LEN..payload_end].to_vec();
-    let header = RecordHeader { salt, number, flushed: 0, is_v1: true, length, sum: 0 };
-    let mut old = [&MARK_V1[..], &length.to_be_bytes()].concat();
-    for number in [salt, number, header.checksum(&payload)] {
-        old.extend(number.to_be_bytes());
-    }
-    old.extend(payload);
-    old.resize(old.len().next_multiple_of(ALIGN_V1), 0);
-    old
 }

@@ -33,8 +33,10 @@ use crate::sync::{InnerMutex, Mutex};
 pub(super) struct Medium {
     pub(super) bytes: OffsetBytes,
     pub(super) io: Arc<IoCounters>,
-    /// `None` for volatile bytes, which need no flush either: a new store on them has no journal.
+    /// `None` for volatile bytes, which need no flush either.
     ballast: Option<Ballast>,
+    /// False for memory, which needs no file header and no journal.
+    has_header: bool,
     /// What was written since the last successful flush.
     unflushed: InnerMutex<Unflushed>,
     /// The locks that an engine took.
@@ -78,7 +80,8 @@ impl Medium {
 
     /// Memory.
     pub(super) fn memory(io: Arc<IoCounters>) -> Medium {
-        Medium::volatile(Box::new(InMemoryBackend::new()), io)
+        let bytes = Box::new(InMemoryBackend::new());
+        Medium { has_header: false, ..Medium::volatile(bytes, io) }
     }
 
     /// Bytes that need not survive the process, without a limit on disk space.
@@ -102,6 +105,7 @@ impl Medium {
             bytes: OffsetBytes::new(bytes),
             io,
             ballast,
+            has_header: true,
             unflushed: InnerMutex::default(),
             locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
@@ -159,12 +163,12 @@ impl Medium {
         self.write_at(offset, data)
     }
 
-    /// Whether the title of the file header is not the one that this release writes.
+    /// Whether the title of the file header is damaged.
     pub(super) fn needs_title(&self) -> bool {
-        self.bytes.has_old_title()
+        self.bytes.has_damaged_title()
     }
 
-    /// Writes the title of this release.
+    /// Writes the title again.
     pub(super) fn write_title(&self) -> io::Result<()> {
         self.write_at(0, &title())?;
         self.bytes.title_is_written();
@@ -221,17 +225,20 @@ impl Medium {
     /// Finds out what the medium has. A file that was not closed is read from the disk, not from what
     /// a failed flush of its last owner may have left in the cache.
     fn prepare(&self) -> io::Result<()> {
-        let whole = &*self.bytes.whole;
-        let is_unclean = is_unclean(whole, 0)? || is_unclean(whole, FILE_HEADER_LEN)?;
+        if !self.has_header {
+            return Ok(());
+        }
+        let is_unclean = is_unclean(&*self.bytes.whole, FILE_HEADER_LEN)?;
         if is_unclean {
             self.flush_and_drop_cache()?;
         }
-        let found = self.bytes.find_start(self.ballast.is_some());
+        let found = self.bytes.find_header();
         self.io.record_failure("read or write the header of", found)?;
-        if is_unclean && self.has_journal() {
+        if is_unclean {
             self.invalidate_end_mark()?;
         }
-        Ok(())
+        let measure = || self.bytes.whole.len();
+        self.named.as_ref().map_or(Ok(()), |named| named.resize(measure))
     }
 
     /// A file that was not closed may have records behind its end mark.
@@ -259,7 +266,11 @@ impl Medium {
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_process()?;
         let resize = || self.bytes.set_len(len);
-        let resized = self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
+        let resize = || self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
+        let resized = match &self.named {
+            Some(named) => named.resize(|| resize().and_then(|()| self.bytes.whole.len())),
+            None => resize(),
+        };
         self.io.record_failure("resize", resized)
     }
 

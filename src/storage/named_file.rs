@@ -1,17 +1,24 @@
-//! Whether the path of a store still names its file.
+//! Whether the path of a store still names its file, and whether that is as long as the store has made it.
 //!
 //! A file that is removed under its owner takes every write and loses it with the last descriptor; one that
-//! another file has replaced is found by nobody.
+//! another file has replaced is found by nobody. One that something else has cut off has lost what was there.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The path of an open file.
 #[derive(Debug)]
 pub(super) struct NamedFile {
     path: PathBuf,
     identity: Identity,
+    /// The length that the store has given it, and 0 while that is not known.
+    length: AtomicU64,
+    /// How many changes of the length were begun, and have ended. A look at the length counts only if none was
+    /// under way.
+    begun: AtomicU64,
+    ended: AtomicU64,
 }
 
 /// Device and inode.
@@ -26,24 +33,36 @@ impl NamedFile {
     /// nothing: what counts is the file that the path named at open.
     pub(super) fn new(file: &File, path: &Path) -> io::Result<NamedFile> {
         let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-        Ok(NamedFile { path, identity: identity(&file.metadata()?) })
+        let counts = <[AtomicU64; 3]>::default();
+        let [length, begun, ended] = counts;
+        Ok(NamedFile { path, identity: identity(&file.metadata()?), length, begun, ended })
     }
 
-    /// Fails if the path names no file, or another one. One that cannot be looked up may be there: a process
-    /// may have given up the right to look.
+    /// Changes the length of the file. Returns what `change` returns, which is the new length.
+    pub(super) fn resize(&self, change: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let changed = change();
+        self.length.store(*changed.as_ref().unwrap_or(&0), Ordering::SeqCst);
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        changed.map(drop)
+    }
+
+    /// Fails if the path names no file, or another one, or if the file is shorter than the store has made it. One
+    /// that cannot be looked up may be there: a process may have given up the right to look.
     pub(super) fn check(&self) -> io::Result<()> {
+        let ended = self.ended.load(Ordering::SeqCst);
+        let length = self.length.load(Ordering::SeqCst);
         let what = match std::fs::metadata(&self.path) {
-            Ok(found) if identity(&found) == self.identity => return Ok(()),
-            Ok(_) => "another file has replaced it",
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                "it was removed or renamed"
+            Ok(found) if identity(&found) == self.identity => {
+                let is_resized = self.begun.load(Ordering::SeqCst) != ended;
+                if is_resized || found.len() >= length {
+                    return Ok(());
+                }
+                "it was cut off"
             }
-            Err(_) => return Ok(()),
+            Ok(_) => "another file has replaced it",
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            Err(_) => "it was removed or renamed",
         };
         Err(io::Error::other(format!(
             "{what} while it was open; put it back, or save what the store has with a backup to another path"

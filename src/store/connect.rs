@@ -57,8 +57,9 @@ impl ConnectOptions {
         self
     }
 
-    /// How long to wait for the first connection, and how long calls wait for a new connection after
-    /// one has broken. Default: 5 seconds.
+    /// How long the first connection may take, and how long calls wait for a new connection after one
+    /// has broken. Default: 5 seconds. If no process listens at the address, the first connection
+    /// fails at once.
     pub fn timeout(mut self, timeout: Duration) -> ConnectOptions {
         self.timeout = Some(timeout);
         self
@@ -98,8 +99,7 @@ impl ConnectOptions {
     /// [`Invalid`](Error::Invalid) for another address, and for a secret of less than 16 bytes.
     /// [`NotConnected`](Error::NotConnected): no process serves there, or it refuses for now.
     /// [`Refused`](Error::Refused): the secret is wrong or missing, the owner's process is one of another
-    /// user,
-    /// or the two sides speak no common version.
+    /// user, its socket may not be opened, or the two sides speak no common version.
     ///
     /// # Example
     /// ```no_run

@@ -8,7 +8,7 @@ use crate::{Date, Error, Result};
 
 impl Display for Date {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:04}-{:02}-{:02}", self.year(), self.month(), self.day()))
+        f.pad(&self.civil().to_string())
     }
 }
 
@@ -16,17 +16,10 @@ impl FromStr for Date {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Date> {
-        let number = |part: &str, digits: usize| {
-            let is_number = part.len() == digits && part.bytes().all(|it| it.is_ascii_digit());
-            if is_number { part.parse().ok() } else { None }
-        };
-        let parse = || {
-            let (year, rest) = text.split_once('-')?;
-            let (month, day) = rest.split_once('-')?;
-            let (year, month, day) = (number(year, 4)?, number(month, 2)?, number(day, 2)?);
-            Date::new(year, month, day).ok()
-        };
-        parse().ok_or_else(|| {
+        // jiff accepts other forms of a date, too. Here each date has one text.
+        let civil = text.parse::<jiff::civil::Date>().ok();
+        let date = civil.and_then(Date::of_civil).filter(|date| date.to_string() == text);
+        date.ok_or_else(|| {
             let text = quoted(text);
             Error::invalid(format!("{text} is not a date; write it as 2026-11-23"))
         })
@@ -60,6 +53,9 @@ mod tests {
             "1969-12-31",
             "10000-01-01",
             "2026-01-02-03",
+            "20260102",
+            "2026-01-02T00:00:00",
+            "2026-W01-5",
         ]);
     }
 

@@ -102,14 +102,14 @@ fn parse_backoff(text: &str) -> Option<Backoff> {
         return Some(Backoff::none());
     }
     let (first, rest) = text.split_once(',').map_or((text, None), |(one, rest)| (one, Some(rest)));
-    let mut backoff = Backoff::constant(durations::parse(first)?);
+    let mut backoff = Backoff::constant(durations::length(first).ok()?);
     let [mut factor, mut cap, mut jitter]: [Option<&str>; 3] = [None; 3];
     fields(rest, &mut [("factor", &mut factor), ("cap", &mut cap), ("jitter", &mut jitter)])?;
     if let Some(factor) = factor {
         backoff.factor = thousandths(factor)?;
     }
     if let Some(cap) = cap {
-        backoff.cap = durations::parse(cap)?;
+        backoff.cap = durations::length(cap).ok()?;
     }
     if let Some(jitter) = jitter {
         backoff.jitter = thousandths(jitter)?;
@@ -149,8 +149,7 @@ fn parse_keep(text: &str) -> Option<Keep> {
     let [mut count, mut age]: [Option<&str>; 2] = [None; 2];
     fields(Some(text), &mut [("count", &mut count), ("age", &mut age)])?;
     let count = count.map(|text| whole(text).ok_or(())).transpose().ok()?;
-    let parse_age = |text| durations::parse(text).ok_or(());
-    let age: Option<Duration> = age.map(parse_age).transpose().ok()?;
+    let age: Option<Duration> = age.map(durations::length).transpose().ok()?;
     Some(Keep { count, age })
 }
 
@@ -180,10 +179,11 @@ fn parse_rate(text: &str) -> Option<Rate> {
     let count = u32::try_from(whole(count)?).ok()?;
     // A unit alone is one of it.
     let period = if period.starts_with(|char: char| char.is_ascii_alphabetic()) {
-        durations::parse(&format!("1{period}"))?
+        durations::length(&format!("1{period}"))
     } else {
-        durations::parse(period)?
+        durations::length(period)
     };
+    let period = period.ok()?;
     Some(Rate { count, period })
 }
 
@@ -283,6 +283,10 @@ mod tests {
         let backoff = Backoff::constant(SECOND * 3 / 2).cap(DAY * 2).jitter(0.25);
         assert_eq!("1.5s,jitter=0.250,cap=48h,factor=1.0".parse(), Ok(backoff));
         assert_eq!("0s".parse(), Ok(Backoff::none()));
+        assert_eq!("0".parse(), Ok(Backoff::none()));
+        assert_eq!("age=0,count=5".parse(), Ok(keep.age(Duration::ZERO)));
+        assert_eq!("age=.5s".parse(), Ok(Keep::new().age(SECOND / 2)));
+        assert_eq!("10/.5s".parse(), Ok(Rate::per(10, SECOND / 2)));
         assert_eq!("10/s".parse(), Ok(Rate::per(10, SECOND)));
         assert_eq!("5000/1h30m".parse(), Ok(Rate::per(5000, SECOND * 5400)));
     }
@@ -314,6 +318,7 @@ mod tests {
             "1s,jitter=1.001",
             "1s,cap=5",
             "1s, cap=5s",
+            "1s,cap=never",
             "factor=2,1s",
         ]);
         assert_invalid::<Keep>(&[
@@ -328,6 +333,7 @@ mod tests {
             "count=18446744073709551616",
             "age=1",
             "age=1d,",
+            "age=never",
             "1000",
         ]);
         assert_invalid::<Rate>(&[
@@ -343,7 +349,9 @@ mod tests {
             "1.5/s",
             "4294967296/s",
             "10/s/s",
+            "10/0",
             "10/1",
+            "10/never",
             "10 / s",
             "10/S",
         ]);

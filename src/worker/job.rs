@@ -162,8 +162,8 @@ impl<T, C> Job<T, C> {
     }
 
     /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
-    /// deleted, moved or revoked it. What the handler returns is ignored then. Reads memory and
-    /// does not block.
+    /// deleted, moved or revoked it. What the handler returns is ignored then. Blocks as
+    /// [`Claim::is_current`] does: only through a connection.
     ///
     /// # Errors
     /// Those of [`Claim::owner`]: whether the claim has ended is not known.
@@ -178,7 +178,7 @@ impl<T, C> Job<T, C> {
     }
 
     /// Returns an error if the job should return now: its claim is lost, or the worker stops. Meant
-    /// for loops, with `?`. Reads memory and does not block.
+    /// for loops, with `?`. Blocks as [`Claim::is_current`] does: only through a connection.
     ///
     /// The job goes on while the owner of the store does not answer the connection: its claim may
     /// stand, and the end of the job is repeated until it is stored. An async handler calls

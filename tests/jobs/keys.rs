@@ -421,7 +421,6 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
     });
 }
 
-/// A store that has or had a key has a format that earlier releases refuse.
 #[test]
 fn salvaged_and_copied_tasks_have_their_keys() {
     let file = StoreFile::new();

@@ -335,7 +335,6 @@ fn restored_schedule_goes_on_where_it_was() {
     });
 }
 
-/// The file of a store without schedules keeps its format.
 #[test]
 fn store_with_schedules_opens_with_all_of_them() {
     let file = StoreFile::new();

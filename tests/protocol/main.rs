@@ -1,5 +1,4 @@
-//! Conversations of a client with an owner, kept in `tests/protocol` for every version of the protocol that
-//! was released. Every later release must answer the recorded bytes of a client as the owner of that
+//! Conversations of a client with an owner, kept in `tests/protocol` for every version of the protocol. Every later release must answer the recorded bytes of a client as the owner of that
 //! version did, and its client must understand the recorded bytes of that owner.
 //!
 //! `cargo test --test protocol -- --ignored record_conversation` writes the conversation of the newest
@@ -68,8 +67,8 @@ fn client_understands_recorded_owners() {
 
 /// The numbers of requests, calls, verbs of a tube and verbs of a claim. Without those that are of the
 /// owner's own process, which clients do not send: `CancelPut`, `CancelWatch` and `EndSignal`. No verb has
-/// the number 9 any more. The heartbeats of version 2 depend on the time, and are in [`negotiation`]. Since
-/// version 4 a client subscribes with 16, and not with 14; `tests/served.rs` has 17.
+/// the number 9 any more, and no request 14. The heartbeats depend on the time, and are in [`negotiation`];
+/// `tests/served.rs` has the request 17.
 #[test]
 fn recorded_conversations_have_every_request() {
     for (name, lines) in recordings() {
@@ -100,11 +99,7 @@ fn assert_every_request(name: &str, lines: &[Line]) {
     let missing = |has: BTreeSet<u8>, all: u8, none: &[u8]| -> Vec<u8> {
         (0..=all).filter(|number| !has.contains(number) && !none.contains(number)).collect()
     };
-    let (last, not_sent): (u8, &[u8]) = match name {
-        "version-1" | "version-2" | "version-3" => (14, &[]),
-        _ => (16, &[14, 15]),
-    };
-    assert_eq!(missing(requests, last, not_sent), [0; 0], "{name}: requests");
+    assert_eq!(missing(requests, 16, &[14, 15]), [0; 0], "{name}: requests");
     assert_eq!(missing(calls, 24, &[]), [0; 0], "{name}: calls");
     assert_eq!(missing(verbs, 50, &[3, 8, 9]), [0; 0], "{name}: verbs of a tube");
     assert_eq!(missing(held, 14, &[13]), [0; 0], "{name}: verbs of a claim");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::frames::{Frame, kind_of};
 
 /// The version that this release speaks.
-pub const NEWEST: &str = "version-4";
+pub const NEWEST: &str = "version-1";
 
 /// What happens at the owner, and not on the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,19 +1,16 @@
 //! What differs from run to run, and is translated: the ids of a client and of its sessions, which it
 //! chooses at random, the id of the store, and the epochs of the claims of an owner, which begin at a random
-//! number. A hello also has the newest version that the client speaks.
+//! number.
 
 use crate::frames::{CALL, Frame, HELLO, TRACKED, WELCOME};
 
 /// In the body of a hello: the nonce, and the id of the only session.
 const NONCE: std::ops::Range<usize> = 6..38;
 const OWN_SESSION: std::ops::Range<usize> = 41..57;
-/// The newest version of the calls.
-const HIGHEST: usize = 39;
-/// Since version 2: at the end, whether there is an id of the client, and the id.
+/// At the end, whether there is an id of the client, and the id.
 const CLIENT: usize = 17;
 
-/// In the body of a welcome: the version of the calls, and since version 3 at the end the id of the store.
-const CHOSEN: usize = 9;
+/// In the body of a welcome, at the end: the id of the store.
 const STORE: usize = 16;
 
 /// How a call that begins a session begins; its id follows.
@@ -33,10 +30,7 @@ impl Sessions {
         if live.kind() == HELLO {
             let recorded = expected.body();
             body.truncate(body.len() - CLIENT);
-            body[HIGHEST] = recorded[HIGHEST];
-            if recorded[HIGHEST] > 1 {
-                body.extend_from_slice(&recorded[recorded.len() - CLIENT..]);
-            }
+            body.extend_from_slice(&recorded[recorded.len() - CLIENT..]);
             assert_eq!(body.len(), recorded.len(), "the length of a hello");
             body[NONCE].copy_from_slice(&expected.body()[NONCE]);
             self.learn(&expected.body()[OWN_SESSION], &live.body()[OWN_SESSION]);
@@ -99,7 +93,7 @@ impl Epochs {
 /// A welcome with the id of the store of another one.
 fn with_store(welcome: &Frame, from: &Frame) -> Frame {
     let mut body = welcome.body().to_vec();
-    if body[CHOSEN] >= 3 && body.len() == from.body().len() {
+    if body.len() == from.body().len() {
         let id = body.len() - STORE..;
         body[id.clone()].copy_from_slice(&from.body()[id]);
     }

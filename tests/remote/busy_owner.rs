@@ -147,20 +147,21 @@ fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
 
 /// Its sessions cannot be begun. The connection can be made later, with the same options.
 #[test]
-fn connection_is_refused_only_for_now_while_the_storage_of_the_owner_fails() {
+fn connection_is_made_while_the_storage_of_the_owner_fails_and_its_calls_say_so() {
     with_timeout(|| {
         let clock = ManualClock::new();
         let pair = Pair::new(Store::options().clock(&clock));
         pair.disk.fail_flushes(true);
         assert!(pair.tube.put("x").is_err());
-        let connect = || ConnectOptions::new().connect(pair.served.url()).map(drop);
-        let refused = connect();
-        assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
+        let late = ConnectOptions::new().connect(pair.served.url()).unwrap();
+        let refused = late.flush();
+        assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         pair.disk.fail_flushes(false);
         wait_until(|| {
             clock.advance(Duration::from_secs(60));
-            connect().is_ok()
+            late.flush().is_ok()
         });
+        late.tube(pair.tube.name()).unwrap().put("y").unwrap();
         pair.assert_sound();
     });
 }

@@ -1,5 +1,7 @@
 //! The hello: versions, proofs that both sides know the secret, and refusals.
 
+use subtle::ConstantTimeEq;
+
 use crate::frame::{self, Kind, NO_CALL, OLDEST, VERSION};
 use crate::limits::HELLO_BODY;
 
@@ -51,14 +53,9 @@ pub(crate) fn proof(secret: &[u8], side: Side, client: &Nonce, server: &Nonce) -
     mac.finalize()
 }
 
-/// Compares in a time that does not depend on where the two differ.
+/// Whether both are the same, in a time that does not depend on where they differ.
 pub(crate) fn equal(one: &Mac, other: &[u8]) -> bool {
-    if other.len() != one.len() {
-        return false;
-    }
-    let difference =
-        one.iter().zip(other).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
-    difference == 0
+    one.ct_eq(other).into()
 }
 
 impl<'a> Hello<'a> {
@@ -170,5 +167,25 @@ impl Refusal {
             _ => Reason::Protocol,
         };
         Some(Refusal { reason, lowest, highest, text: String::from_utf8_lossy(text).into_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macs_are_equal_if_no_bit_and_no_byte_is_missing_or_differs() {
+        let mac = proof(b"secret", Side::Server, &[1; 32], &[2; 32]);
+        assert!(equal(&mac, &mac));
+        for bit in 0..256 {
+            let mut changed = mac;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!equal(&mac, &changed), "{bit}");
+        }
+        for length in 0..32 {
+            assert!(!equal(&mac, &mac[..length]), "{length}");
+        }
+        assert!(!equal(&mac, &[&mac[..], &[0]].concat()));
     }
 }

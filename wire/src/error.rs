@@ -54,7 +54,7 @@ pub enum WireError {
     },
     /// The socket's file belongs to another user, whose server would get all calls.
     #[error(
-        "{address} belongs to user {owner}, which is neither this user nor root; check which program serves there"
+        "{address} belongs to user {owner}, which is neither this user, root nor a trusted one; check which program serves there"
     )]
     WrongOwner {
         /// The address.
@@ -126,7 +126,8 @@ impl WireError {
     pub fn is_final(&self) -> bool {
         match self {
             WireError::Refused { temporary, .. } => !temporary,
-            WireError::Io { .. } | WireError::Protocol { .. } => false,
+            WireError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            WireError::Protocol { .. } => false,
             _ => true,
         }
     }

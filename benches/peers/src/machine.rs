@@ -70,27 +70,8 @@ fn flush_time(dir: &Path, overwrite: bool) -> Result<f64> {
 /// Formats a time as 2026-11-21 16:05 UTC.
 fn date(since_1970: Duration) -> String {
     let minutes = since_1970.as_secs() / 60;
-    let (mut days, time) = (minutes / 1440, minutes % 1440);
-    let mut year = 1970;
-    while days >= days_of(year) {
-        days -= days_of(year);
-        year += 1;
-    }
-    let february = days_of(year) - 337;
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, time / 60, time % 60)
-}
-
-fn days_of(year: u64) -> u64 {
-    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    365 + u64::from(leap)
+    let date = tubewell::Date::of(UNIX_EPOCH + since_1970);
+    format!("{date} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
 fn system() -> String {

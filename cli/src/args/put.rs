@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{number, priority, whole};
 use crate::{duration, moment, tube_names};
@@ -124,7 +124,7 @@ pub struct Put {
     pub wait: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnParent {
     /// Wait for a buried parent; bury the task if a parent is removed
@@ -133,6 +133,13 @@ pub enum OnParent {
     Release,
     /// Bury the task
     Bury,
+}
+
+impl OnParent {
+    /// The rule of the library.
+    pub fn of(rule: tubewell::OnParent) -> Option<OnParent> {
+        Self::value_variants().iter().copied().find(|it| tubewell::OnParent::from(*it) == rule)
+    }
 }
 
 impl From<OnParent> for tubewell::OnParent {

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tubewell::{Error, Store};
 
+use crate::connection;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, store_size};
 use crate::progress::Progress;
@@ -27,6 +28,10 @@ pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
             .hint("check the free disk space and the permissions of the directory"),
         error => error.into(),
     })?;
+    if connection::owner().is_some() {
+        // Nothing is to be flushed, which an owner whose storage fails could not do.
+        store.close()?;
+    }
     // The owner of the store may be on another machine.
     let bytes = to.exists().then(|| size(to));
     if output.json {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tubewell::{Event, Store};
 
 use crate::args::Events;
+use crate::columns::pad;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::{Output, Style, count, note};
@@ -149,5 +150,30 @@ fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
 
 /// A line of columns. The widths of those that are to come are not known.
 fn line([at, tube, id, what, state, owner, text]: [&str; 7]) -> String {
-    format!("{at:<27}  {tube:<12}  {id:>8}  {what:<10}  {state:<9}  {owner:<12}  {text}")
+    let columns = [
+        pad(at, 27, false),
+        pad(tube, 12, false),
+        pad(id, 8, true),
+        pad(what, 10, false),
+        pad(state, 9, false),
+        pad(owner, 12, false),
+        text.to_owned(),
+    ];
+    columns.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+
+    #[test]
+    fn columns_after_wide_names_begin_where_the_others_do() {
+        for tube in ["mail", "日本語", "e\u{301}te\u{301}", "🦀🇩🇪"] {
+            let shown = line(["now", tube, "7", "put", "ready", tube, "text"]);
+            let (before, _) = shown.split_once("text").unwrap();
+            assert_eq!(before.width(), 27 + 12 + 8 + 10 + 9 + 12 + 6 * 2, "{shown}");
+        }
+    }
 }

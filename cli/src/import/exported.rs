@@ -1,8 +1,9 @@
 //! Parses a line of an export into a tube, a limit or a task.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use tubewell::{
     HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Step, StepKind,
     Tube,
@@ -11,76 +12,12 @@ use tubewell::{
 use super::exported_schedule::{ExportedSchedule, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, check_object, explain, not_before};
-use crate::history::EntryLine;
-use crate::record::{SpawnedByRecord, bytes};
-use crate::step::StepLine;
+use crate::export_line::{LimitLine, TaskLine};
+use crate::history::EntryRecord;
+use crate::record::{FailureRecord, SpawnedByRecord, bytes};
+use crate::step::StepRecord;
 use crate::store::is_timed;
-use crate::{args, duration, moment};
-
-/// A line of an export with a limit that tubes share.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitLine {
-    limit: String,
-    most: u32,
-}
-
-/// Any other line of an export.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TaskLine {
-    tube: String,
-    id: Option<u64>,
-    #[serde(default = "ready")]
-    state: args::State,
-    /// Earlier releases do not write it.
-    put_at: Option<String>,
-    pri: Option<u32>,
-    /// Null is never, and what is left out is the default.
-    #[serde(default, deserialize_with = "given")]
-    ttl: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "given")]
-    ttr: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "given")]
-    delay: Option<Option<f64>>,
-    not_before: Option<String>,
-    sub_queue: Option<String>,
-    key: Option<String>,
-    #[serde(default)]
-    tags: Vec<String>,
-    takes: Option<u32>,
-    /// If not all takes are attempts.
-    attempts: Option<u32>,
-    max_attempts: Option<u32>,
-    group: Option<String>,
-    failure: Option<FailureLine>,
-    result: Option<String>,
-    result_base64: Option<String>,
-    #[serde(default)]
-    parents: Vec<u64>,
-    /// How many parents could not be read.
-    #[serde(default)]
-    parents_lost: u32,
-    on_parent: Option<args::OnParent>,
-    #[serde(default)]
-    history: Vec<EntryLine>,
-    spawned_by: Option<SpawnedByRecord>,
-    #[serde(default)]
-    steps: Vec<StepLine>,
-    data: Option<String>,
-    data_base64: Option<String>,
-}
-
-/// The last failure of an exported task.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FailureLine {
-    group: String,
-    message: String,
-    attempt: u32,
-    owner: Option<String>,
-    ago: f64,
-}
+use crate::{duration, moment};
 
 /// The meaning of a line of an export.
 pub enum Exported {
@@ -241,17 +178,17 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     }
     if kind.limit.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
-        let LimitLine { limit: name, most } = line;
-        return Ok(Some(Exported::Limit { name, most }));
+        let LimitLine { limit, most } = line;
+        return Ok(Some(Exported::Limit { name: limit.into_owned(), most }));
     }
     if kind.schedule.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
         return exported_schedule(line).map(Box::new).map(Exported::Schedule).map(Some);
     }
-    let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+    let line: TaskLine<'_> = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let result = bytes("result", line.result, line.result_base64)?;
-    let state = State::from(line.state);
+    let state = line.state;
     if state == State::Recurring {
         return Err("a schedule has a line of its own, with the field \"schedule\"".into());
     }
@@ -270,7 +207,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(key) = line.key {
         put = put.key(key);
     }
-    put = line.tags.into_iter().fold(put, Put::tag);
+    put = line.tags.into_owned().into_iter().fold(put, Put::tag);
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
     }
@@ -281,19 +218,19 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let forgiven = takes.checked_sub(attempts);
     let mut task = ExportedTask {
         id: line.id,
-        parents: line.parents,
+        parents: line.parents.into_owned(),
         parents_lost: line.parents_lost,
         on_parent,
         has_key,
         takes,
         forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
         state,
-        group: line.group,
+        group: line.group.map(Cow::into_owned),
         result,
         failure: line.failure.map(exported_failure).transpose()?,
-        history: line.history.into_iter().map(EntryLine::entry).collect::<Result<_, _>>()?,
+        history: line.history.into_iter().map(EntryRecord::entry).collect::<Result<_, _>>()?,
         spawned_by: line.spawned_by.map(exported_run).transpose()?,
-        steps: line.steps.into_iter().map(StepLine::step).collect::<Result<_, _>>()?,
+        steps: line.steps.into_iter().map(StepRecord::step).collect::<Result<_, _>>()?,
         put_at: line.put_at.map(|text| exported_moment("put_at", &text)).transpose()?,
         put,
         pri: line.pri,
@@ -305,16 +242,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if task.state == State::Buried {
         task.drop_delay();
     }
-    Ok(Some(Exported::Task { tube: line.tube, task }))
-}
-
-fn ready() -> args::State {
-    args::State::Ready
-}
-
-/// A value that is there, or null.
-fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<f64>>, D::Error> {
-    Option::deserialize(value).map(Some)
+    Ok(Some(Exported::Task { tube: line.tube.into_owned(), task }))
 }
 
 fn exported_run(line: SpawnedByRecord) -> Result<SpawnedBy, String> {
@@ -326,9 +254,9 @@ fn exported_moment(field: &str, text: &str) -> Result<SystemTime, String> {
     moment::parse(text).map_err(|why| format!("{field}: {why}"))
 }
 
-fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {
+fn exported_failure(line: FailureRecord<'_>) -> Result<LastFailure, String> {
     let mut failure = LastFailure::new(line.group, line.message, line.attempt);
-    failure.owner = line.owner;
+    failure.owner = line.owner.map(Cow::into_owned);
     failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
     Ok(failure)
 }

@@ -1,51 +1,15 @@
 //! The line of a schedule in an export.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tubewell::{Missed, Overlap, Put, Schedule};
 
 use super::parse;
 use crate::args::PutOptions;
-use crate::record::Time;
+use crate::record::{ScheduleRecord, Time};
 use crate::store::is_timed;
 use crate::{duration, moment};
-
-/// A line of an export with a schedule.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ScheduleLine {
-    schedule: String,
-    tube: String,
-    id: Option<u64>,
-    every: Option<f64>,
-    cron: Option<String>,
-    zone: Option<String>,
-    next: String,
-    #[serde(default)]
-    runs: u64,
-    #[serde(default)]
-    skipped: u64,
-    /// The run is found by its key.
-    #[serde(rename = "last", default)]
-    _last: Option<IgnoredAny>,
-    times: Option<u64>,
-    missed: Option<String>,
-    within: Option<f64>,
-    overlap: Option<String>,
-    pri: Option<u32>,
-    ttl: Option<Time>,
-    ttr: Option<Time>,
-    #[serde(default)]
-    delay: f64,
-    sub_queue: Option<String>,
-    max_attempts: Option<u32>,
-    #[serde(default)]
-    tags: Vec<String>,
-    data: Option<String>,
-    data_base64: Option<String>,
-}
 
 /// A schedule of an export. Which of the options of its runs apply depends on the driver.
 pub struct ExportedSchedule {
@@ -72,7 +36,7 @@ impl ExportedSchedule {
     }
 }
 
-pub(super) fn exported_schedule(line: ScheduleLine) -> Result<ExportedSchedule, String> {
+pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSchedule, String> {
     let body = parse::body(line.data, line.data_base64)?;
     let schedule = match (line.every, line.cron, line.zone) {
         (Some(seconds), None, None) => Schedule::every(time("every", seconds)?),
@@ -80,7 +44,7 @@ pub(super) fn exported_schedule(line: ScheduleLine) -> Result<ExportedSchedule, 
         _ => return Err("a schedule has either every, or cron and zone".into()),
     };
     let next: SystemTime = moment::parse(&line.next).map_err(|why| format!("next: {why}"))?;
-    let mut schedule = schedule.key(line.schedule.as_str()).starting(next);
+    let mut schedule = schedule.key(&*line.schedule).starting(next);
     schedule = line.times.into_iter().fold(schedule, Schedule::times);
     if let Some(missed) = line.missed {
         let missed: Missed = missed.parse().map_err(|why| format!("missed: {why}"))?;
@@ -100,13 +64,13 @@ pub(super) fn exported_schedule(line: ScheduleLine) -> Result<ExportedSchedule, 
         ttr: line.ttr.map(|ttr| either("ttr", ttr)).transpose()?,
         delay: (!delay.is_zero()).then_some(delay),
         not_before: None,
-        sub_queue: line.sub_queue,
+        sub_queue: line.sub_queue.map(Cow::into_owned),
         max_attempts: line.max_attempts,
-        tags: line.tags,
+        tags: line.tags.into_owned(),
     };
     Ok(ExportedSchedule {
-        key: line.schedule,
-        tube: line.tube,
+        key: line.schedule.into_owned(),
+        tube: line.tube.into_owned(),
         id: line.id,
         schedule,
         body,

@@ -1,63 +1,13 @@
 //! The line of a tube in an export.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tubewell::{Durability, Error, TubeOptions};
 
 use crate::duration;
+use crate::export_line::{StoredDurability, TubeLine};
 use crate::store::is_timed;
-
-/// A line of an export with a driver.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TubeLine {
-    tube: String,
-    driver: String,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    #[serde(default)]
-    pri: u32,
-    #[serde(default)]
-    capacity: u64,
-    #[serde(default)]
-    temporary: bool,
-    durability: Option<StoredDurability>,
-    max_runtime: Option<f64>,
-    max_attempts: Option<u32>,
-    count_takes: Option<String>,
-    backoff: Option<String>,
-    reclaim_delay: Option<f64>,
-    keep_done: Option<String>,
-    keep_buried: Option<String>,
-    max_taken: Option<u64>,
-    rate: Option<String>,
-    sub_queue_limit: Option<u32>,
-    sub_queue_rate: Option<String>,
-    #[serde(default)]
-    shared_limits: bool,
-    history: Option<u32>,
-    metrics: Option<u32>,
-    #[serde(default)]
-    paused_sub_queues: BTreeMap<String, Option<f64>>,
-    #[serde(default)]
-    paused: bool,
-    resumes_in: Option<f64>,
-}
-
-/// The longest delay of a relaxed tube in seconds, or the text of a durability.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a durability is a text such as \"flush\" or \"write(50ms)\", a number of seconds \
-                 (relaxed), or null"
-)]
-enum StoredDurability {
-    RelaxedSeconds(f64),
-    Text(String),
-}
 
 /// The meaning of the line of a tube.
 pub struct ExportedTube {
@@ -71,7 +21,7 @@ pub struct ExportedTube {
 }
 
 /// The tube of a line.
-pub(super) fn exported_tube(line: TubeLine) -> Result<ExportedTube, String> {
+pub(super) fn exported_tube(line: TubeLine<'_>) -> Result<ExportedTube, String> {
     let mut options = TubeOptions::new().temporary(line.temporary).if_not_exists(true);
     if is_timed(&line.driver) {
         let (ttl, ttr) = (exported_time("ttl", line.ttl)?, exported_time("ttr", line.ttr)?);
@@ -87,13 +37,13 @@ pub(super) fn exported_tube(line: TubeLine) -> Result<ExportedTube, String> {
     let pause = line.paused.then(|| exported_time("resumes_in", line.resumes_in)).transpose()?;
     let pauses = line.paused_sub_queues.into_iter();
     let paused_sub_queues = pauses
-        .map(|(name, left)| Ok((name, exported_time("paused_sub_queues", left)?)))
+        .map(|(name, left)| Ok((name.into_owned(), exported_time("paused_sub_queues", left)?)))
         .collect::<Result<_, String>>()?;
-    let (name, driver) = (line.tube, line.driver);
+    let (name, driver) = (line.tube.into_owned(), line.driver.into_owned());
     Ok(ExportedTube { name, driver, options, pause, paused_sub_queues })
 }
 
-fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
+fn exported_policies(line: &TubeLine<'_>, mut options: TubeOptions) -> Result<TubeOptions, String> {
     if let Some(limit) = line.sub_queue_limit {
         options = options.sub_queue_limit(limit);
     }

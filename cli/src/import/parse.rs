@@ -1,5 +1,6 @@
 //! Parses a line of JSON into a task.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
@@ -12,9 +13,9 @@ use crate::{duration, moment};
 /// A line of JSON. An unknown field is an error: it may be a misspelt option.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
-    data: Option<String>,
-    data_base64: Option<String>,
+struct Line<'a> {
+    data: Option<Cow<'a, str>>,
+    data_base64: Option<Cow<'a, str>>,
     pri: Option<u32>,
     ttl: Option<Time>,
     ttr: Option<Time>,
@@ -40,7 +41,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         return Ok(None);
     }
     check_object(line)?;
-    let line: Line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let options = PutOptions {
         pri: line.pri.or(defaults.pri),
@@ -57,7 +58,10 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
 }
 
 /// The body of a line.
-pub(super) fn body(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
+pub(super) fn body(
+    text: Option<Cow<'_, str>>,
+    base64: Option<Cow<'_, str>>,
+) -> Result<Vec<u8>, String> {
     let body = bytes("data", text, base64)?;
     body.ok_or_else(|| "it has neither data nor data_base64".into())
 }

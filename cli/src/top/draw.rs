@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
 use super::view::{Body, Cell, Panel, Tone, View};
+use crate::columns::{cut, pad, width};
 
 /// The lines of a panel besides its rows: its title, and the names of its columns.
 const FRAME: u16 = 2;
@@ -131,11 +132,6 @@ fn widths(panel: &Panel) -> Vec<usize> {
     panel.head.iter().enumerate().map(column).collect()
 }
 
-/// How many columns of the terminal a text takes.
-fn width(text: &str) -> usize {
-    Span::raw(text).width()
-}
-
 fn head<'a>(panel: &Panel, widths: &[usize], colours: bool) -> Line<'a> {
     let is_right =
         |nth: usize| panel.rows.first().and_then(|row| row.get(nth)).is_some_and(|cell| cell.right);
@@ -157,23 +153,7 @@ fn line<'a>(cells: &[Cell], widths: &[usize], colours: bool) -> Line<'a> {
 
 /// The text of a cell, padded or cut to a width.
 fn fit(cell: &Cell, to: usize) -> String {
-    let has = width(&cell.text);
-    if has <= to {
-        let blanks = " ".repeat(to - has);
-        return if cell.right { blanks + &cell.text } else { cell.text.clone() + &blanks };
-    }
-    let mut text = String::new();
-    for letter in cell.text.chars() {
-        text.push(letter);
-        // One column is for the mark.
-        if width(&text) >= to {
-            text.pop();
-            break;
-        }
-    }
-    text.push('…');
-    let has = width(&text);
-    text + &" ".repeat(to.saturating_sub(has))
+    pad(&cut(&cell.text, to), to, cell.right)
 }
 
 fn draw_popup(lines: &[String], colours: bool, frame: &mut Frame<'_>, area: Rect) {
@@ -188,4 +168,24 @@ fn draw_popup(lines: &[String], colours: bool, frame: &mut Frame<'_>, area: Rect
     let text: Vec<Line<'_>> = lines.iter().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(text).block(block), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_as_wide_as_their_column_and_cut_between_characters() {
+        let fit = |text: &str, right, to| {
+            fit(&Cell { text: text.to_owned(), right, tone: Tone::Plain }, to)
+        };
+        assert_eq!(fit("日本", false, 6), "日本  ");
+        assert_eq!(fit("e\u{301}", true, 3), "  e\u{301}");
+        assert_eq!(fit("日本語", false, 5), "日本…");
+        // Half of a wide character is a blank.
+        assert_eq!(fit("日本語", false, 4), "日… ");
+        assert_eq!(fit("🇩🇪🇩🇪", false, 3), "🇩🇪…");
+        assert_eq!(fit("ae\u{301}bc", false, 3), "ae\u{301}…");
+        assert_eq!(fit("❤\u{fe0f}❤\u{fe0f}", false, 3), "❤\u{fe0f}…");
+    }
 }

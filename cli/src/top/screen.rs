@@ -47,7 +47,7 @@ impl Screen {
         let entered = execute!(io::stdout(), EnterAlternateScreen, Hide);
         let opened = entered.and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
         match opened {
-            Ok(terminal) => Ok(Screen { terminal, colours: colours_on(true) }),
+            Ok(terminal) => Ok(Screen { terminal, colours: colours_on(&io::stdout()) }),
             Err(error) => {
                 leave();
                 Err(failed(error))

@@ -165,7 +165,10 @@ impl Outcome {
             Outcome::Kept(false) => ("kept", "released when this run ends"),
             Outcome::Kept(true) => ("kept", "tried again after this run"),
             Outcome::Ended => ("ended", "terminated, the task is ready again"),
-            Outcome::Lost => ("lost", "the claim has ended, perhaps because the ttl elapsed"),
+            Outcome::Lost => (
+                "lost",
+                "the claim has ended: the ttl has elapsed, the task was revoked or deleted, or the owner of the store has ended",
+            ),
             Outcome::Unknown => ("unknown", "the store cannot be written"),
         }
     }

@@ -428,7 +428,7 @@ fn newer_format_is_refused_and_left_unchanged() {
     let sandbox = Sandbox::with(&["x"]);
     let mut file = std::fs::read(sandbox.store()).unwrap();
     // The number of the layout, see docs/format.md. A newer layout may have anything after it.
-    file[12..16].copy_from_slice(&3_u32.to_be_bytes());
+    file[12..16].copy_from_slice(&2_u32.to_be_bytes());
     file[1 << 20..].fill(0x5A);
     std::fs::write(sandbox.store(), &file).unwrap();
     for words in ["stats", "put mail x", "create other", "verify", "compact", "export all.jsonl"] {

@@ -204,6 +204,7 @@ fn import_refuses_wrong_lines_of_schedules() {
         (r#","every":60,"missed":"some""#, "missed: "),
         (r#","every":60,"overlap":"some""#, "overlap: "),
         (r#","every":60,"more":1"#, "unknown field"),
+        (r#","every":60,"stopped":"x""#, "unknown field"),
     ] {
         let ended = sandbox.feed("import --all", line(fields).as_bytes()).expect(7);
         assert!(ended.err.contains(why) && ended.err.contains("line 1"), "{}", ended.err);

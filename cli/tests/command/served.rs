@@ -380,9 +380,12 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
             "{command}: {text}"
         );
     }
+    // The way out that their text names.
+    sandbox.ok("backup saved");
     owner.signal(Signal::TERM);
     assert_ne!(owner.ends(), 0);
     assert!(!sandbox.store().exists());
+    assert!(sandbox.ids("--store saved list mail").contains(&0));
 }
 
 #[test]

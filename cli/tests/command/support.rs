@@ -121,6 +121,8 @@ impl Sandbox {
             .args(args)
             .env("TUBEWELL_STORE", self.store())
             .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR")
+            .env_remove("CLICOLOR_FORCE")
             .env("TERM", "xterm")
             .current_dir(self.dir.path());
         command

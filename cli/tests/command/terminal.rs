@@ -1,4 +1,4 @@
-//! Colours, progress bars and line ends on a terminal. A pipe gets none, `NO_COLOR` no colours.
+//! Colours, progress bars and line ends on a terminal. A pipe gets none unless `CLICOLOR_FORCE` is set.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::support::{Sandbox, finish, within_deadline};
+use crate::support::{Sandbox, finish, run, within_deadline};
 
 /// Runs a command on a terminal of its own; returns what the terminal shows.
 pub fn on_terminal(command: Command, stdin: Option<File>) -> String {
@@ -78,8 +78,53 @@ fn colours_are_printed_on_terminals_only() {
         assert!(!sandbox.ok(&words.join(" ")).contains('\x1b'));
     }
     let shown = on_terminal(sandbox.command(&["stats", "nothing"]), None);
-    assert!(shown.contains("\x1b[31mtubewell:"), "{shown}");
+    assert!(shown.contains("\x1b[31mtubewell:\x1b[0m"), "{shown}");
     assert!(!sandbox.fails("stats nothing", 4).contains('\x1b'));
+}
+
+/// What a pipe gets from a command with this environment: its output and its errors.
+fn piped(sandbox: &Sandbox, words: &[&str], environment: &[(&str, &str)]) -> (String, String) {
+    let mut command = sandbox.command(words);
+    command.envs(environment.iter().copied());
+    let ended = run(command, b"");
+    (String::from_utf8(ended.out).unwrap(), ended.err)
+}
+
+#[test]
+fn clicolor_force_prints_colours_to_a_pipe_and_no_color_wins() {
+    let body = "a\x1b[31mred";
+    let sandbox = Sandbox::with(&[body]);
+    let force = ("CLICOLOR_FORCE", "1");
+    let (table, _) = piped(&sandbox, &["stats"], &[force]);
+    assert!(table.contains("\x1b[1mTUBE") && table.contains("\x1b[0m"), "{table:?}");
+    let (_, error) = piped(&sandbox, &["stats", "nothing"], &[force]);
+    assert!(error.starts_with("\x1b[31mtubewell:\x1b[0m"), "{error:?}");
+    for environment in [&[force, ("NO_COLOR", "1")][..], &[("CLICOLOR_FORCE", "")], &[]] {
+        let (table, _) = piped(&sandbox, &["stats"], environment);
+        assert!(table.contains("TUBE") && !table.contains('\x1b'), "{environment:?}: {table:?}");
+    }
+    // JSON and bodies have no colours, and keep what they have.
+    let (json, _) = piped(&sandbox, &["stats", "--json"], &[force]);
+    assert!(!json.contains('\x1b'), "{json:?}");
+    for environment in [&[force][..], &[("NO_COLOR", "1")]] {
+        assert_eq!(piped(&sandbox, &["peek", "mail", "--body"], environment).0, body);
+    }
+}
+
+#[test]
+fn clicolor_0_and_a_terminal_of_no_type_have_no_colours() {
+    let sandbox = Sandbox::with(&["a"]);
+    for (name, value) in [("CLICOLOR", Some("0")), ("TERM", None)] {
+        let mut command = sandbox.command(&["stats"]);
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+        // With it, a terminal of no type has colours.
+        command.env_remove("CI");
+        let shown = on_terminal(command, None);
+        assert!(shown.contains("TUBE") && !shown.contains('\x1b'), "{name}: {shown:?}");
+    }
 }
 
 #[test]

@@ -73,7 +73,6 @@ impl Core {
     pub(in crate::core) fn definition_changed(&mut self, number: u32) -> Decided<TubeHead> {
         if let Some(tube) = self.tubes.get(&number) {
             let definition = tube.definition.clone();
-            self.need_format_of(&definition);
             self.write_definition(&definition);
         }
         // Before the storage can fail, which ends this wait with an error.

@@ -12,12 +12,12 @@ pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
 pub(super) use rows::tube_key;
+pub(super) use rows::{
+    FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key,
+    pause_key, paused_names, scan_all,
+};
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
-};
-pub(super) use rows::{
-    StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key, pause_key,
-    paused_names, scan_all,
 };
 pub(crate) use store_id::StoreId;
 pub(crate) use tubes::{TubeHead, TubeRequest};

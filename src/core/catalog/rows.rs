@@ -6,9 +6,12 @@ use std::borrow::Cow;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Reads, Row, Table, TubeTotals, Value, keys};
 
-use crate::core::state::{Definition, FORMAT};
+use crate::core::state::Definition;
 use crate::storage::Engine;
 use crate::{Error, Result};
+
+/// The format that this release writes, and the newest that it reads.
+pub(in crate::core) const FORMAT: u32 = 1;
 
 /// The key of the header.
 pub(crate) const HEADER: &[u8] = b"header";
@@ -20,7 +23,7 @@ const MAX_CREDIBLE: u64 = 1 << 61;
 /// The header row, written with every commit.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct StoreHeader {
-    /// First, so that every release can read it.
+    /// [`FORMAT`]. First, so that every release can read it.
     pub(in crate::core) format: u32,
     /// The number of this commit.
     pub(in crate::core) commit: u64,

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::core::state::{Core, Decided, FILE};
 use crate::random::random_id;
 
-/// The key of the row of `meta` that stores the id. Releases that do not know the row leave it alone.
+/// The key of the row of `meta` that stores the id.
 const ID: &[u8] = b"id";
 
 /// The id of a store: random, and the same in each run of its file and in copies of it.
@@ -15,8 +15,8 @@ const ID: &[u8] = b"id";
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
 impl Core {
-    /// The id of the store. A new file gets one with its first commit; a file of an earlier release, or
-    /// one whose row is damaged, when it is first served. It is returned once it is flushed.
+    /// The id of the store. A new file gets one with its first commit; one
+    /// whose row is damaged, when it is next served. It is returned once it is flushed.
     pub(crate) fn store_id(&mut self) -> Result<Decided<StoreId>> {
         self.check_open()?;
         let row = self.buffers[FILE].get(Table::Meta, ID)?;

@@ -14,13 +14,13 @@ use crate::commit::DueCursor;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, DayState, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY,
-    Policies, PutIds, TubeState, encode_durability,
+    Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
+    TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
-use crate::{Durability, Error, Result, TubeOptions};
+use crate::{Error, Result, TubeOptions};
 
 /// Rows that are purged with one commit, which takes a few milliseconds.
 const PURGE_ROWS: usize = 512;
@@ -275,7 +275,6 @@ impl Core {
     }
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
-        self.need_format_of(&tube.definition);
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);
@@ -329,14 +328,6 @@ impl Core {
         let next = space.checked_add(1).ok_or_else(|| Error::Unavailable { why: why.into() })?;
         self.next_space = next;
         Ok(space)
-    }
-
-    /// From the next commit on, the file has the lowest format that can say this definition.
-    pub(super) fn need_format_of(&mut self, definition: &Definition) {
-        self.need_format(definition.policies.format());
-        if let Some(Durability::Write { .. }) = definition.durability() {
-            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
-        }
     }
 
     pub(super) fn write_definition(&mut self, definition: &Definition) {

@@ -109,7 +109,6 @@ impl Core {
         if note.is_some() {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
         }
-        self.need_format_of_header(&fate.header);
         let entries = self.add_fate_to_history((number, id), found, kind, fate, owner.as_deref());
         self.edit(number, |ledger| {
             if fate.shelf == found.shelf {

@@ -261,7 +261,6 @@ impl Core {
         entry: Option<Entry<'_>>,
     ) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
-        self.need_format_of_header(header);
         let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
         let entries = self.add_to_history(number, id, Some(&found.record.header), header, entry);
         self.edit(number, |ledger| {

@@ -8,9 +8,7 @@ use tubewell_drivers::{NEVER, Shelf};
 
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
-use crate::core::state::{
-    ClaimKey, ClaimState, Core, Decided, Expiry, FILE, FORMAT_WITH_CLAIMS, Grant, Parked, Timer,
-};
+use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
 
@@ -48,9 +46,6 @@ impl Core {
         })?;
         self.write_claim_row(number, id, &row, false);
         let buffer = self.buffer_of(number);
-        if buffer == FILE {
-            self.need_format(FORMAT_WITH_CLAIMS);
-        }
         self.detach_from_session(id);
         self.set_deadline(id, NEVER);
         if let Some(claim) = self.claims.get_mut(&id) {
@@ -133,11 +128,8 @@ impl Core {
     /// Restores the parked claims of earlier runs. A row whose task cannot be read is skipped;
     /// `verify` reports it.
     pub(in crate::core) fn load_parked_claims(&mut self) -> Result<()> {
-        let rows = self.claim_rows()?;
-        if !rows.is_empty() {
-            self.need_format(FORMAT_WITH_CLAIMS);
-        }
-        for FoundRow { number, id, row } in rows.into_iter().filter(|found| found.row.until > 0) {
+        let parked = self.claim_rows()?.into_iter().filter(|found| found.row.until > 0);
+        for FoundRow { number, id, row } in parked {
             match self.edit(number, |ledger| ledger.find(id)) {
                 Ok(Some(found)) if found.shelf == Shelf::Ready => {
                     self.restore_parked_claim(number, id, row, found.record.header);

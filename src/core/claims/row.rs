@@ -28,7 +28,7 @@ pub(in crate::core) struct ClaimRow {
 }
 
 /// When the task was taken, on the timeline, if its tube keeps a history. Without it the row ends
-/// before, as earlier releases write it.
+/// before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::core) struct TakenOn(pub(super) Option<u64>);
 

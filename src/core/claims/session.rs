@@ -21,9 +21,12 @@ impl Core {
         self.sessions.insert(id, SessionState { handles: 1, label, ..times });
     }
 
-    /// Adds a handle to a session that exists, or is in its grace period.
+    /// Adds a handle to a session that exists, or is in its grace period. Also while the storage fails: a
+    /// process that connects then can make a backup.
     pub(crate) fn resume_session(&mut self, id: SessionId) -> Result<()> {
-        self.check_open()?;
+        if self.closed {
+            return Err(Error::Closed);
+        }
         let session = self.sessions.get_mut(&id).filter(|session| !session.has_ended);
         let session = session.ok_or(Error::SessionUnknown { id })?;
         session.handles += 1;

@@ -8,7 +8,7 @@ use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
-use crate::core::state::{Core, Decided, FILE, FORMAT_WITH_GATES, TubeState};
+use crate::core::state::{Core, Decided, FILE, TubeState};
 use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
 
@@ -61,10 +61,7 @@ impl Core {
         match (limits.set_pause(sub, until), until) {
             (_, Some(until)) => rows.replace(Table::Meta, key, encode(&until)),
             (Some(_), None) => rows.remove(Table::Meta, key),
-            (None, None) => return,
-        }
-        if until.is_some() {
-            self.need_format(FORMAT_WITH_GATES);
+            (None, None) => {}
         }
     }
 
@@ -74,7 +71,6 @@ impl Core {
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
         limits.set_pause(&sub.into(), Some(until));
-        self.need_format(FORMAT_WITH_GATES);
     }
 
     /// The paused sub-queues of a tube, by name.
@@ -114,7 +110,6 @@ impl Core {
         if let Some(most) = most {
             rows.replace(Table::Meta, key.clone(), encode(&most));
             self.limits.most.insert(name.clone(), most);
-            self.need_format(FORMAT_WITH_GATES);
         } else {
             rows.remove(Table::Meta, key.clone());
             self.limits.most.remove(&name);

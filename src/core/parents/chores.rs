@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
-use crate::core::state::{Chore, Core, FILE, FORMAT_WITH_GATES, MEMORY, ParentEnd};
+use crate::core::state::{Chore, Core, FILE, MEMORY, ParentEnd};
 use crate::{Error, Result, State};
 
 /// How many children one step tells. Each is some four rows of the commit.
@@ -27,7 +27,7 @@ impl Core {
     /// there are none. While a transaction is in doubt it does none: the flush that follows a step
     /// waits for that transaction.
     pub(crate) fn tell_children(&mut self) -> Result<bool> {
-        if self.chores.is_empty() && self.purges_with_edges.is_empty() {
+        if !self.has_ends_to_tell() {
             return Ok(false);
         }
         if !self.has_chores() {
@@ -36,9 +36,9 @@ impl Core {
         Ok(self.do_next_chore(FILE)? || self.do_next_chore(MEMORY)?)
     }
 
-    /// Whether tasks of this store may have or have had parents.
-    pub(crate) fn has_had_parents(&self) -> bool {
-        self.format >= FORMAT_WITH_GATES
+    /// Whether children are to be told of the ends of their parents.
+    pub(crate) fn has_ends_to_tell(&self) -> bool {
+        !self.chores.is_empty() || !self.purges_with_edges.is_empty()
     }
 
     /// Does one step of the next chore of a write buffer. Returns false if it has no chore.
@@ -156,7 +156,12 @@ impl Core {
         let Some(tube) = self.tubes.get(&number) else { return false };
         let counts = &tube.counts;
         // A buried task may have parents.
-        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.has_had_parents())
+        counts.edges > 0 || counts.blocked > 0 || counts.buried > 0 && self.any_tube_has_edges()
+    }
+
+    /// Whether tasks of any tube, or of a space that is purged, have edges.
+    fn any_tube_has_edges(&self) -> bool {
+        self.has_ends_to_tell() || self.tubes.values().any(|tube| tube.counts.edges > 0)
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by

@@ -8,9 +8,9 @@ use tubewell_drivers::{
 
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
-use crate::core::state::{Core, Decided, FORMAT_WITH_GATES, PutRequest, check_parents};
+use crate::core::state::{Core, Decided, PutRequest, check_parents};
 use crate::core::verbs::KeyLookUp;
-use crate::{Error, EventKind, OnParent, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, State};
 
 impl Core {
     /// The parents of a put that are not over. Counts them in the header of its task.
@@ -43,9 +43,6 @@ impl Core {
             more.open_parents = count_of(&open);
             more.on_parent = after.on_parent.number();
         });
-        if !open.is_empty() || after.on_parent != OnParent::Wait {
-            self.need_format(FORMAT_WITH_GATES);
-        }
         Ok(open)
     }
 
@@ -75,7 +72,6 @@ impl Core {
         header.edit_more(|more| {
             more.open_parents = more.open_parents.saturating_add(count_of(&open));
         });
-        self.need_format(FORMAT_WITH_GATES);
         let entry = Entry::new(EventKind::Block, State::Blocked);
         let before = Some(&found.record.header);
         let entries = self.add_to_history(number, id, before, &mut header, Some(entry));

@@ -10,14 +10,13 @@ use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys}
 
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
-    HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode, last_commit,
-    paused_names, read_header, scan_all,
+    FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
+    last_commit, paused_names, read_header, scan_all,
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
     Alarms, Alignment, Calendars, Config, Core, Definition, Effects, EndedSessions, FILE,
-    FIRST_FORMAT, FORMAT_WITH_GATES, FORMAT_WITH_OUTCOMES, IdleState, Ids, Lead, MEMORY, Now,
-    WallClock, Watches,
+    IdleState, Ids, Lead, MEMORY, Now, WallClock, Watches,
 };
 use crate::events::Readers;
 use crate::id_map::IdMap;
@@ -74,7 +73,6 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
-            format: first_format(header.as_ref()),
             restores_until: 0,
             restored: HashSet::new(),
             free_in_file: 0,
@@ -133,7 +131,6 @@ impl Core {
                 let name =
                     std::str::from_utf8(name).map_err(|_| Error::corrupt("the name of a limit"))?;
                 self.limits.most.insert(name.into(), decode("a limit", value)?);
-                self.need_format(FORMAT_WITH_GATES);
             }
         }
         self.load_pauses(&rows)
@@ -267,7 +264,7 @@ impl Core {
         }
         self.note_lead(closing);
         let header = StoreHeader {
-            format: self.format,
+            format: FORMAT,
             commit: self.buffers[FILE].edits.next_commit(),
             next_id: self.ids.next,
             reserved: self.reserve_ids(),
@@ -277,13 +274,6 @@ impl Core {
         };
         self.buffers[FILE].edits.active.replace(Table::Meta, HEADER.to_vec(), encode(&header));
     }
-}
-
-/// The format of the next commit, before the catalog is read. Records with failures, outcomes or keys
-/// may be anywhere in a file that has their format.
-fn first_format(header: Option<&StoreHeader>) -> u32 {
-    let format = header.map_or(FIRST_FORMAT, |header| header.format);
-    if format < FORMAT_WITH_OUTCOMES { FIRST_FORMAT } else { format }
 }
 
 fn first_ids(header: Option<&StoreHeader>) -> Ids {
@@ -309,15 +299,8 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::core::catalog::tube_key;
-    use crate::core::state::{FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
+    use crate::core::state::Policies;
     use crate::storage::{Footprint, Overlay};
-
-    /// The format of a store that is closed.
-    fn stored_format(path: &std::path::Path) -> u32 {
-        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0, mode: 0o600 });
-        let header = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
-        header.unwrap().format
-    }
 
     #[test]
     fn open_and_compact_refuse_a_newer_format() {
@@ -337,75 +320,9 @@ mod tests {
     }
 
     #[test]
-    fn store_with_written_tubes_or_policies_has_a_format_that_earlier_releases_refuse() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("store");
-        let options = crate::TubeOptions::new;
-        let minute = std::time::Duration::from_secs(60);
-        for (name, options, format) in [
-            ("relaxed", options().durability(crate::Durability::relaxed()), FIRST_FORMAT),
-            (
-                "written",
-                options().durability(crate::Durability::write()),
-                FORMAT_WITH_WRITTEN_TUBES,
-            ),
-            ("limited", options().max_runtime(minute), FORMAT_WITH_CLAIMS),
-            ("attempts", options().max_attempts(3), FORMAT_WITH_OUTCOMES),
-        ] {
-            let store = Store::open(&path).unwrap();
-            store.create_tube(name, crate::FIFOTTL, options).unwrap();
-            store.close().unwrap();
-            for _ in 0..2 {
-                assert_eq!(stored_format(&path), format, "{name}");
-                Store::open(&path).unwrap().close().unwrap();
-            }
-        }
-    }
-
-    /// A move writes the header as it is, so the file needs no newer format than before.
-    #[test]
-    fn moved_task_needs_the_format_of_its_fields() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, put, format) in [
-            ("plain", crate::Put::new("x"), FIRST_FORMAT),
-            ("limited", crate::Put::new("x").max_attempts(3), FORMAT_WITH_OUTCOMES),
-            ("with a key", crate::Put::new("x").key("k"), FORMAT_WITH_GATES),
-        ] {
-            let path = dir.path().join(name);
-            let store = Store::open(&path).unwrap();
-            let create =
-                |tube: &str| store.create_tube(tube, crate::FIFO, crate::TubeOptions::new());
-            let (from, to) = (create("from").unwrap(), create("to").unwrap());
-            let id = from.put(put).unwrap().id;
-            from.move_to(id, &to).unwrap();
-            drop((from, to));
-            store.close().unwrap();
-            assert_eq!(stored_format(&path), format, "{name}");
-        }
-    }
-
-    /// An earlier release would lose the own tables in a backup.
-    #[cfg(feature = "redb")]
-    #[test]
-    fn store_with_own_tables_has_a_format_that_earlier_releases_refuse() {
-        const OWN: redb::TableDefinition<u64, u64> = redb::TableDefinition::new("own");
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("store");
-        for (with_table, format) in
-            [(false, FIRST_FORMAT), (true, FORMAT_WITH_GATES), (false, FORMAT_WITH_GATES)]
-        {
-            let store = Store::open(&path).unwrap();
-            let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
-            store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
-            store.close().unwrap();
-            assert_eq!(stored_format(&path), format);
-        }
-    }
-
-    #[test]
     fn killed_run_leaves_its_reserved_ids_unused() {
         let header = StoreHeader {
-            format: FORMAT_WITH_GATES,
+            format: FORMAT,
             commit: 5,
             next_id: 3,
             reserved: 1000,
@@ -450,7 +367,7 @@ mod tests {
     fn open_rejects_numbers_that_no_store_can_reach() {
         let dir = tempfile::tempdir().unwrap();
         let sound = StoreHeader {
-            format: FORMAT_WITH_GATES,
+            format: FORMAT,
             commit: 5,
             next_id: 3,
             reserved: 3,
@@ -481,7 +398,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let header = StoreHeader {
-            format: FORMAT_WITH_GATES,
+            format: FORMAT,
             commit: 5,
             next_id: 3,
             reserved: 3,

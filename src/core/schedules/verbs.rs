@@ -7,7 +7,7 @@ use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 use super::moments::set_due;
 use super::runs::request_of_run;
 use crate::commit::Change;
-use crate::core::state::{Core, Decided, FORMAT_WITH_LABELS, PutRequest, ScheduleRequest};
+use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest};
 use crate::core::verbs::{KeyLookUp, Keyed};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -141,7 +141,6 @@ impl Core {
         header: Header,
         body: &Body,
     ) -> Result<Decided<Receipt>> {
-        self.need_format(FORMAT_WITH_LABELS);
         self.note_aligned_header(number, &header);
         let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tubewell_drivers::{Driver, Header, Ledger, NEVER};
+use tubewell_drivers::{Driver, Ledger, NEVER};
 
 use super::IdleState;
 use super::alignment::Alignment;
@@ -19,7 +19,6 @@ use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::ended_sessions::EndedSessions;
-use super::format::format_of;
 use super::gates::Alarms;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;
@@ -100,8 +99,6 @@ pub(crate) struct Core {
     /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
-    /// The format of the next commit.
-    pub(in crate::core) format: u32,
     /// Until when, on running time, further ids may be restored: no schedule assigns one before.
     pub(in crate::core) restores_until: u64,
     /// The restored ids from `ids.restorable_from` on: each can be restored once.
@@ -173,17 +170,6 @@ impl Core {
     #[cfg(debug_assertions)]
     pub(crate) fn visits(&self) -> u64 {
         self.visits.get()
-    }
-
-    /// From the next commit on, the file has at least this format.
-    pub(in crate::core) fn need_format(&mut self, format: u32) {
-        self.format = self.format.max(format);
-    }
-
-    /// From the next commit on, the file has a format that can say what this header does.
-    #[inline]
-    pub(in crate::core) fn need_format_of_header(&mut self, header: &Header) {
-        self.need_format(format_of(header));
     }
 
     /// The index of the write buffer that has the rows of a tube.

@@ -5,18 +5,11 @@ use std::collections::BTreeMap;
 use tubewell_drivers::DayCounts;
 
 use super::policies::Policies;
-
-/// A day, in microseconds.
-const DAY: u64 = 86_400_000_000;
+use crate::date::Date;
 
 /// The day of UTC of a moment of the timeline, counted from the beginning of 1970.
 pub(in crate::core) fn day_of(timeline: u64) -> u32 {
-    u32::try_from(timeline / DAY).unwrap_or(u32::MAX)
-}
-
-/// The first moment of a day.
-pub(in crate::core) fn begin_of(day: u32) -> u64 {
-    u64::from(day).saturating_mul(DAY)
+    Date::of_micros(timeline).days()
 }
 
 /// What a tube counts.

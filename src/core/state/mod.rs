@@ -14,7 +14,6 @@ mod durability;
 mod effects;
 mod ended_sessions;
 mod finish;
-mod format;
 mod gates;
 pub(super) mod holders;
 mod idle;
@@ -48,17 +47,12 @@ pub(crate) use claims::{ClaimKey, ClaimState, Expiry, Grant, Holder};
 pub(crate) use config::Config;
 pub(crate) use core::Core;
 pub(super) use core::Ids;
-pub(super) use days::{Counted, DayState, begin_of, day_of};
+pub(super) use days::{Counted, DayState, day_of};
 pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use ended_sessions::EndedSessions;
 pub(crate) use finish::{FinishRequest, PutInto};
-pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
-pub(in crate::core) use format::{
-    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_LABELS,
-    FORMAT_WITH_OUTCOMES,
-};
 pub(crate) use gates::Gates;
 pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;

@@ -10,9 +10,6 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::{HISTORY_MAX, NEVER};
 
-use super::format::{
-    FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_GATES, FORMAT_WITH_LABELS, FORMAT_WITH_OUTCOMES,
-};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
@@ -20,8 +17,8 @@ use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
 /// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
 const METRICS_MAX: u32 = 1000;
 
-/// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
-/// earlier releases can read a store without policies. Times are microseconds.
+/// The policies of a tube. The default is none of them, and takes no bytes in the catalog. Times are
+/// microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Policies {
     /// How long one claim may last.
@@ -52,8 +49,7 @@ pub(crate) struct Policies {
     pub(crate) paused: Option<u64>,
 }
 
-/// A policy as the catalog stores it. The order is part of the format; a new one needs a format
-/// number of its own.
+/// A policy as the catalog stores it. The order is part of the format, and a new one raises it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 enum Policy {
     MaxRuntime(u64),
@@ -170,22 +166,6 @@ impl Policies {
     pub(crate) fn has_same_limits(&self, other: &Policies) -> bool {
         let limits = |of: &Policies| (of.sub_queue_limit, of.shared_limits, of.sub_queue_rate);
         limits(self) == limits(other)
-    }
-
-    /// The lowest format of a store that has a tube with these policies.
-    pub(crate) fn format(&self) -> u32 {
-        if self.history > 0 || self.metrics.is_some() {
-            return FORMAT_WITH_LABELS;
-        }
-        if self.has_gates() || self.has_sub_queue_limits() {
-            return FORMAT_WITH_GATES;
-        }
-        let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
-        match (self.is_empty(), *self == earlier) {
-            (true, _) => FIRST_FORMAT,
-            (_, true) => FORMAT_WITH_CLAIMS,
-            _ => FORMAT_WITH_OUTCOMES,
-        }
     }
 
     /// The first policy that differs: its name, and both values. A pause is no difference.
@@ -350,7 +330,7 @@ mod tests {
             decode_row::<(u32, Policies)>(&encode_row(&7u32)),
             Some((7, Policies::default()))
         );
-        assert_eq!(decode_row::<u32>(&row), None, "an earlier release reads the row");
+        assert_eq!(decode_row::<u32>(&row), None);
     }
 
     #[test]
@@ -383,42 +363,37 @@ mod tests {
     }
 
     #[test]
-    fn policies_read_back_and_name_their_format() {
+    fn policies_read_back() {
         let minute = Duration::from_secs(60);
         let keep = Keep::new().count(3).age(minute);
         let options = || TubeOptions::new();
-        for (options, format) in [
-            (options(), FIRST_FORMAT),
-            (options().max_runtime(minute), FORMAT_WITH_CLAIMS),
-            (options().max_attempts(3), FORMAT_WITH_OUTCOMES),
-            (options().max_attempts(3).count_takes(Counting::Lazily), FORMAT_WITH_OUTCOMES),
-            (options().max_attempts(3).count_takes(Counting::Flushed), FORMAT_WITH_OUTCOMES),
-            (
-                options().backoff(Backoff::exponential(minute).factor(1.5).jitter(0.25)),
-                FORMAT_WITH_OUTCOMES,
-            ),
-            (options().reclaim_delay(minute).max_runtime(minute), FORMAT_WITH_OUTCOMES),
-            (options().keep_done(Keep::new()), FORMAT_WITH_OUTCOMES),
-            (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
-            (options().keep_buried(Keep::new()), FIRST_FORMAT),
-            (options().max_taken(2), FORMAT_WITH_GATES),
-            (options().sub_queue_limit(2), FORMAT_WITH_GATES),
-            (options().sub_queue_limit(1), FIRST_FORMAT),
-            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT_WITH_GATES),
-            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT_WITH_GATES),
-            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT_WITH_GATES),
-            (options().history(1).max_taken(2), FORMAT_WITH_LABELS),
-            (options().history(1000), FORMAT_WITH_LABELS),
-            (options().metrics(30), FORMAT_WITH_LABELS),
-            (options().metrics(0), FIRST_FORMAT),
+        for options in [
+            options(),
+            options().max_runtime(minute),
+            options().max_attempts(3),
+            options().max_attempts(3).count_takes(Counting::Lazily),
+            options().max_attempts(3).count_takes(Counting::Flushed),
+            options().backoff(Backoff::exponential(minute).factor(1.5).jitter(0.25)),
+            options().reclaim_delay(minute).max_runtime(minute),
+            options().keep_done(Keep::new()),
+            options().keep_done(keep).keep_buried(keep),
+            options().keep_buried(Keep::new()),
+            options().max_taken(2),
+            options().sub_queue_limit(2),
+            options().sub_queue_limit(1),
+            options().shared_limits(true).sub_queue_limit(u32::MAX),
+            options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2),
+            options().rate(Rate::per(5, minute)).max_taken(2),
+            options().history(1).max_taken(2),
+            options().history(1000),
+            options().metrics(30),
+            options().metrics(0),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
-            assert_eq!(policies.format(), format, "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            let paused_format = format.max(FORMAT_WITH_GATES);
-            assert_eq!((paused.format(), paused.difference(&policies)), (paused_format, None));
+            assert_eq!(paused.difference(&policies), None);
         }
     }
 

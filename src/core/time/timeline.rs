@@ -14,7 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Table};
 use crate::Result;
 use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, FORMAT_WITH_GATES, LAST, Lead, OLDEST_STORE, SAME_CLOCK};
+use crate::core::state::{Core, FILE, LAST, Lead, OLDEST_STORE, SAME_CLOCK};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
@@ -98,10 +98,8 @@ impl Core {
         self.now.timeline = timeline;
         self.lead = Lead { stored: stored.ahead, read_at: 0, set_back };
         self.note_lead(true);
-        if self.format >= FORMAT_WITH_GATES {
-            // There may be tasks that wait for a moment.
-            self.buffers[FILE].moments = DueCursor::default();
-        }
+        // There may be tasks that wait for a moment.
+        self.buffers[FILE].moments = DueCursor::default();
         self.buffers[FILE].end_call();
         Ok(())
     }

@@ -288,7 +288,6 @@ impl Core {
     fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
         let Move { id, found, contents, header, shelf, .. } = task;
         let (id, shelf, mut header) = (*id, *shelf, header.clone());
-        self.need_format_of_header(&header);
         let entry = Entry::new(EventKind::Move, State::on_shelf(shelf));
         let before = Some(&found.record.header);
         let entries = self.add_to_history(to, id, before, &mut header, Some(entry));

@@ -202,7 +202,6 @@ impl Core {
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
-        self.need_format_of_header(&kept);
         let (before, entry) = (Some(&found.record.header), Entry::new(kind, State::Done));
         let entries = self.add_to_history(number, id, before, &mut kept, Some(entry));
         self.edit(number, |ledger| {

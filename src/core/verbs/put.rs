@@ -471,7 +471,6 @@ impl Core {
         past: Option<&Past>,
     ) -> Result<Change> {
         let parents = self.block(number, id, request, &mut header)?;
-        self.need_format_of_header(&header);
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
             None => self.clocks().place(!parents.is_empty(), &mut header),

@@ -249,7 +249,6 @@ impl Core {
             let mut header = claim.header.clone();
             let found = self.find(number, id)?;
             header.edit_more(|more| more.has_steps = true);
-            self.need_format_of_header(&header);
             let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
             let before = Some(&found.record.header);
             let entries = self.add_to_history(number, id, before, &mut header, Some(entry));

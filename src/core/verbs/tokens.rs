@@ -8,7 +8,7 @@ use tubewell_drivers::{Ledger, RememberedPut, TOKEN_TIME, Value, put_of_token, r
 
 use super::keys::KeyLookUp;
 use crate::commit::{DueCursor, WriteBuffer};
-use crate::core::state::{Core, Decided, FORMAT, PutRequest};
+use crate::core::state::{Core, Decided, PutRequest};
 use crate::{Error, Receipt, Result, State};
 
 /// How many old tokens a put with a token removes: more than it adds.
@@ -113,7 +113,6 @@ impl Core {
             ledger.remember_put(token, before, put);
             Ok(row)
         })?;
-        self.need_format(FORMAT);
         self.remove_old_tokens(number);
         Ok(row)
     }

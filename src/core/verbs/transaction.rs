@@ -13,9 +13,7 @@ use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::{End, Fate};
 use crate::core::history::Entry;
-use crate::core::state::{
-    AckedTask, ClaimKey, Core, FILE, FORMAT_WITH_GATES, InDoubt, MEMORY, PutRequest,
-};
+use crate::core::state::{AckedTask, ClaimKey, Core, FILE, InDoubt, MEMORY, PutRequest};
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, Failure, OnKey, Result, State};
 
@@ -198,15 +196,8 @@ impl Core {
     }
 
     /// Moves everything into a commit of the database, which the caller writes with the transaction
-    /// of the application, and begins its flush. With `own_tables`, the file needs a release that
-    /// knows that it has some.
-    pub(crate) fn begin_transaction_commit(
-        &mut self,
-        own_tables: bool,
-    ) -> (Checkpoint, BatchGuard) {
-        if own_tables {
-            self.need_format(FORMAT_WITH_GATES);
-        }
+    /// of the application, and begins its flush.
+    pub(crate) fn begin_transaction_commit(&mut self) -> (Checkpoint, BatchGuard) {
         self.begin_commit_with_transaction()
     }
 

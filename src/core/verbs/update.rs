@@ -235,7 +235,6 @@ impl Core {
         if body.is_none() && header == *self.newest_header(id, found) {
             return Ok(self.unchanged(number, id, shelf));
         }
-        self.need_format_of_header(&header);
         let entry = Entry::new(EventKind::Update, self.state_of(id, shelf));
         let entries = self.add_to_history(number, id, Some(old), &mut header, Some(entry));
         self.edit(number, |ledger| {

@@ -58,10 +58,11 @@ enum FormatPart {
     Layout,
     Format,
     Table,
+    Journal,
     Other,
 }
 
-wire_enum! { FormatPart { 0 => Layout, 1 => Format, 2 => Table, 3 => Other } }
+wire_enum! { FormatPart { 0 => Layout, 1 => Format, 2 => Table, 3 => Journal, 4 => Other } }
 
 impl From<&&'static str> for FormatPart {
     fn from(name: &&'static str) -> FormatPart {
@@ -69,6 +70,7 @@ impl From<&&'static str> for FormatPart {
             "layout" => FormatPart::Layout,
             "format" => FormatPart::Format,
             "table" => FormatPart::Table,
+            "journal version" => FormatPart::Journal,
             _ => FormatPart::Other,
         }
     }
@@ -80,6 +82,7 @@ impl From<FormatPart> for &'static str {
             FormatPart::Layout => "layout",
             FormatPart::Format => "format",
             FormatPart::Table => "table",
+            FormatPart::Journal => "journal version",
             FormatPart::Other => "version",
         }
     }

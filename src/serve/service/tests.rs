@@ -36,7 +36,7 @@ fn serve(store: Store) -> Served {
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let service = StoreService::new(store.local().visitor(), StoreId([7; 16]), 3, None);
     let session = SessionId::random();
-    let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0]].concat();
+    let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0, 0]].concat();
     let (peer, _) = service.connect(&hello).unwrap();
     Served { store, service, peer: Arc::new(peer), session }
 }
@@ -433,12 +433,12 @@ fn subscriptions_of_all_connections_are_limited_by_the_combinations_of_their_fil
     let mut filter =
         names().fold(Filter::new(), |filter, name| filter.tube(name.clone()).key(name));
     filter = names().fold(filter, |filter, name| filter.owner(name.clone()).tag(name));
-    let request = Request::Events { filter, capacity: 10 };
+    let request = Request::Subscribe { number: 1, filter, capacity: 10 };
     let begin = || served.service.call(&served.peer, &request.to_bytes());
     let mut begun: Vec<Answering> = (0..16).map(|_| begin()).collect();
     assert!(begun.iter().all(|answering| matches!(answering, Answering::Many(_))));
     assert!(is_busy(served.refusal(&request)));
-    let all = Request::Events { filter: Filter::new(), capacity: 10 };
+    let all = Request::Subscribe { number: 2, filter: Filter::new(), capacity: 10 };
     assert!(is_busy(served.refusal(&all)), "it has one combination");
     begun.pop();
     assert!(!is_busy(served.refusal(&request)));

@@ -109,7 +109,7 @@ impl Engine {
     pub(super) fn note_checkpointed(&self, edits: &Checkpoint) -> Result<(), redb::Error> {
         if let Some(journal) = &self.journal {
             journal.records_are_checkpointed(edits.last_record);
-            journal.upgrade()?;
+            journal.restore_title()?;
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Engine {
     /// Marks the journal as empty for the next open, if the database has all its edits.
     pub(super) fn mark_journal_as_empty(&self) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let marked = journal.upgrade().and_then(|()| journal.write_end_mark());
+        let marked = journal.restore_title().and_then(|()| journal.write_end_mark());
         marked.map_err(|error| self.io_error(error))
     }
 

@@ -14,11 +14,11 @@ use super::{Engine, Footprint};
 use crate::Error;
 use crate::storage::backend::{IoCounters, Storage};
 use crate::storage::failure::{guarded, not_a_store, translate, translate_opening};
-use crate::storage::file_header::{LAYOUT, NewerLayout};
+use crate::storage::file_header::{ForeignDatabase, LAYOUT, NewerLayout};
 use crate::storage::generation::Generation;
 use crate::storage::journal::replay::{Checkpointed, Replayed, replay};
 use crate::storage::journal::{CHECKPOINT_KEY, Journal, decode_checkpoint};
-use crate::storage::journal_record::ReplayError;
+use crate::storage::journal_record::{ReplayError, VERSION};
 use crate::storage::lock_wait::retry_while_in_use;
 use crate::storage::medium::Medium;
 use crate::storage::platform;
@@ -172,6 +172,11 @@ impl Engine {
                 found: table.into(),
                 supported: LAST_TABLE,
             }),
+            Some(ReplayError::UnknownVersion { version, .. }) => Err(Error::NewerFormat {
+                what: "journal version",
+                found: version.into(),
+                supported: VERSION.into(),
+            }),
             Some(ReplayError::Damaged(damage)) => {
                 Err(Error::corrupt(format!("{}: {damage}", self.io.name())))
             }
@@ -221,6 +226,12 @@ impl Engine {
             && let Some(NewerLayout(found)) = why.get_ref().and_then(|why| why.downcast_ref())
         {
             return Error::NewerFormat { what: "layout", found: *found, supported: LAYOUT };
+        }
+        if let redb::Error::Io(why) = &error
+            && let Some(foreign) =
+                why.get_ref().and_then(|why| why.downcast_ref::<ForeignDatabase>())
+        {
+            return not_a_store(&self.io, foreign.to_string());
         }
         // The title says that the file is a store, so that other bytes in it are damage.
         if let redb::Error::Io(why) = &error

@@ -208,7 +208,7 @@ fn half_created_file_becomes_a_new_store() {
     let (_directory, path) = store_path();
     Engine::open_file(&path, SIZE).unwrap().close().unwrap();
     let mut bytes = vec![0; usize::try_from(fs::metadata(&path).unwrap().len()).unwrap()];
-    bytes[9] = 4;
+    bytes[usize::try_from(FILE_HEADER_LEN).unwrap() + 9] = 4;
     fs::write(&path, bytes).unwrap();
     let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
@@ -225,6 +225,13 @@ fn text_file_is_refused_and_unchanged() {
     }
 }
 
+/// Gives the database in a file the place that it has in a store.
+fn put_behind_a_damaged_title(path: &std::path::Path) {
+    let mut bytes = vec![0; usize::try_from(FILE_HEADER_LEN).unwrap()];
+    bytes.extend(fs::read(path).unwrap());
+    fs::write(path, bytes).unwrap();
+}
+
 #[test]
 fn database_of_another_program_is_refused() {
     let (_directory, path) = store_path();
@@ -234,6 +241,9 @@ fn database_of_another_program_is_refused() {
     transaction.open_table(foreign).unwrap().insert(1, 2).unwrap();
     transaction.commit().unwrap();
     drop(database);
+    let refused = Engine::open_file(&path, SIZE).unwrap_err();
+    assert!(refused.to_string().contains("a database of another program"), "{refused}");
+    put_behind_a_damaged_title(&path);
     let refused = Engine::open_file(&path, SIZE).unwrap_err();
     assert!(refused.to_string().contains("accounts"), "{refused}");
 }
@@ -247,7 +257,9 @@ fn store_table_with_other_types_is_refused() {
     transaction.open_table(foreign).unwrap();
     transaction.commit().unwrap();
     drop(database);
-    assert!(matches!(Engine::open_file(&path, SIZE), Err(Error::NotAStore { .. })));
+    put_behind_a_damaged_title(&path);
+    let refused = Engine::open_file(&path, SIZE).unwrap_err();
+    assert!(refused.to_string().contains("have another type"), "{refused}");
 }
 
 #[test]
@@ -300,7 +312,7 @@ fn newer_layout_is_refused_with_both_numbers_and_unchanged() {
     newer[usize::try_from(FILE_HEADER_LEN).unwrap()] = 0;
     fs::write(&path, &newer).unwrap();
     let refused = Engine::open_file(&path, SIZE).unwrap_err();
-    assert_eq!(refused, Error::NewerFormat { what: "layout", found: 3, supported: 2 });
+    assert_eq!(refused, Error::NewerFormat { what: "layout", found: 2, supported: 1 });
     assert!(fs::read(&path).unwrap() == newer);
 }
 
@@ -369,6 +381,32 @@ fn journal_with_a_table_of_a_newer_release_is_refused_as_newer() {
     assert_eq!(Engine::open_file(&path, SIZE).err(), Some(newer));
     let salvaged = Engine::open_read_only(&path, CACHE).unwrap();
     assert!(salvaged.journal_damage().is_some_and(|why| why.contains("newer release")));
+}
+
+/// Of an end mark, of the first record and of a later one.
+#[test]
+fn journal_of_a_newer_version_is_refused_with_both_numbers_and_unchanged() {
+    let (_directory, path) = store_path();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    log(&engine, &[HEADER]);
+    log(&engine, &[(Table::Tasks, b"a", Some(b"one"))]);
+    let with_records = fs::read(&path).unwrap();
+    engine.close().unwrap();
+    let closed = fs::read(&path).unwrap();
+    let start = usize::try_from(JOURNAL_START).unwrap();
+    let second = start + Record::at(&with_records, start).unwrap().aligned_len();
+    for (bytes, at) in [(&closed, start), (&with_records, start), (&with_records, second)] {
+        let len = Record::at(bytes, at).unwrap().aligned_len();
+        let mut newer = bytes.clone();
+        newer[at + 3] = 2;
+        seal_record(&mut newer[at..at + len]);
+        fs::write(&path, &newer).unwrap();
+        let refused = Error::NewerFormat { what: "journal version", found: 2, supported: 1 };
+        assert_eq!(Engine::open_file(&path, SIZE).err(), Some(refused));
+        let salvaged = Engine::open_read_only(&path, CACHE).unwrap();
+        assert!(salvaged.journal_damage().is_some_and(|why| why.contains("newer release")));
+        assert_eq!(fs::read(&path).unwrap()[start..second], newer[start..second]);
+    }
 }
 
 #[test]

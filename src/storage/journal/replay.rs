@@ -17,8 +17,6 @@ use crate::storage::overlay::Overlay;
 /// Where the two halves of the journal begin and end.
 pub(super) const HALVES: [(u64, u64); 2] =
     [(JOURNAL_START, FILE_HEADER_LEN / 2), (FILE_HEADER_LEN / 2, FILE_HEADER_LEN)];
-/// A journal of version 1 is in one piece.
-const WHOLE: [(u64, u64); 1] = [(JOURNAL_START, FILE_HEADER_LEN)];
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
@@ -57,8 +55,8 @@ pub(in crate::storage) fn replay(medium: &Medium, found: Checkpointed) -> io::Re
         && mark.is_valid
         && mark.next == replay.next
     {
-        let (edits, must_restart) = (replay.edits, mark.is_v1);
-        return Ok(Replayed { edits, damage: None, last: checkpoint, salt, must_restart });
+        let edits = replay.edits;
+        return Ok(Replayed { edits, damage: None, last: checkpoint, salt, must_restart: false });
     }
     medium.flush_and_drop_cache()?;
     let bytes = read_all(medium)?;
@@ -110,39 +108,41 @@ struct Replay {
 impl Replay {
     /// Reads all records. Returns why some edits cannot be read.
     fn read(&mut self, bytes: &[u8]) -> Option<ReplayError> {
-        let start = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
-        let parts = if is_v1(&bytes[start..]) { &WHOLE[..] } else { &HALVES[..] };
-        let first_of = |part: &(u64, u64)| {
-            let first = Record::at(bytes, usize::try_from(part.0).ok()?)?.header;
-            Some((first.number, first.salt, *part))
-        };
-        let mut firsts: Vec<_> = parts.iter().filter_map(first_of).collect();
+        let first_of =
+            |half: (u64, u64)| Some((Record::at(bytes, usize::try_from(half.0).ok()?)?, half));
+        let firsts: Vec<_> = HALVES.into_iter().filter_map(first_of).collect();
+        if let Some(newer) = firsts.iter().find_map(|(first, _)| first.check_version().err()) {
+            return Some(newer);
+        }
+        let numbers =
+            |(first, half): &(Record<'_>, _)| (first.header.number, first.header.salt, *half);
+        let mut firsts: Vec<_> = firsts.iter().map(numbers).collect();
         firsts.sort_unstable();
         if let Some((_, next, _)) = firsts.iter().find(|first| first.0 == END_MARK)
             && *next > self.next
         {
             return Some(missing(self.next - 1, *next));
         }
-        for (first, salt, part) in firsts {
+        for (first, salt, half) in firsts {
             let is_newest = self.salt.is_none_or(|newest| newest == salt);
             if first == END_MARK || first > self.next || !is_newest {
                 continue;
             }
-            if let Err(error) = self.read_part(bytes, part, (salt, first)) {
+            if let Err(error) = self.read_half(bytes, half, (salt, first)) {
                 return Some(error);
             }
         }
         self.find_flushed_after_end(bytes)
     }
 
-    fn read_part(
+    fn read_half(
         &mut self,
         bytes: &[u8],
-        part: (u64, u64),
+        half: (u64, u64),
         (salt, first): (u64, u64),
     ) -> Result<(), ReplayError> {
         let (wanted, edits) = (self.next, &mut self.edits);
-        let (next, _) = walk(bytes, part, (salt, first), |record| {
+        let (next, _) = walk(bytes, half, (salt, first), |record| {
             if record.header.number >= wanted { record.replay(edits) } else { Ok(()) }
         })?;
         if next > wanted {
@@ -182,9 +182,4 @@ fn missing(last: u64, first: u64) -> ReplayError {
         "commits are missing: the database ends with record {last}, the journal begins with \
          record {first}"
     ))
-}
-
-/// Whether the journal that begins with these bytes is one of an earlier release.
-fn is_v1(start: &[u8]) -> bool {
-    RecordHeader::read(start).is_some_and(|header| header.is_v1)
 }

@@ -7,9 +7,7 @@ use super::replay::{Checkpointed, Replayed, replay};
 use super::*;
 use crate::storage::backend::IoCounters;
 use crate::storage::file_header::FILE_HEADER_LEN;
-use crate::storage::journal_record::{
-    RECORD_HEADER_LEN, ReplayError, encode_record_v1, seal_record,
-};
+use crate::storage::journal_record::{RECORD_HEADER_LEN, ReplayError, seal_record};
 
 fn medium() -> Arc<Medium> {
     let bytes = InMemoryBackend::new();
@@ -302,28 +300,6 @@ fn forged_record_in_the_remains_of_an_earlier_run_is_ignored() {
 }
 
 #[test]
-fn journal_of_version_1_is_read_and_then_replaced() {
-    let medium = medium();
-    let records: Vec<Vec<u8>> =
-        (1..6).map(|number| encode_record_v1(&edit(number), 9, number)).collect();
-    medium.write_header(JOURNAL_START, &records.concat()).unwrap();
-    assert_eq!((found(&medium, 0), found(&medium, 3)), ((5, false), (2, false)));
-    flip_bit(&medium, JOURNAL_START + 40);
-    assert!(found(&medium, 0).1, "it is damaged, and record 2 is intact");
-    flip_bit(&medium, JOURNAL_START + 40);
-    let last = JOURNAL_START + records[..4].iter().map(|record| record.len() as u64).sum::<u64>();
-    flip_bit(&medium, last + 40);
-    assert_eq!(found(&medium, 0), (4, false));
-    let (journal, replayed) = open(&medium, 0);
-    assert!(replayed.must_restart);
-    journal.records_are_checkpointed(4);
-    journal.write_end_mark().unwrap();
-    assert_eq!(found(&medium, 4), (0, false));
-    append_all(&journal, 5..7, true);
-    assert_eq!(found(&medium, 4), (2, false));
-}
-
-#[test]
 fn decode_checkpoint_refuses_numbers_close_to_overflow() {
     for number in [u64::MAX, u64::MAX / 2 + 1] {
         let refused = decode_checkpoint(Some(&encode_checkpoint(without_salt(number))));
@@ -331,8 +307,6 @@ fn decode_checkpoint_refuses_numbers_close_to_overflow() {
     }
     let salted = Checkpointed { number: 7, salt: Some(9) };
     assert_eq!(decode_checkpoint(Some(&encode_checkpoint(salted))), Ok(salted));
-    let of_version_1 = crate::codec::encode_row(&7_u64);
-    assert_eq!(decode_checkpoint(Some(&of_version_1)), Ok(without_salt(7)));
     assert_eq!(decode_checkpoint(None), Ok(without_salt(0)));
 }
 

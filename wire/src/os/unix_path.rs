@@ -33,8 +33,8 @@ impl SocketPath {
         if fits(&path) {
             return Ok(SocketPath { path, _open: None });
         }
-        let SocketPath { path, _open } = through(folder)?;
-        Ok(SocketPath { path: path.join(name), _open })
+        let SocketPath { path, _open: open } = through(folder)?;
+        Ok(SocketPath { path: path.join(name), _open: open })
     }
 
     pub(crate) fn as_path(&self) -> &Path {

@@ -188,16 +188,18 @@ impl<S: Service> Reactor<S> {
         self.deadlines.insert((clock::now(), LISTENER));
     }
 
-    /// Accepts no more until one of the connections without a client is accepted or has ended. The oldest one has a
-    /// short time for that.
+    /// Accepts no more until one of the connections without a client is accepted or has ended. Each has a short
+    /// time for that: they go together, so that silent ones do not keep others waiting one after the other.
     fn hurry_strangers(&mut self) {
         self.is_accepting = false;
-        let Some(&oldest) = self.strangers.first() else { return };
-        if let Some(entry) = self.entries.get_mut(&oldest) {
-            let soon = entry.since.checked_add(self.limits.hello / HURRY);
-            entry.until = entry.until.into_iter().chain(soon).min();
+        let strangers: Vec<Token> = self.strangers.iter().copied().collect();
+        for stranger in strangers {
+            if let Some(entry) = self.entries.get_mut(&stranger) {
+                let soon = entry.since.checked_add(self.limits.hello / HURRY);
+                entry.until = entry.until.into_iter().chain(soon).min();
+            }
+            self.set_deadline(stranger);
         }
-        self.set_deadline(oldest);
     }
 
     /// A connection has a client, or has ended.

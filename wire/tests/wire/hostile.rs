@@ -317,13 +317,32 @@ fn sockets_without_a_hello_keep_no_client_out() {
     let (first, _) = serving.client();
     let (second, _) = serving.client();
     assert_eq!((ask(&first, "call"), ask(&second, "call")), ("call".into(), "call".into()));
-    // The oldest have made room for them; the others have not, and may still say hello.
-    assert_eq!(silent[0].receive(), None);
+    assert_eq!(silent[0].receive(), None, "it has made room for them");
     drop(first);
     serving.desk.log.wait_for("disconnect", 1);
-    let last = &mut silent[SILENT - 1];
-    last.send(&hello(1, 1, b"late"));
-    assert_eq!(last.receive().unwrap().0, WELCOME);
+    // There is room again.
+    let mut late = Raw::connect(&serving.address);
+    late.send(&hello(1, 1, b"late"));
+    assert_eq!(late.receive().unwrap().0, WELCOME);
+}
+
+/// Regression: only the oldest of them was hurried, so that a hundred kept a client out for seconds.
+#[test]
+fn sockets_without_a_hello_make_room_together() {
+    let place = Place::new();
+    let limits = Limits {
+        strangers: 4,
+        // A thirty-second part of it is a second.
+        hello: Duration::from_secs(32),
+        ..Limits::default()
+    };
+    let serving = Serving::with(&place, limits);
+    let mut silent: Vec<Raw> = (0..4).map(|_| Raw::connect(&serving.address)).collect();
+    let (client, _) = serving.client();
+    assert_eq!(ask(&client, "call"), "call");
+    let begun = std::time::Instant::now();
+    assert!(silent.iter_mut().all(|socket| socket.receive().is_none()));
+    assert!(begun.elapsed() < Duration::from_secs(16), "one that is not hurried has half a minute");
 }
 
 #[test]

@@ -16,15 +16,7 @@ const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 pub static REQUEST: Choice = Choice {
     name: "Request",
     often: &[0, 1, 2, 2, 2, 3, 4, 5],
-    later: &[
-        (15, "Heartbeat", &[]),
-        (
-            16,
-            "Subscribe",
-            &[Count, List(&TubeName), List(&Key), List(&Label), List(&Tag), Option(&Kinds), Count],
-        ),
-        (17, "Delivered", &[Count]),
-    ],
+    later: &[(15, "Heartbeat", &[]), (17, "Delivered", &[Count])],
     variants: &[
         (0, "Ask", CALL_OF_REQUEST),
         (1, "Call", CALL_OF_REQUEST),
@@ -41,9 +33,9 @@ pub static REQUEST: Choice = Choice {
         (12, "Counters", &[]),
         (13, "Clock", &[]),
         (
-            14,
-            "Events",
-            &[List(&TubeName), List(&Key), List(&Label), List(&Tag), Option(&Kinds), Count],
+            16,
+            "Subscribe",
+            &[Count, List(&TubeName), List(&Key), List(&Label), List(&Tag), Option(&Kinds), Count],
         ),
     ],
 };
