@@ -29,11 +29,9 @@ use beats::Beats;
 pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
     ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
-    encode_value, read_verb, verb_to_bytes,
+    encode_value, read_call, verb_to_bytes,
 };
-use request::{
-    grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback,
-};
+use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.

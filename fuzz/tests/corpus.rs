@@ -21,8 +21,8 @@ fn corpus(target: &str) -> Vec<PathBuf> {
 }
 
 /// Requests that the owner of a store refuses to any connection: they are calls of its own process.
-const NOT_FOR_PEERS: [&str; 4] =
-    ["HolderVerb::EndSignal", "Verb::CancelPut", "Verb::CancelWatch", "WaitVerb::Ready"];
+const NOT_FOR_PEERS: [&str; 3] =
+    ["HolderVerb::EndSignal", "Verb::CancelWatch", "WaitVerb::Ready"];
 
 /// What became of the requests in the corpus of `calls`, by their variants.
 static REQUESTS: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {

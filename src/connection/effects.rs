@@ -43,10 +43,7 @@ fn may_repeat(mode: Mode, call: &Call<'_>) -> bool {
         // A connection that is made anew begins its sessions itself.
         Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
         Call::ResumeClaim(..) => true,
-        Call::Tube(
-            _,
-            Verb::Put(request) | Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. },
-        ) => request.has_token(),
+        Call::Tube(_, Verb::PutAndWait { request, .. }) => request.has_token(),
         Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
         _ => mode == Mode::Ask,
     }

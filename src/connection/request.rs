@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::core::verb::{Named, Target, Verb};
+use crate::core::verb::{Named, Verb, put_verb};
 use crate::core::{
     Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire,
     decode_call, from_bytes,
@@ -34,6 +34,29 @@ impl Mode {
             WhenFull::Refuse => Mode::DeferredOrRefused,
             WhenFull::Block => Mode::Deferred,
         }
+    }
+}
+
+impl Mode {
+    fn tag(self) -> u8 {
+        match self {
+            Mode::Ask => tag::ASK,
+            Mode::Call => tag::CALL,
+            Mode::OnceVisible => tag::ONCE_VISIBLE,
+            Mode::Deferred => tag::DEFERRED,
+            Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
+        }
+    }
+
+    fn of_tag(tag: u8) -> Option<Mode> {
+        Some(match tag {
+            tag::ASK => Mode::Ask,
+            tag::CALL => Mode::Call,
+            tag::ONCE_VISIBLE => Mode::OnceVisible,
+            tag::DEFERRED => Mode::Deferred,
+            tag::DEFERRED_OR_REFUSED => Mode::DeferredOrRefused,
+            _ => return None,
+        })
     }
 }
 
@@ -116,7 +139,6 @@ mod tag {
     pub(super) const HEARTBEAT: u8 = 15;
     pub(super) const SUBSCRIBE: u8 = 16;
     pub(super) const DELIVERED: u8 = 17;
-    pub(super) const VERB: u8 = 18;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -135,31 +157,16 @@ pub(super) fn refuse_callback(call: &Call<'_>) -> Result<()> {
 /// The bytes of a verb that is a type.
 pub(crate) fn verb_to_bytes<V: Verb>(mode: Mode, on: Named<'_, V>, verb: &V) -> Vec<u8> {
     let mut out = Vec::with_capacity(USUAL_CALL);
-    out.push(tag::VERB);
-    out.push(match mode {
-        Mode::Deferred => tag::DEFERRED,
-        Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
-        _ => tag::CALL,
-    });
-    out.push(V::NUMBER);
-    V::On::put(on, &mut out);
-    verb.put(&mut out);
+    out.push(mode.tag());
+    put_verb(on, verb, &mut out);
     out
 }
 
-/// Begins to read the bytes of a verb: its number is next. `None` if they are of another request.
-pub(crate) fn read_verb(bytes: &[u8]) -> Option<Result<(Mode, Input<'_>), Malformed>> {
+/// Begins to read the bytes of a call: what it is made on is next. `None` if they are of another request.
+pub(crate) fn read_call(bytes: &[u8]) -> Option<(Mode, Input<'_>)> {
     let mut input = Input::of_request(bytes);
-    if input.byte() != Ok(tag::VERB) {
-        return None;
-    }
-    let mode = match input.byte() {
-        Ok(tag::CALL) => Mode::Call,
-        Ok(tag::DEFERRED) => Mode::Deferred,
-        Ok(tag::DEFERRED_OR_REFUSED) => Mode::DeferredOrRefused,
-        _ => return Some(Err(Malformed::Invalid("an unknown way to make a call"))),
-    };
-    Some(Ok((mode, input)))
+    let mode = Mode::of_tag(input.byte().ok()?)?;
+    Some((mode, input))
 }
 
 impl<'a> Request<'a> {
@@ -177,13 +184,7 @@ impl<'a> Request<'a> {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Request::Call(mode, call) => {
-                out.push(match mode {
-                    Mode::Ask => tag::ASK,
-                    Mode::Call => tag::CALL,
-                    Mode::OnceVisible => tag::ONCE_VISIBLE,
-                    Mode::Deferred => tag::DEFERRED,
-                    Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
-                });
+                out.push(mode.tag());
                 crate::core::encode_call(call, out);
             }
             Request::Take { tubes, session, timeout, most } => {
@@ -229,15 +230,13 @@ impl<'a> Request<'a> {
     /// Reads a request, whose parts are kept in `parts`.
     pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
         let mut input = Input::of_request(bytes);
-        let call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
-            Ok(Request::Call(mode, decode_call(input, parts)?))
-        };
-        let request = match input.byte()? {
-            tag::ASK => call(&mut input, Mode::Ask)?,
-            tag::CALL => call(&mut input, Mode::Call)?,
-            tag::ONCE_VISIBLE => call(&mut input, Mode::OnceVisible)?,
-            tag::DEFERRED => call(&mut input, Mode::Deferred)?,
-            tag::DEFERRED_OR_REFUSED => call(&mut input, Mode::DeferredOrRefused)?,
+        let first = input.byte()?;
+        if let Some(mode) = Mode::of_tag(first) {
+            let call = decode_call(&mut input, parts)?;
+            input.end()?;
+            return Ok(Request::Call(mode, call));
+        }
+        let request = match first {
             tag::TAKE => Request::Take {
                 tubes: Wire::get(&mut input)?,
                 session: Wire::get(&mut input)?,

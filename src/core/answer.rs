@@ -10,7 +10,7 @@ use super::claims::Chosen;
 use super::days::FailedStep;
 use super::state::Decided;
 use super::verbs::{FindStep, MoveStep, SelectStep, StepPage};
-use super::waits::{Admission, Watching};
+use super::waits::Watching;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::signal::Signal;
@@ -28,7 +28,6 @@ pub(crate) enum Answer {
     Receipts(Vec<Receipt>),
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
-    Admission(Admission),
     Watching(Watching),
     PutAndWatching(Receipt, Watching),
     Chosen(Chosen),
@@ -149,7 +148,6 @@ macro_rules! from_answer {
 from_answer! {
     Answer::Done => (), ();
     Answer::Receipt(receipt) => receipt, Receipt;
-    Answer::Admission(admission) => admission, Admission;
     Answer::Watching(watching) => watching, Watching;
     Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
     Answer::Receipts(receipts) => receipts, Vec<Receipt>;

@@ -107,16 +107,6 @@ pub(crate) enum Call<'a> {
 pub(crate) enum Verb<'a> {
     /// Nothing: whether the tube exists.
     Check,
-    Put(&'a PutRequest),
-    /// A put that waits while the tube is full.
-    PutOrWait {
-        session: SessionId,
-        request: &'a PutRequest,
-        timeout: Option<u64>,
-    },
-    CancelPut {
-        arrival: u64,
-    },
     PutMany(&'a [PutRequest]),
     /// A put that replaces the task which has its key.
     Requeue(&'a PutRequest),
@@ -318,14 +308,6 @@ impl Core {
     fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
         match verb {
             Verb::Check => done(()),
-            Verb::Put(request) => answer(self.put(number, request)?, Answer::Receipt),
-            Verb::PutOrWait { session, request, timeout } => {
-                answer(self.put_or_wait(number, session, request, timeout)?, Answer::Admission)
-            }
-            Verb::CancelPut { arrival } => {
-                self.cancel_put(number, arrival);
-                done(())
-            }
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
             Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
             Verb::PutAndWait { session, request, timeout } => {

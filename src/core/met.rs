@@ -24,5 +24,10 @@ pub fn met() -> BTreeSet<&'static str> {
 
 /// Adds a variant to those of the calls of this thread.
 pub(in crate::core) fn add(named: &dyn Named) {
-    MET.with_borrow_mut(|met| met.insert(named.name()));
+    add_name(named.name());
+}
+
+/// Adds a call by its name.
+pub(in crate::core) fn add_name(name: &'static str) {
+    MET.with_borrow_mut(|met| met.insert(name));
 }

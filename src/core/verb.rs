@@ -6,11 +6,10 @@ use std::task::{Poll, Waker};
 
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
-use super::catalog::TubeHead;
-use super::state::{ClaimKey, Core, Decided, Grant, PutSlot, TakeSlot, WaitSlot, WatchSlot};
-use super::verbs::{Ack, Peek, PutOrWait, PutTask, SetPriority};
-use super::wire::{Input, Malformed, Wire};
-use crate::{Ending, Error, Receipt, Result};
+use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot};
+use super::verbs::{Ack, Peek, PutOrWait, PutTask as Put, SetPriority};
+use super::wire::{Input, Malformed, Numbered, Wire, get_target, put_in_tube, put_of_claim};
+use crate::{Error, Receipt, Result};
 
 /// What a check of a request needs to know of the store.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,7 @@ pub(crate) struct Limits {
 }
 
 /// A verb.
-pub(crate) trait Verb: Wire + Send + Sync + 'static {
+pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     /// What it is made on: [`InTube`], [`OfClaim`].
     type On: Target;
     type Answer: Wire + Send + 'static;
@@ -96,46 +95,6 @@ pub(crate) trait Slot<T>: Send + Sync {
     fn poll(&self, waker: &Waker) -> Poll<Result<Decided<T>>>;
 }
 
-/// What waits for a task gets it decided.
-impl Slot<Option<Grant>> for TakeSlot {
-    fn wait(&self) -> Result<Decided<Option<Grant>>> {
-        Ok(Decided { answer: WaitSlot::wait(self)?, wait: None })
-    }
-
-    fn poll(&self, waker: &Waker) -> Poll<Result<Decided<Option<Grant>>>> {
-        let taken = WaitSlot::poll(self, waker);
-        taken.map(|taken| taken.map(|answer| Decided { answer, wait: None }))
-    }
-}
-
-/// How a watch ended, for its caller.
-impl Slot<Option<Ending>> for WatchSlot {
-    fn wait(&self) -> Result<Decided<Option<Ending>>> {
-        Ok(WaitSlot::wait(self)?.map(|ending| ending.map(Arc::unwrap_or_clone)))
-    }
-
-    fn poll(&self, waker: &Waker) -> Poll<Result<Decided<Option<Ending>>>> {
-        let ended = WaitSlot::poll(self, waker);
-        ended.map(|ended| Ok(ended?.map(|ending| ending.map(Arc::unwrap_or_clone))))
-    }
-}
-
-/// As the one above, with the receipt of the put whose task is watched.
-#[expect(dead_code, reason = "no verb of the slice waits so")]
-pub(crate) struct WithReceipt(pub(crate) Receipt, pub(crate) Arc<WatchSlot>);
-
-impl Slot<(Receipt, Option<Ending>)> for WithReceipt {
-    fn wait(&self) -> Result<Decided<(Receipt, Option<Ending>)>> {
-        let ending: Decided<Option<Ending>> = Slot::wait(&*self.1)?;
-        Ok(ending.map(|ending| (self.0, ending)))
-    }
-
-    fn poll(&self, waker: &Waker) -> Poll<Result<Decided<(Receipt, Option<Ending>)>>> {
-        let ended: Poll<Result<Decided<Option<Ending>>>> = Slot::poll(&*self.1, waker);
-        ended.map(|ended| Ok(ended?.map(|ending| (self.0, ending))))
-    }
-}
-
 impl Slot<Receipt> for PutSlot {
     fn wait(&self) -> Result<Decided<Receipt>> {
         WaitSlot::wait(self)
@@ -149,16 +108,7 @@ impl Slot<Receipt> for PutSlot {
 /// What is left in the core by a caller that waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Cancel {
-    Put {
-        tube: u32,
-        arrival: u64,
-    },
-    /// A task that was assigned meanwhile is released.
-    #[expect(dead_code, reason = "no verb of the slice waits so")]
-    Take {
-        arrival: u64,
-        slot: Arc<TakeSlot>,
-    },
+    Put { tube: u32, arrival: u64 },
 }
 
 /// What a verb is made on.
@@ -183,9 +133,8 @@ pub(crate) trait Target: 'static {
 
     fn as_ref(owned: &Self::Owned) -> Self::Ref<'_>;
 
-    fn put(named: Self::Ref<'_>, out: &mut Vec<u8>);
-
-    fn get<'a>(input: &mut Input<'a>) -> Result<Self::Ref<'a>, Malformed>;
+    /// The bytes in front of a verb that is made on it.
+    fn put(named: Self::Ref<'_>, number: u8, out: &mut Vec<u8>);
 }
 
 /// How a verb names its target.
@@ -216,12 +165,8 @@ impl Target for InTube {
         TubeRef { number: *number, name }
     }
 
-    fn put(tube: TubeRef<'_>, out: &mut Vec<u8>) {
-        super::wire::put_tube(tube, out);
-    }
-
-    fn get<'a>(input: &mut Input<'a>) -> Result<TubeRef<'a>, Malformed> {
-        super::wire::get_tube(input)
+    fn put(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
+        put_in_tube(tube, number, out);
     }
 }
 
@@ -264,57 +209,8 @@ impl Target for OfClaim {
         Claimed { key: *key, tube: tube.as_deref() }
     }
 
-    fn put(claimed: Claimed<'_>, out: &mut Vec<u8>) {
-        claimed.key.put(out);
-        claimed.tube.is_some().put(out);
-        if let Some(name) = claimed.tube {
-            super::wire::put_text(name, out);
-        }
-    }
-
-    fn get<'a>(input: &mut Input<'a>) -> Result<Claimed<'a>, Malformed> {
-        let key = Wire::get(input)?;
-        let tube = bool::get(input)?.then(|| super::wire::get_text(input)).transpose()?;
-        Ok(Claimed { key, tube })
-    }
-}
-
-/// The tubes must exist, and their drivers must be known.
-#[expect(dead_code, reason = "no verb of the slice waits so")]
-pub(crate) enum InTubes {}
-
-impl Target for InTubes {
-    type Ref<'a> = &'a [TubeHead];
-    type Owned = Vec<TubeHead>;
-
-    fn check(core: &mut Core, heads: &[TubeHead]) -> Result<()> {
-        for head in heads {
-            core.tube(head.number, &head.name)?.driver(|| core.known_drivers())?;
-        }
-        Ok(())
-    }
-
-    fn tube(heads: &[TubeHead]) -> Option<u32> {
-        heads.first().map(|head| head.number)
-    }
-
-    fn to_owned(heads: &[TubeHead]) -> Vec<TubeHead> {
-        heads.to_vec()
-    }
-
-    fn as_ref(owned: &Vec<TubeHead>) -> &[TubeHead] {
-        owned
-    }
-
-    fn put(heads: &[TubeHead], out: &mut Vec<u8>) {
-        heads.len().put(out);
-        for head in heads {
-            head.put(out);
-        }
-    }
-
-    fn get<'a>(_: &mut Input<'a>) -> Result<&'a [TubeHead], Malformed> {
-        Err(Malformed::Invalid("several tubes are read as what is owned"))
+    fn put(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
+        put_of_claim(claimed, number, out);
     }
 }
 
@@ -342,15 +238,16 @@ impl Core {
         verb: &V,
     ) -> Result<Decided<V::First>> {
         V::On::check(self, on)?;
-        verb.begin(self, on)
+        let begun = verb.begin(self, on)?;
+        #[cfg(feature = "_peer")]
+        super::met::add_name(V::NAME);
+        Ok(begun)
     }
 
     /// A caller has gone.
     pub(crate) fn cancel_begun(&mut self, cancel: &Cancel) {
         match cancel {
             Cancel::Put { tube, arrival } => self.cancel_put(*tube, *arrival),
-            // A task whose record cannot be read stays claimed until its session ends.
-            Cancel::Take { arrival, slot } => drop(self.cancel_wait(*arrival, slot)),
         }
     }
 
@@ -361,7 +258,10 @@ impl Core {
         verb: &V,
     ) -> Result<Decided<V::Answer>> {
         V::On::check(self, on)?;
-        verb.decide(self, on)
+        let decided = verb.decide(self, on)?;
+        #[cfg(feature = "_peer")]
+        super::met::add_name(V::NAME);
+        Ok(decided)
     }
 
     /// A refusal, and the change that it waits for.
@@ -390,28 +290,74 @@ impl Core {
     }
 }
 
-/// What is done with a verb whose type a number says.
+/// What is done with a verb whose type its number says.
 pub(crate) trait OnVerb {
     type Done;
 
-    fn run<V: Begin>(self, input: &mut Input<'_>) -> Result<Self::Done, Malformed>;
+    fn run<V: Begin>(
+        self,
+        on: Named<'_, V>,
+        input: &mut Input<'_>,
+    ) -> Result<Self::Done, Malformed>;
+}
+
+/// The bytes of a call.
+pub(crate) fn put_verb<V: Verb>(on: Named<'_, V>, verb: &V, out: &mut Vec<u8>) {
+    V::On::put(on, V::NUMBER, out);
+    verb.put(out);
 }
 
 /// The list of all verbs.
 macro_rules! verbs {
-    ($($verb:ident),* $(,)?) => {
-        /// Finds the verb that has a number. Two verbs with one number do not compile.
+    (in tube: $($of_tube:ident),* ; of claim: $($of_claim:ident),* $(;)?) => {
+        /// Finds the verb of a call. `None` if the call is none of a type. Two verbs with one number do
+        /// not compile.
         #[deny(unreachable_patterns)]
         pub(crate) fn with_verb<R: OnVerb>(
             input: &mut Input<'_>,
             run: R,
-        ) -> Result<R::Done, Malformed> {
-            match input.byte()? {
-                $(<$verb as Verb>::NUMBER => run.run::<$verb>(input),)*
-                _ => Err(Malformed::Invalid("an unknown number of a verb")),
-            }
+        ) -> Result<Option<R::Done>, Malformed> {
+            let done = match get_target(input)? {
+                Some(Numbered::InTube(on, number)) => match number {
+                    $(<$of_tube as Verb>::NUMBER => run.run::<$of_tube>(on, input)?,)*
+                    _ => return Ok(None),
+                },
+                Some(Numbered::OfClaim(on, number)) => match number {
+                    $(<$of_claim as Verb>::NUMBER => run.run::<$of_claim>(on, input)?,)*
+                    _ => return Ok(None),
+                },
+                None => return Ok(None),
+            };
+            Ok(Some(done))
+        }
+
+        $(impl Listed for $of_tube { const NAME: &'static str = concat!("Verb::", stringify!($of_tube)); })*
+        $(impl Listed for $of_claim {
+            const NAME: &'static str = concat!("HolderVerb::", stringify!($of_claim));
+        })*
+
+        #[cfg(test)]
+        pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
+            $(see.in_tube::<$of_tube>();)*
+            $(see.of_claim::<$of_claim>();)*
         }
     };
 }
 
-verbs![Ack, Peek, PutOrWait, PutTask, SetPriority];
+/// The name of a verb, which the list gives it.
+pub(crate) trait Listed {
+    const NAME: &'static str;
+}
+
+/// What a test does with each verb.
+#[cfg(test)]
+pub(in crate::core) trait SeeVerb {
+    fn in_tube<V: Begin<On = InTube> + super::wire::tests::Sample>(&mut self);
+
+    fn of_claim<V: Begin<On = OfClaim> + super::wire::tests::Sample>(&mut self);
+}
+
+verbs! {
+    in tube: Peek, Put, PutOrWait, SetPriority;
+    of claim: Ack;
+}

@@ -9,8 +9,8 @@ use super::peer::Peer;
 use super::shares::Permit;
 use crate::connection::{Mode, Request};
 use crate::core::{
-    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, PutOrWait, TubeRef, Verb,
-    WaitVerb, check_call,
+    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
+    check_call,
 };
 use crate::{Error, Result, wait};
 
@@ -44,30 +44,18 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
 
 /// The verbs that wait. `None` for the others.
 fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answering> {
-    if let Verb::PutOrWait { .. } | Verb::PutAndWait { .. } | Verb::Claim { .. } | Verb::Wait(_) =
-        verb
-    {
+    if let Verb::PutAndWait { .. } | Verb::Claim { .. } | Verb::Wait(_) = verb {
         return Some(
             peer.wait_in(1).map_or_else(refused, |permit| begin_wait(peer, target, verb, permit)),
         );
     }
-    matches!(
-        verb,
-        Verb::CancelPut { .. } | Verb::CancelWatch(_) | Verb::Held(_, _, HolderVerb::EndSignal)
-    )
-    .then(|| refused(not_for_peers()))
+    matches!(verb, Verb::CancelWatch(_) | Verb::Held(_, _, HolderVerb::EndSignal))
+        .then(|| refused(not_for_peers()))
 }
 
 fn begin_wait(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>, permit: Permit) -> Answering {
     let tube = |session| peer.tube(target.number, target.name, session);
     match verb {
-        Verb::PutOrWait { session, request, timeout } => {
-            let (tube, request) = (tube(session), request.clone());
-            change(permit.hold(async move {
-                let (tube, put) = (tube?, PutOrWait { request, session, timeout });
-                wait::make(tube.handle(), tube.buffer(), tube.as_target(), &put).await
-            }))
-        }
         Verb::PutAndWait { session, request, timeout } => {
             let (tube, request) = (tube(session), request.clone());
             change(permit.hold(async move { tube?.put_then_wait(&request, timeout).await }))

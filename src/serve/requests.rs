@@ -14,7 +14,7 @@ use super::peer::Peer;
 use super::shares::{Permit, Share};
 use super::subscriptions::ListedSubscription;
 use super::verbs;
-use crate::connection::{Request, TubeName, encode_value, read_verb};
+use crate::connection::{Request, TubeName, encode_value, read_call};
 use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
 use crate::events::{EventStream, Filter};
 use crate::signal::{Signal, SignalWait};
@@ -29,10 +29,10 @@ const TASKS_SIZE: usize = 16 << 20;
 
 /// Carries out a request.
 pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
-    match read_verb(body) {
-        Some(Ok((mode, input))) => return verbs::call(peer, mode, input),
-        Some(Err(malformed)) => return refused(Error::from(malformed)),
-        None => {}
+    if let Some((mode, input)) = read_call(body)
+        && let Some(answering) = verbs::call(peer, mode, input)
+    {
+        return answering;
     }
     let parts = Parts::default();
     let request = match Request::read(body, &parts) {

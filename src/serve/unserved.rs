@@ -10,9 +10,11 @@ use tubewell_wire::{Answering, Reply, Service};
 
 use super::peer;
 use super::service::StoreService;
-use crate::connection::{Hello, HelloSession, Request};
+use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_bytes};
+use crate::core::verb::{Begin, Named, OnVerb, with_verb};
 use crate::core::{
-    Answer, Call, Grant, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes, to_bytes,
+    Answer, Call, Grant, Input, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes,
+    to_bytes,
 };
 use crate::{
     ClockReport, Counters, Delivered, Ending, Error, Event, Receipt, Result, SessionId, Store,
@@ -123,6 +125,11 @@ pub struct Decoded {
 /// Decodes a request. `None` if the bytes are none.
 #[must_use]
 pub fn decode(request: &[u8]) -> Option<Decoded> {
+    if let Some((mode, mut input)) = read_call(request)
+        && let Some(decoded) = with_verb(&mut input, Decode(mode)).ok()?
+    {
+        return Some(decoded);
+    }
     let parts = Parts::default();
     let read = Request::read(request, &parts).ok()?;
     let text = match &read {
@@ -133,6 +140,36 @@ pub fn decode(request: &[u8]) -> Option<Decoded> {
         _ => format!("request {}", request[0]),
     };
     Some(Decoded { text, again: read.to_bytes() })
+}
+
+/// Decodes a verb, and encodes it again.
+struct Decode(Mode);
+
+impl OnVerb for Decode {
+    type Done = Decoded;
+
+    fn run<V: Begin>(self, on: Named<'_, V>, input: &mut Input<'_>) -> Result<Decoded, Malformed> {
+        let verb = V::get(input)?;
+        input.end()?;
+        Ok(Decoded { text: V::NAME.to_owned(), again: verb_to_bytes(self.0, on, &verb) })
+    }
+}
+
+/// Decodes the answer to a verb.
+struct ReadAnswer<'a>(&'a [u8]);
+
+impl OnVerb for ReadAnswer<'_> {
+    type Done = Result<Said, Malformed>;
+
+    fn run<V: Begin>(
+        self,
+        _: Named<'_, V>,
+        input: &mut Input<'_>,
+    ) -> Result<Self::Done, Malformed> {
+        V::get(input)?;
+        input.end()?;
+        Ok(value::<V::Answer>(self.0))
+    }
 }
 
 /// An answer that was decoded.
@@ -156,6 +193,11 @@ pub struct Said {
 /// # Errors
 /// The bytes are no answer to this request.
 pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
+    if let Some((_, mut input)) = read_call(request)
+        && let Ok(Some(said)) = with_verb(&mut input, ReadAnswer(answer))
+    {
+        return Ok(said?);
+    }
     let parts = Parts::default();
     // A malformed request is refused as any other one.
     let Ok(request) = Request::read(request, &parts) else { return Ok(value::<()>(answer)?) };
@@ -181,7 +223,6 @@ fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
         Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => {
             value::<()>(answer)
         }
-        Call::Tube(_, Verb::PutOrWait { .. }) => value::<Receipt>(answer),
         Call::Tube(_, Verb::PutAndWait { .. }) => value::<(Receipt, Option<Ending>)>(answer),
         Call::Tube(_, Verb::Wait(WaitVerb::Done { .. } | WaitVerb::Drained { .. })) => {
             value::<Option<Ending>>(answer)

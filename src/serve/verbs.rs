@@ -13,10 +13,10 @@ use crate::core::{Call, Core, Decided, FILE, Input, Malformed, Wire};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, wait};
 
-/// Makes a call, whose number is next in the input.
-pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Answering {
+/// Makes a call. `None` if it is none of a type.
+pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Option<Answering> {
     let made = with_verb(&mut input, Serve { peer, mode });
-    made.unwrap_or_else(|malformed| refused(Error::from(malformed)))
+    made.unwrap_or_else(|malformed| Some(refused(Error::from(malformed))))
 }
 
 struct Serve<'a> {
@@ -27,8 +27,11 @@ struct Serve<'a> {
 impl OnVerb for Serve<'_> {
     type Done = Answering;
 
-    fn run<V: Begin>(self, input: &mut Input<'_>) -> Result<Answering, Malformed> {
-        let on = V::On::get(input)?;
+    fn run<V: Begin>(
+        self,
+        on: Named<'_, V>,
+        input: &mut Input<'_>,
+    ) -> Result<Answering, Malformed> {
         let verb = V::get(input)?;
         input.end()?;
         Ok(self.make(on, verb))

@@ -11,7 +11,7 @@ use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::verb::{Begin, Begun, Later, Named};
+use crate::core::verb::{Begin, Begun, Later, Named, OfClaim};
 use crate::core::{Call, Core, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
@@ -104,6 +104,11 @@ impl Claim {
     /// As `Claim::call`, as a future that blocks no thread.
     pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
         call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
+    }
+
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        make(&self.handle, self.grant.buffer, self.claimed(), verb).await
     }
 
     /// As [`is_current`](Claim::is_current), as a future that blocks no thread.

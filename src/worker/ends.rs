@@ -12,7 +12,7 @@ use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
-use crate::core::{FinishRequest, HolderVerb, check_size};
+use crate::core::{Ack, FinishRequest, HolderVerb, check_size};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::SignalWait;
@@ -259,8 +259,8 @@ fn can_repeat(is_remote: bool, error: &Error) -> bool {
 /// Ends the claim. Returns the state of the task.
 async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
     let verb = match end {
-        End::Ack => HolderVerb::Ack { result: None },
-        End::Result(result) => HolderVerb::Ack { result: Some(result) },
+        End::Ack => return ack(pool, job, None).await,
+        End::Result(result) => return ack(pool, job, Some(result.clone())).await,
         End::Finish(request) => HolderVerb::Finish(request),
         End::Release(delay) => HolderVerb::Release { delay: micros_ceil(*delay) },
         End::Snooze(delay) => HolderVerb::Snooze { delay: micros_ceil(*delay) },
@@ -272,6 +272,12 @@ async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
     let claim = job.claim();
     let receipt: Receipt =
         if pool.is_blocking { claim.call(verb)? } else { claim.call_async(verb).await? };
+    Ok(receipt.state)
+}
+
+async fn ack(pool: &Pool, job: &JobCore, result: Option<Vec<u8>>) -> Result<State> {
+    let (claim, ack) = (job.claim(), Ack { result });
+    let receipt = if pool.is_blocking { claim.make(&ack)? } else { claim.make_async(&ack).await? };
     Ok(receipt.state)
 }
 

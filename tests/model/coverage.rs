@@ -68,7 +68,6 @@ const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Verb::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("Verb::IsTimed", "asked by workers: tests/worker"),
     ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
-    ("Verb::CancelPut", "a put that waits is given up by futures only: tests/parity/put_wait.rs"),
     ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
     ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
     ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),

@@ -11,9 +11,6 @@ use crate::{Failure, Result};
 /// A verb of the holder of a task. Durations are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HolderVerb<'a> {
-    Ack {
-        result: Option<&'a [u8]>,
-    },
     Release {
         delay: u64,
     },
@@ -58,8 +55,7 @@ impl HolderVerb<'_> {
     pub(crate) fn ends_claim(&self) -> bool {
         matches!(
             self,
-            HolderVerb::Ack { .. }
-                | HolderVerb::Release { .. }
+            HolderVerb::Release { .. }
                 | HolderVerb::Park { .. }
                 | HolderVerb::Bury(_)
                 | HolderVerb::Fail { .. }
@@ -76,7 +72,6 @@ impl Core {
         verb: HolderVerb<'_>,
     ) -> Result<Decided<T>> {
         match verb {
-            HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
             HolderVerb::Finish(finish) => answer(self.finish(key, finish)?, Answer::Receipt),
             HolderVerb::Release { delay } => {
                 answer(self.end_held(key, End::Release { delay })?, Answer::Receipt)

@@ -153,16 +153,11 @@ impl Verb<'_> {
             Verb::Claim { .. } | Verb::Steps(_) | Verb::StepsAfter { .. } | Verb::Outcome(_) => {
                 READ.once_visible()
             }
-            Verb::CancelPut { .. }
-            | Verb::CancelWatch(_)
-            | Verb::Revoke(_)
-            | Verb::ReleaseAll { .. } => MEMORY,
-            Verb::Put(request) => EDIT.once_visible_if(request.has_key()),
+            Verb::CancelWatch(_) | Verb::Revoke(_) | Verb::ReleaseAll { .. } => MEMORY,
             Verb::PutMany(requests) => {
                 EDIT.once_visible_if(requests.iter().any(PutRequest::has_key))
             }
-            Verb::PutOrWait { .. }
-            | Verb::PutAndWait { .. }
+            Verb::PutAndWait { .. }
             | Verb::Requeue(_)
             | Verb::Update { .. }
             | Verb::EditTags { .. }
@@ -202,8 +197,7 @@ impl HolderVerb<'_> {
             | HolderVerb::Progress(_)
             | HolderVerb::Release { delay: 0 }
             | HolderVerb::Snooze { delay: 0 } => MEMORY,
-            HolderVerb::Ack { .. }
-            | HolderVerb::Release { .. }
+            HolderVerb::Release { .. }
             | HolderVerb::Touch { .. }
             | HolderVerb::Park { .. }
             | HolderVerb::Checkpoint(_)

@@ -26,7 +26,7 @@ wire_struct! { Ack { result } }
 impl Verb for Ack {
     type On = OfClaim;
     type Answer = Receipt;
-    const NUMBER: u8 = 100;
+    const NUMBER: u8 = 0;
     const KIND: Kind = Kind::Edit;
     const ENDS_CLAIM: bool = true;
 

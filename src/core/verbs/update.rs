@@ -282,9 +282,10 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::{Call, FILE, Grant, HolderVerb, TakeAttempt};
+    use crate::core::verb::Claimed;
+    use crate::core::{Ack, FILE, Grant, TakeAttempt};
     use crate::wait::read_claim;
-    use crate::{FIFOTTL, ManualClock, Put, Receipt, Store, Tube, TubeOptions, UTUBETTL, Update};
+    use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 
     /// More than the window keeps of the rows of ready tasks, so that a take reads the last of them.
     const TASKS: usize = 600;
@@ -348,8 +349,8 @@ mod tests {
                 assert_eq!(store.verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
-                let ack = Call::Claim(key, HolderVerb::Ack { result: None });
-                assert!(store.handle.call::<Receipt>(FILE, ack).is_err());
+                let claimed = Claimed { key, tube: None };
+                assert!(store.handle.make(FILE, claimed, &Ack { result: None }).is_err());
                 assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);
             });
         }

@@ -109,5 +109,5 @@ wire_answer! {
     33 => Days(days),
     34 => FailedOn(step),
     35 => SomeSteps(steps),
-    no value: Admission, Watching, PutAndWatching, Chosen, WaitReady, EndSignal
+    no value: Watching, PutAndWatching, Chosen, WaitReady, EndSignal
 }

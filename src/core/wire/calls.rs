@@ -55,9 +55,7 @@ borrowing_enum! { Call {
 
 borrowing_enum! { Verb {
     0 => Check,
-    1 => Put(request),
-    2 => PutOrWait { session, request, timeout },
-    3 => CancelPut { arrival },
+    // 3 was the end of a wait, which is no call now. Those that are not here are types.
     4 => PutMany(requests),
     5 => Requeue(request),
     6 => PutAndWait { session, request, timeout },
@@ -107,7 +105,6 @@ borrowing_enum! { Verb {
 }}
 
 borrowing_enum! { HolderVerb {
-    0 => Ack { result },
     1 => Release { delay },
     2 => Touch { more },
     3 => Renew { hold },

@@ -43,9 +43,7 @@ pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
 
 fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
     match verb {
-        Verb::Put(request) | Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. } => {
-            request.check(max_body)
-        }
+        Verb::PutAndWait { request, .. } => request.check(max_body),
         Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
         Verb::Requeue(request) => request.check_requeue(max_body),
         Verb::Held(_, _, verb) => check_held(verb, max_body),
@@ -58,7 +56,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         Verb::Resolve { result, .. } => check_result(*result, max_body),
         Verb::Schedules(verb) => check_schedule(verb, max_body),
         Verb::Check
-        | Verb::CancelPut { .. }
         | Verb::Wait(_)
         | Verb::CancelWatch(_)
         | Verb::Claim { .. }
@@ -99,7 +96,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
 
 fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
     match verb {
-        HolderVerb::Ack { result } => check_result(*result, max_body),
         HolderVerb::Checkpoint(body) => check_size("body", body, max_body),
         HolderVerb::Finish(request) => request.check(max_body),
         HolderVerb::Step(StepVerb::Write { value, .. }) => {

@@ -11,11 +11,15 @@ use tubewell_drivers::Body;
 use super::{Input, Malformed, Parts, Wire, decode_call, encode_call, from_bytes, to_bytes};
 use crate::core::answer::Answer;
 use crate::core::call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
-    WaitVerb,
+    Call, EdgeVerb, HistoryVerb, HolderVerb, Kind, ListVerb, ScheduleVerb, StepVerb, TubeRef,
+    Verb as VerbOfEnum, WaitVerb,
 };
 use crate::core::claims::ProgressReport;
 use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit, WatchKey};
+use crate::core::verb::{
+    Begin, Claimed, InTube, Named, OfClaim, OnVerb, SeeVerb, Verb, each_verb, put_verb, with_verb,
+};
+use crate::core::verbs::{Ack, Peek, PutTask};
 use crate::events::KindSet;
 use crate::task::CursorOf;
 use crate::{
@@ -74,6 +78,9 @@ fn bytes_of(call: &Call<'_>) -> Vec<u8> {
 
 /// Decodes a call, and encodes it again.
 fn read_back(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
+    if let Some(again) = with_verb(&mut Input::of_request(bytes), Again)? {
+        return Ok(again);
+    }
     let (mut input, parts) = (Input::of_request(bytes), Parts::default());
     let call = decode_call(&mut input, &parts)?;
     input.end()?;
@@ -104,10 +111,65 @@ fn calls_with<T: Numbered>(name: &str, wrap: fn(T) -> Call<'static>) -> Vec<(Str
     samples.collect()
 }
 
+/// Samples of the verbs that are types, as calls with their names and kinds.
+#[derive(Default)]
+struct Samples(Vec<(&'static str, Kind, Vec<u8>)>);
+
+impl Samples {
+    fn add<V: Begin + Sample>(&mut self, on: &[Named<'_, V>]) {
+        for seed in 0..16 {
+            let verb = V::sample(&mut Random::new(seed << 8 | u64::from(V::NUMBER)));
+            for on in on {
+                let mut bytes = Vec::new();
+                put_verb(*on, &verb, &mut bytes);
+                self.0.push((V::NAME, V::KIND, bytes));
+            }
+        }
+    }
+}
+
+impl SeeVerb for Samples {
+    fn in_tube<V: Begin<On = InTube> + Sample>(&mut self) {
+        self.add::<V>(&[JOBS]);
+    }
+
+    fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
+        let claimed = |tube| Claimed { key: key(), tube };
+        self.add::<V>(&[claimed(None), claimed(Some("jobs"))]);
+    }
+}
+
+fn all_verbs() -> Vec<(&'static str, Kind, Vec<u8>)> {
+    let mut samples = Samples::default();
+    each_verb(&mut samples);
+    samples.0
+}
+
+/// Encodes a verb again.
+struct Again;
+
+impl OnVerb for Again {
+    type Done = Vec<u8>;
+
+    fn run<V: Begin>(self, on: Named<'_, V>, input: &mut Input<'_>) -> Result<Vec<u8>, Malformed> {
+        let verb = V::get(input)?;
+        input.end()?;
+        let mut bytes = Vec::new();
+        put_verb(on, &verb, &mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// The calls that are variants of the enums, and those that are types.
 fn all_calls() -> Vec<(String, Vec<u8>)> {
+    let types = all_verbs().into_iter().map(|(name, _, bytes)| (name.to_owned(), bytes));
+    calls_of_enums().into_iter().chain(types).collect()
+}
+
+fn calls_of_enums() -> Vec<(String, Vec<u8>)> {
     [
         calls_with("Call", |call: Call<'static>| call),
-        calls_with("Verb", |verb: Verb<'static>| Call::Tube(JOBS, verb)),
+        calls_with("Verb", |verb: VerbOfEnum<'static>| Call::Tube(JOBS, verb)),
         calls_with("HolderVerb", |verb: HolderVerb<'static>| Call::Claim(key(), verb)),
         calls_with("ProgressReport", |report: ProgressReport<'static>| {
             Call::Claim(key(), HolderVerb::Progress(report))
@@ -115,18 +177,18 @@ fn all_calls() -> Vec<(String, Vec<u8>)> {
         calls_with("StepVerb", |verb: StepVerb<'static>| {
             Call::Claim(key(), HolderVerb::Step(verb))
         }),
-        calls_with("EdgeVerb", |verb: EdgeVerb<'static>| Call::Tube(JOBS, Verb::Edges(verb))),
+        calls_with("EdgeVerb", |verb: EdgeVerb<'static>| Call::Tube(JOBS, VerbOfEnum::Edges(verb))),
         calls_with("HistoryVerb", |verb: HistoryVerb<'static>| {
-            Call::Tube(JOBS, Verb::History(verb))
+            Call::Tube(JOBS, VerbOfEnum::History(verb))
         }),
-        calls_with("ListVerb", |verb: ListVerb<'static>| Call::Tube(JOBS, Verb::List(verb))),
+        calls_with("ListVerb", |verb: ListVerb<'static>| Call::Tube(JOBS, VerbOfEnum::List(verb))),
         calls_with("ScheduleVerb", |verb: ScheduleVerb<'static>| {
-            Call::Tube(JOBS, Verb::Schedules(verb))
+            Call::Tube(JOBS, VerbOfEnum::Schedules(verb))
         }),
-        calls_with("WaitVerb", |verb: WaitVerb| Call::Tube(JOBS, Verb::Wait(verb))),
-        calls_with("WatchKey", |key: WatchKey| Call::Tube(JOBS, Verb::CancelWatch(key))),
+        calls_with("WaitVerb", |verb: WaitVerb| Call::Tube(JOBS, VerbOfEnum::Wait(verb))),
+        calls_with("WatchKey", |key: WatchKey| Call::Tube(JOBS, VerbOfEnum::CancelWatch(key))),
         calls_with("TagEdit", |edit: TagEdit<'static>| {
-            Call::Tube(JOBS, Verb::EditTags { id: 9, edit })
+            Call::Tube(JOBS, VerbOfEnum::EditTags { id: 9, edit })
         }),
     ]
     .concat()
@@ -212,10 +274,10 @@ fn all_values() -> Vec<Encoded> {
 
 #[test]
 fn every_call_reads_back() {
-    let calls = all_calls();
+    let calls = calls_of_enums();
     let names = |of: &str| calls.iter().filter(|(name, _)| name.starts_with(of)).count();
-    assert_eq!(names("Verb::"), 16 * Verb::VARIANTS.len());
-    for (name, bytes) in calls {
+    assert_eq!(names("Verb::"), 16 * VerbOfEnum::VARIANTS.len());
+    for (name, bytes) in all_calls() {
         assert_eq!(read_back(&bytes).as_ref(), Ok(&bytes), "{name}");
     }
 }
@@ -246,7 +308,7 @@ fn numbers_of_variants_are_named_once() {
         assert_eq!(numbers.len(), T::VARIANTS.len());
     }
     check::<Call<'_>>();
-    check::<Verb<'_>>();
+    check::<VerbOfEnum<'_>>();
     check::<HolderVerb<'_>>();
     check::<Answer>();
     check::<Error>();
@@ -280,14 +342,19 @@ fn protocol_is_as_recorded() {
 #[test]
 fn kinds_of_calls_are_as_recorded() {
     let mut lines: Vec<(String, BTreeSet<String>)> = Vec::new();
-    for (name, bytes) in all_calls() {
-        let parts = Parts::default();
-        let call = decode_call(&mut Input::new(&bytes), &parts).unwrap();
+    let mut add = |name: String, kind: Kind| {
         if lines.last().is_none_or(|(last, _)| *last != name) {
             lines.push((name, BTreeSet::new()));
         }
-        let kinds = &mut lines.last_mut().unwrap().1;
-        kinds.insert(format!("{:?}", call.properties().kind));
+        lines.last_mut().unwrap().1.insert(format!("{kind:?}"));
+    };
+    for (name, bytes) in calls_of_enums() {
+        let parts = Parts::default();
+        let call = decode_call(&mut Input::new(&bytes), &parts).unwrap();
+        add(name, call.properties().kind);
+    }
+    for (name, kind, _) in all_verbs() {
+        add(name.to_owned(), kind);
     }
     let line = |(name, kinds): (String, BTreeSet<String>)| {
         format!("{} {name}\n", kinds.into_iter().collect::<Vec<_>>().join("|"))
@@ -300,20 +367,34 @@ fn kinds_of_calls_are_as_recorded() {
 fn calls_have_these_bytes() {
     for (call, bytes) in [
         (Call::Check, &b"\x00"[..]),
-        (Call::Tube(JOBS, Verb::DeleteMany(&[1, 2, 128])), b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01"),
         (
-            Call::Tube(JOBS, Verb::Put(&PutRequest::of_body(tubewell_drivers::Body::new(b"work".to_vec())))),
-            b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0\0",
-        ),
-        (
-            Call::Claim(key(), HolderVerb::Ack { result: Some(b"ok") }),
-            b"\x02\xac\x02\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok",
+            Call::Tube(JOBS, VerbOfEnum::DeleteMany(&[1, 2, 128])),
+            b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01",
         ),
         (Call::SetLimit("host", Some(3)), b"\x0b\x04host\x01\x03"),
     ] {
         assert_eq!(bytes_of(&call), bytes, "{call:?}");
         assert_eq!(read_back(bytes).unwrap(), bytes);
     }
+}
+
+#[test]
+fn verbs_have_these_bytes() {
+    fn check<V: Verb>(on: Named<'_, V>, verb: &V, bytes: &[u8]) {
+        let mut put = Vec::new();
+        put_verb(on, verb, &mut put);
+        assert_eq!(put, bytes, "{}", V::NAME);
+        assert_eq!(read_back(bytes).unwrap(), bytes, "{}", V::NAME);
+    }
+    let request = PutRequest::of_body(tubewell_drivers::Body::new(b"work".to_vec()));
+    let put = b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0\0";
+    check(JOBS, &PutTask { request }, put);
+    check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
+    let ack = Ack { result: Some(b"ok".to_vec()) };
+    let of_claim = b"\x02\xac\x02\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok";
+    check(Claimed { key: key(), tube: None }, &ack, of_claim);
+    let by_id = b"\x01\xac\x02\x04jobs\x0d\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok";
+    check(Claimed { key: key(), tube: Some("jobs") }, &ack, by_id);
 }
 
 #[test]
@@ -408,8 +489,7 @@ fn damaged_bytes_do_not_panic_and_need_little_memory() {
         for _ in 0..8 {
             let bytes = damaged(&bytes, &mut random);
             let memory = memory_of(|| {
-                let (mut input, parts) = (Input::of_request(&bytes), Parts::default());
-                let _ = decode_call(&mut input, &parts).is_ok();
+                let _ = read_back(&bytes).is_ok();
             });
             assert!(memory <= (64 * bytes.len() as u64) + (128 << 10), "{name}: {memory}");
         }
@@ -446,10 +526,10 @@ fn list_of(count: usize, call: &Call<'_>) -> Vec<u8> {
 
 #[test]
 fn list_with_more_items_than_a_call_accepts_is_refused_before_it_is_decoded() {
-    let edit = |edit| Call::Tube(JOBS, Verb::EditTags { id: 9, edit });
+    let edit = |edit| Call::Tube(JOBS, VerbOfEnum::EditTags { id: 9, edit });
     for (call, most) in [
-        (Call::Tube(JOBS, Verb::PutMany(&[])), 100_000),
-        (Call::Tube(JOBS, Verb::DeleteMany(&[])), 100_000),
+        (Call::Tube(JOBS, VerbOfEnum::PutMany(&[])), 100_000),
+        (Call::Tube(JOBS, VerbOfEnum::DeleteMany(&[])), 100_000),
         (Call::AckClaims(&[]), 100_000),
         (edit(TagEdit::Add(&[])), 10_000),
     ] {
@@ -476,7 +556,7 @@ fn all_lists_of_a_call_together_take_a_limited_memory() {
     TAGS.put(&mut many);
     many.resize(many.len() + TAGS, 0);
     many.extend_from_slice(&task[tags + 1..]);
-    let mut bytes = bytes_of(&Call::Tube(JOBS, Verb::PutMany(&[])));
+    let mut bytes = bytes_of(&Call::Tube(JOBS, VerbOfEnum::PutMany(&[])));
     bytes.pop();
     let tasks = 100;
     tasks.put(&mut bytes);
@@ -512,7 +592,7 @@ fn numbers_have_one_encoding() {
 
 #[test]
 fn parts_keep_the_values_of_one_call() {
-    let bytes = bytes_of(&Call::Tube(JOBS, Verb::DeleteMany(&[1])));
+    let bytes = bytes_of(&Call::Tube(JOBS, VerbOfEnum::DeleteMany(&[1])));
     let parts = Parts::default();
     for round in 0..3 {
         let decoded = decode_call(&mut Input::of_request(&bytes), &parts);

@@ -9,9 +9,10 @@ use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
+use crate::core::verb::Claimed;
 use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, Peek, PutRequest, StoreId, TubeRef,
-    TubeRequest, Verb, WaitVerb, from_bytes,
+    Ack, Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, Peek, PutRequest, PutTask,
+    SetPriority, StoreId, TubeRef, TubeRequest, Verb, WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -84,7 +85,6 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let calls = [
         Call::Tubes,
         Call::BeginSession(session, None),
-        tube(Verb::Put(&put)),
         tube(Verb::PutAndWait { session, request: &put, timeout: Some(5) }),
         tube(Verb::Claim { session, id: 0 }),
         tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
@@ -194,11 +194,9 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
     let changes = [
-        tube(Verb::Put(&put)),
         tube(Verb::Resolve { id: 1, result: Some(&result) }),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
-        held(HolderVerb::Ack { result: Some(&result) }),
         held(HolderVerb::Log("text")),
         held(HolderVerb::Release { delay: 1 }),
         Call::DropTube("jobs"),
@@ -253,7 +251,9 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
 /// A crash may bring back the task that is not there: no peer learns that before it is flushed.
 #[test]
 fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
-    let call = |target, verb| Request::Call(Mode::OnceVisible, Call::Tube(target, verb)).to_bytes();
+    fn call(target: TubeRef<'_>, verb: Verb<'_>) -> Vec<u8> {
+        Request::Call(Mode::OnceVisible, Call::Tube(target, verb)).to_bytes()
+    }
     let reads: [&dyn Fn(TubeRef<'_>, u64) -> Vec<u8>; 4] = [
         &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
         &|target, id| call(target, Verb::Steps(id)),
@@ -279,8 +279,8 @@ fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
     let number = served.number();
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
     for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred] {
-        let call = Call::Tube(TubeRef { number, name: "jobs" }, Verb::Put(&put));
-        let request = Request::Call(mode, call).to_bytes();
+        let target = TubeRef { number, name: "jobs" };
+        let request = verb_to_bytes(mode, target, &PutTask { request: put.clone() });
         let answering = served.service.call(&served.peer, &request);
         assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{mode:?} {answering:?}");
     }

@@ -82,7 +82,8 @@ static VERB: Choice = Choice {
         (0, "Check", &[]),
         (1, "Put", &[PUT]),
         (2, "PutOrWait", &[Session, PUT, Option(&Time)]),
-        (3, "CancelPut", &[Arrival]),
+        // Nor has any the number 3.
+        (4, "PutMany", &[List(&PUT_OR_RESTORED)]),
         (4, "PutMany", &[List(&PUT_OR_RESTORED)]),
         (5, "Requeue", &[REQUEUED]),
         (6, "PutAndWait", &[Session, PUT, Option(&Time)]),

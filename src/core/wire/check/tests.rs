@@ -13,7 +13,8 @@ use crate::core::state::{
     FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
     UpdateRequest, check_tags,
 };
-use crate::core::verbs::{ByteBudget, Grants};
+use crate::core::verb::{Limits, Verb as _};
+use crate::core::verbs::{Ack, ByteBudget, Grants, PutOrWait, PutTask};
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
@@ -24,6 +25,7 @@ use crate::{
 };
 
 const MAX_BODY: usize = 100;
+const LIMITS: Limits = Limits { max_body: MAX_BODY };
 
 fn store_and_tube() -> (Store, Tube) {
     let store = Store::options().max_body(MAX_BODY).open_in_memory().unwrap();
@@ -38,6 +40,17 @@ fn refused<T: std::fmt::Debug>(by_handle: crate::Result<T>, call: Call<'_>) {
     let error = by_handle.expect_err("the handle accepts it");
     assert!(matches!(error, Error::Invalid { .. }), "{error}");
     assert_eq!(check_call(&call, MAX_BODY), Err(error), "{call:?}");
+}
+
+/// As `refused`, of a verb that is a type.
+#[track_caller]
+fn refused_verb<T: std::fmt::Debug, V: crate::core::verb::Verb>(
+    by_handle: crate::Result<T>,
+    verb: &V,
+) {
+    let error = by_handle.expect_err("the handle accepts it");
+    assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    assert_eq!(verb.check(&LIMITS), Err(error), "{}", V::NAME);
 }
 
 #[track_caller]
@@ -94,9 +107,10 @@ fn puts_are_refused_as_by_a_handle() {
     let session = store.session().id();
     for (put, edit) in hostile_puts(&tube) {
         let hostile = request(edit);
-        refused(tube.put(put.clone()), on_tube(Verb::Put(&hostile)));
-        let or_wait = Verb::PutOrWait { session, request: &hostile, timeout: None };
-        refused(tube.put_wait(put.clone(), None), on_tube(or_wait));
+        let typed = PutTask { request: hostile.clone() };
+        refused_verb(tube.put(put.clone()), &typed);
+        let or_wait = PutOrWait { session, request: hostile.clone(), timeout: None };
+        refused_verb(tube.put_wait(put.clone(), None), &or_wait);
         let and_wait = Verb::PutAndWait { session, request: &hostile, timeout: None };
         refused(tube.put_and_wait(put.clone(), Duration::ZERO), on_tube(and_wait));
         let many = [request(|_| {}), hostile.clone()];
@@ -105,7 +119,8 @@ fn puts_are_refused_as_by_a_handle() {
         let many = [PutRequest { takes: 1, ..hostile }];
         refused(tube.restore_many([restore]), on_tube(Verb::PutMany(&many)));
     }
-    accepted(Verb::Put(&request(|it| it.tags = tags(32))));
+    let most = PutTask { request: request(|it| it.tags = tags(32)) };
+    assert_eq!(most.check(&LIMITS), Ok(()));
 }
 
 #[test]
@@ -117,11 +132,11 @@ fn put_cannot_bring_what_only_a_restore_brings() {
         PutRequest { restored_as: Some(State::Done), ..plain.clone() },
         PutRequest { history: Some(Box::new(history())), ..plain.clone() },
     ] {
-        let result = check_call(&on_tube(Verb::Put(&hostile)), MAX_BODY);
+        let result = PutTask { request: hostile }.check(&LIMITS);
         assert!(matches!(result, Err(Error::Invalid { .. })), "{result:?}");
     }
     let twice = request(|it| it.tags = ["a".into(), "a".into()].into());
-    assert!(check_call(&on_tube(Verb::Put(&twice)), MAX_BODY).is_err());
+    assert!(PutTask { request: twice }.check(&LIMITS).is_err());
     for hostile in
         [request(|it| it.key = Some("a".into())), request(|it| it.on_key = OnKey::Replace)]
     {
@@ -299,9 +314,9 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
         tube.try_take().unwrap().unwrap()
     };
     let large = vec![7; MAX_BODY + 1];
-    let ack = HolderVerb::Ack { result: Some(&large) };
-    refused(take().ack_with(large.clone()), held(ack));
-    refused(tube.ack_with(take().id(), &large), on_tube(Verb::Held(key().by, 9, ack)));
+    let ack = Ack { result: Some(large.clone()) };
+    refused_verb(take().ack_with(large.clone()), &ack);
+    refused_verb(tube.ack_with(take().id(), &large), &ack);
     let body = Body::new(large.clone());
     refused(take().checkpoint(large.clone()), held(HolderVerb::Checkpoint(&body)));
 
@@ -447,9 +462,13 @@ fn make_call(store: &Store, call: Call<'_>) -> bool {
     } else {
         store.handle.call::<Any>(FILE, call).err()
     };
+    assert_no_damage(error, &call);
+    true
+}
+
+fn assert_no_damage(error: Option<Error>, call: &dyn std::fmt::Debug) {
     let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
     assert!(!is_damage, "{error:?}: {call:?}");
-    true
 }
 
 /// Makes calls with any values in them. Returns how many passed the checks.
@@ -466,8 +485,7 @@ fn make_calls<T: Numbered>(
 }
 
 /// A put of any values: as it is, it would often be one that only a restore makes.
-fn more_likely(verb: Verb<'static>) -> Verb<'static> {
-    let Verb::Put(request) = verb else { return verb };
+fn more_likely(request: &PutRequest) -> PutRequest {
     let PutRequest { mut tags, after, .. } = request.clone();
     if check_distinct_tags(&tags).is_err() {
         tags = Arc::default();
@@ -475,7 +493,7 @@ fn more_likely(verb: Verb<'static>) -> Verb<'static> {
     let plain =
         PutRequest { id: None, takes: 0, restored_as: None, history: None, ..request.clone() };
     let after = after.filter(|after| !after.keys.iter().any(String::is_empty));
-    Verb::Put(Box::leak(Box::new(PutRequest { tags, after, ..plain })))
+    PutRequest { tags, after, ..plain }
 }
 
 /// The answer to any call.
@@ -519,8 +537,11 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         });
         for seed in 0..40 {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
-            let call = Call::Tube(next_tube(), more_likely(Verb::Put(request)));
-            made += usize::from(make_call(&store, call));
+            let put = PutTask { request: more_likely(&request) };
+            if put.check(&Limits { max_body: MAX_BODY * 100 }).is_ok() {
+                assert_no_damage(store.handle.make(FILE, next_tube(), &put).err(), &put);
+                made += 1;
+            }
         }
         for id in 0..100 {
             let by = Holder { session, epoch: None };
