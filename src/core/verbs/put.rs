@@ -72,7 +72,7 @@ pub(crate) struct PutOrWait {
     pub(crate) timeout: Option<u64>,
 }
 
-wire_struct! { PutOrWait { request, session, timeout } }
+wire_struct! { PutOrWait { session, request, timeout } }
 
 impl Verb for PutOrWait {
     type On = InTube;
