@@ -301,7 +301,6 @@ mod tests {
         assert_eq!(autumn, times.map(|time| format!("2026-10-{time}:00Z")));
     }
 
-    /// The clocks of Berlin go from 03:00 back to 02:00 on 2026-10-25.
     /// Regression: what came behind the step in its list decided.
     #[test]
     fn list_with_a_step_anywhere_is_an_interval() {
@@ -315,6 +314,7 @@ mod tests {
         }
     }
 
+    /// The clocks of Berlin go from 03:00 back to 02:00 on 2026-10-25.
     #[test]
     fn moment_in_a_fold_comes_once() {
         let found = moments("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
@@ -342,7 +342,6 @@ mod tests {
         assert_eq!(last("2026-03-29T12:00:00Z"), "2026-03-29T07:00:00Z");
     }
 
-    /// Each moment that `next` finds, over a summer and its changes, is the last one then.
     /// Regression: all moments since the last run were missed ones, a million of them.
     #[test]
     fn clock_beyond_all_moments_has_a_last_one() {
@@ -354,6 +353,7 @@ mod tests {
         assert_eq!(last, Some(micros("4999-12-31T12:00:00Z")));
     }
 
+    /// Each moment that `next` finds, over a summer and its changes, is the last one then.
     #[test]
     fn next_and_last_agree() {
         let zones = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"];

@@ -87,18 +87,15 @@ fn user_of(_: &Path) -> Option<u32> {
 
 /// Connects to the owner at an address, with the secret in a file.
 pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
-    if secret_file.is_none() && url.starts_with("tcp:") {
-        let why = format!("{url} needs a secret that both sides know");
-        return Err(Failure::new(Exit::Missing, why)
-            .hint("give --secret-file FILE with the secret of the owner"));
-    }
     let secret = secret_file.map(secret).transpose()?;
     connection::connect(url, secret, None).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
-        Error::Refused { why } if why.contains("secret") => Failure::from(Error::Refused { why })
-            .hint("--secret-file names the file with the secret of the owner"),
-        Error::Refused { .. } => Failure::from(error)
-            .hint("a command goes only to processes of its own user and of root"),
+        Error::Refused { .. } => Failure::from(error).hint(if url.starts_with("tcp:") {
+            "--secret-file names the file with the secret of the owner"
+        } else {
+            "a command goes only to processes of its own user and of root; if they ask for a secret, \
+             --secret-file names the file that has it"
+        }),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
         ),

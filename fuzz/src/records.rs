@@ -17,26 +17,29 @@ use crate::oracle::Oracle;
 use crate::{edits, panics, side_rows};
 
 const ID: u64 = 3;
+/// The first byte of a plain record, and of one with further fields.
+const PLAIN: u8 = 1;
+const WITH_MORE: u8 = 0x81;
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
     let Some((kind, rest)) = bytes.split_first() else { return };
-    let version = if *kind < 128 { 1 } else { 2 };
+    let first = if *kind < 128 { PLAIN } else { WITH_MORE };
     match kind % 8 {
         0 => pointer(rest),
         1 => any_key(rest),
         2 => record(rest),
-        3 => record(&framed_record(version, rest)),
+        3 => record(&framed_record(first, rest)),
         5 if kind & 64 != 0 => side_rows::check(rest, oracle),
-        4 | 5 => drop(encoded(&mut Unstructured::new(rest), version, oracle)),
+        4 | 5 => drop(encoded(&mut Unstructured::new(rest), first, oracle)),
         6 => catalog(rest, false, oracle),
         _ => catalog(rest, true, oracle),
     }
 }
 
-/// The bytes with the version and the checksum of a valid record.
-fn framed_record(version: u8, rest: &[u8]) -> Vec<u8> {
-    let seed = ID ^ (u64::from(version - 1) << 56);
-    [&[version][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
+/// The bytes with the first byte and the checksum of a valid record.
+fn framed_record(first: u8, rest: &[u8]) -> Vec<u8> {
+    let seed = ID ^ (u64::from(first ^ PLAIN) << 56);
+    [&[first][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
 }
 
 /// The bytes with the version and the checksum of a valid row of the catalog.
@@ -91,7 +94,7 @@ fn record(bytes: &[u8]) {
     let _ = check_body(ID, &record.header, bytes);
 }
 
-fn encoded(u: &mut Unstructured<'_>, version: u8, oracle: Oracle) -> Result<()> {
+fn encoded(u: &mut Unstructured<'_>, first: u8, oracle: Oracle) -> Result<()> {
     let id = u64::arbitrary(u)?;
     let mut header = Header {
         pri: u32::arbitrary(u)?,
@@ -106,7 +109,7 @@ fn encoded(u: &mut Unstructured<'_>, version: u8, oracle: Oracle) -> Result<()> 
         sub: <&str>::arbitrary(u)?.into(),
         more: None,
     };
-    if version == 2 {
+    if first == WITH_MORE {
         let more = more(u)?;
         header.edit_more(|fields| *fields = more);
     }
@@ -117,7 +120,7 @@ fn encoded(u: &mut Unstructured<'_>, version: u8, oracle: Oracle) -> Result<()> 
     header.size = body.len() as u64;
     header.body_checksum = Header::checksum_of(&body);
     let value = encode(id, &header, &body);
-    assert_eq!(value[0], if header.more.is_some() { 2 } else { 1 });
+    assert_eq!(value[0], if header.more.is_some() { WITH_MORE } else { PLAIN });
     let mut record = Record::decode(id, value.clone()).unwrap();
     if oracle.is_faulty() {
         record.header.takes ^= 1;

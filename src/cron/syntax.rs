@@ -71,20 +71,7 @@ impl Field {
         if self.is_every(text) {
             return Ok(());
         }
-        text.split(',').try_for_each(|item| self.check_item(item, text))?;
-        self.check_last_days(text)
-    }
-
-    /// croner takes `LW` for what all of the field is about.
-    fn check_last_days(&self, text: &str) -> Result<(), String> {
-        let items: Vec<&str> = text.split(',').collect();
-        if self.is_day() && items.contains(&"LW") && items.len() > 1 {
-            return Err(format!(
-                "LW is one of several items of the day of the month {text:?}; write LW alone, and use a second \
-                 schedule for the other days"
-            ));
-        }
-        Ok(())
+        text.split(',').try_for_each(|item| self.check_item(item, text))
     }
 
     fn check_item(&self, item: &str, text: &str) -> Result<(), String> {
@@ -96,6 +83,13 @@ impl Field {
         }
         if self.is_every(item) {
             return Err(format!("* is one of several items of the {name} {text:?}; write * alone"));
+        }
+        // croner takes it for what all of the field is about.
+        if self.is_day() && item == "LW" && text != item {
+            return Err(format!(
+                "LW is one of several items of the {name} {text:?}; write LW alone, and use a second schedule for \
+                 the other days"
+            ));
         }
         if let Some((range, step)) = item.split_once('/') {
             return self.check_step(item, range, step);

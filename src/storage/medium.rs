@@ -237,8 +237,10 @@ impl Medium {
         if is_unclean {
             self.invalidate_end_mark()?;
         }
-        let measure = || self.bytes.whole.len();
-        self.named.as_ref().map_or(Ok(()), |named| named.resize(measure))
+        if let Some(named) = &self.named {
+            named.note_length(self.bytes.whole.len()?);
+        }
+        Ok(())
     }
 
     /// A file that was not closed may have records behind its end mark.
@@ -268,7 +270,7 @@ impl Medium {
         let resize = || self.bytes.set_len(len);
         let resize = || self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
         let resized = match &self.named {
-            Some(named) => named.resize(|| resize().and_then(|()| self.bytes.whole.len())),
+            Some(named) => named.resize(self.bytes.start() + len, resize),
             None => resize(),
         };
         self.io.record_failure("resize", resized)

@@ -33,18 +33,31 @@ impl NamedFile {
     /// nothing: what counts is the file that the path named at open.
     pub(super) fn new(file: &File, path: &Path) -> io::Result<NamedFile> {
         let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-        let counts = <[AtomicU64; 3]>::default();
-        let [length, begun, ended] = counts;
-        Ok(NamedFile { path, identity: identity(&file.metadata()?), length, begun, ended })
+        Ok(NamedFile {
+            path,
+            identity: identity(&file.metadata()?),
+            length: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        })
     }
 
-    /// Changes the length of the file. Returns what `change` returns, which is the new length.
-    pub(super) fn resize(&self, change: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
+    /// Notes the length that the file has at open.
+    pub(super) fn note_length(&self, length: u64) {
+        self.length.store(length, Ordering::SeqCst);
+    }
+
+    /// Changes the length of the file.
+    pub(super) fn resize(
+        &self,
+        length: u64,
+        change: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let changed = change();
-        self.length.store(*changed.as_ref().unwrap_or(&0), Ordering::SeqCst);
+        self.length.store(if changed.is_ok() { length } else { 0 }, Ordering::SeqCst);
         self.ended.fetch_add(1, Ordering::SeqCst);
-        changed.map(drop)
+        changed
     }
 
     /// Fails if the path names no file, or another one, or if the file is shorter than the store has made it. One

@@ -45,10 +45,19 @@ impl SocketPath {
 /// Whether a process listens at a unix socket. Does not block.
 #[must_use]
 pub fn is_listening(socket: &Path) -> bool {
+    has_listener(socket).unwrap_or(false)
+}
+
+/// As `is_listening`, with why that cannot be said.
+pub(crate) fn has_listener(socket: &Path) -> io::Result<bool> {
     match SocketPath::of(socket).and_then(|socket| UnixStream::connect(socket.as_path())) {
-        Ok(_) => true,
-        // Its queue of connections is full.
-        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        Ok(_) => Ok(true),
+        Err(error) => match error.kind() {
+            // Its queue of connections is full.
+            io::ErrorKind::WouldBlock => Ok(true),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
+            _ => Err(error),
+        },
     }
 }
 

@@ -88,8 +88,8 @@ mod unix {
     use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
 
-    use crate::os::unix_path::SocketPath;
-    use crate::os::{self, UnixListener, UnixStream};
+    use crate::os::unix_path::{SocketPath, has_listener};
+    use crate::os::{self, UnixListener};
     use crate::{Address, WireError};
 
     /// A unix socket and its file, which is removed when this is dropped.
@@ -143,8 +143,6 @@ mod unix {
 
     /// Checks that nothing is at `path`, or a socket without a listener.
     fn check_free(path: &Path, address: &Address) -> Result<(), WireError> {
-        let in_use =
-            |why: &str| WireError::AddressInUse { address: address.clone(), why: why.to_owned() };
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(WireError::io("listen at", address)(error)),
@@ -153,16 +151,11 @@ mod unix {
             }
             Ok(_) => {}
         }
-        match SocketPath::of(path).and_then(|path| UnixStream::connect(path.as_path())) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // Its queue of connections is full.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(in_use("a server listens there"))
-            }
-            Err(error) => Err(WireError::io("listen at", address)(error)),
-            Ok(_) => Err(in_use("a server listens there")),
+        if has_listener(path).map_err(WireError::io("listen at", address))? {
+            let why = "a server listens there".to_owned();
+            return Err(WireError::AddressInUse { address: address.clone(), why });
         }
+        Ok(())
     }
 
     /// A folder of mode 0700, removed when dropped.

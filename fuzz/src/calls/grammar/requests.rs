@@ -35,7 +35,15 @@ pub static REQUEST: Choice = Choice {
         (
             16,
             "Subscribe",
-            &[Count, List(&TubeName), List(&Key), List(&Label), List(&Tag), Option(&Kinds), Count],
+            &[
+                Field::Byte(7),
+                List(&TubeName),
+                List(&Key),
+                List(&Label),
+                List(&Tag),
+                Option(&Kinds),
+                Count,
+            ],
         ),
     ],
 };
