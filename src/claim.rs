@@ -14,7 +14,8 @@ use std::time::Duration;
 use tubewell_drivers::{Body, Value};
 
 use crate::core::verb::{Begin, Claimed, OfClaim};
-use crate::core::{Ack, Call, ClaimKey, Grant, HolderVerb, check_size};
+use crate::core::verbs::Ack;
+use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::sync::Mutex;

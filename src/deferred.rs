@@ -16,7 +16,8 @@ mod ticket;
 use std::time::Duration;
 
 use crate::core::verb::{Decide, InTube, OfClaim};
-use crate::core::{Ack, FromAnswer, HolderVerb, PutRequest, PutTask, Verb};
+use crate::core::verbs::{Ack, PutTask};
+use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
 use crate::micros::micros_ceil;
 use crate::wait::{CallFuture, call};
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};

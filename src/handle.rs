@@ -44,7 +44,7 @@ impl StoreHandle {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {
-        verb.check(&self.limits())?;
+        verb.check(self.limits())?;
         match self {
             StoreHandle::Here(store) => store.inner()?.make(buffer, on, verb),
             StoreHandle::Remote(owner) => owner.make(on, verb),
@@ -59,7 +59,7 @@ impl StoreHandle {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<Promise<V::Answer>> {
-        verb.check(&self.limits())?;
+        verb.check(self.limits())?;
         match self {
             StoreHandle::Here(store) => {
                 let decide = |core: &mut Core| core.decide_verb(on, verb);

@@ -31,6 +31,7 @@ use crate::core::{Call, ClaimKey, FromAnswer, TubeHead, TubeRef, Verb};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
+use crate::wait::CallFuture;
 use crate::{Result, SessionId};
 
 /// A handle of a tube, for one session. It is cheap to clone and may be used from many threads.
@@ -205,7 +206,6 @@ impl Tube {
         Call::Tube(self.as_target(), verb)
     }
 
-    /// The tube as a call names it.
     /// Makes a call on the tube.
     #[inline]
     pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {
@@ -217,11 +217,17 @@ impl Tube {
         self.handle.make(self.head.buffer, self.claimed(id), verb)
     }
 
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) fn make_async<V: Begin<On = InTube>>(&self, verb: V) -> CallFuture<V::Answer> {
+        CallFuture::of(&self.handle, self.head.buffer, self.as_target(), verb)
+    }
+
     pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {
         let key = ClaimKey { tube: self.head.number, by: self.holder(), id };
         Claimed { key, tube: Some(&self.head.name) }
     }
 
+    /// The tube as a call names it.
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
     }

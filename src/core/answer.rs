@@ -15,7 +15,7 @@ use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::signal::Signal;
 use crate::statistics::Statistics;
-use crate::task::{Page, Task, TaskInfo, TubeTask};
+use crate::task::{Page, Task, TaskInfo};
 use crate::{
     Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result,
     SchedulePage, Step, TubeInfo,
@@ -42,7 +42,6 @@ pub(crate) enum Answer {
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
-    TubeTask(Option<TubeTask>),
     Page(Page),
     TaskPage(TaskPage),
     TaskInfos(Vec<TaskInfo>),
@@ -162,7 +161,6 @@ from_answer! {
     Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
-    Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
     Answer::TaskPage(page) => page, TaskPage;
     Answer::TaskInfos(tasks) => tasks, Vec<TaskInfo>;

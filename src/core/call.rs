@@ -74,8 +74,6 @@ pub(crate) enum Call<'a> {
     /// A limit that tubes share; `None` removes it.
     SetLimit(&'a str, Option<u32>),
     Limits,
-    /// The task that has this key.
-    ByKey(&'a str),
     /// The task with this id: a step of the search, from the first tube or after another one.
     Find {
         id: u64,
@@ -269,7 +267,6 @@ impl Core {
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
             Call::SetLimit(name, most) => finished(self.set_limit(name, most)?),
             Call::Limits => now(self.shared_limits(), Answer::Limits),
-            Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
             Call::Find { id, after } => answer(self.find_step(id, after)?, Answer::FindStep),
             Call::Tagged { tag, after, limit } => {
                 now(self.tagged(tag, after, limit)?, Answer::TaggedPage)

@@ -23,7 +23,7 @@ mod schedules;
 mod state;
 mod time;
 pub(crate) mod verb;
-mod verbs;
+pub(crate) mod verbs;
 mod verify_memory;
 mod waits;
 mod wire;
@@ -52,8 +52,8 @@ pub(crate) use state::{
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{
-    Ack, ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, Peek, PutOrWait, PutTask, SelectStep,
-    SetPriority, StepPage, TAG_COUNTS_PAGE, decode_step, describe, describe_unreachable,
+    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
+    decode_step, describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};

@@ -7,8 +7,10 @@ use std::task::{Poll, Waker};
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
 use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot};
-use super::verbs::{Ack, Peek, PutOrWait, PutTask as Put, SetPriority};
-use super::wire::{Input, Malformed, Numbered, Wire, get_target, put_in_tube, put_of_claim};
+use super::verbs::{Ack, ByKey, Peek, PutOrWait, PutTask as Put, SetPriority};
+use super::wire::{
+    Input, Malformed, Numbered, Wire, get_target, put_in_store, put_in_tube, put_of_claim,
+};
 use crate::{Error, Receipt, Result};
 
 /// What a check of a request needs to know of the store.
@@ -19,7 +21,7 @@ pub(crate) struct Limits {
 
 /// A verb.
 pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
-    /// What it is made on: [`InTube`], [`OfClaim`].
+    /// What it is made on: [`InStore`], [`InTube`], [`OfClaim`].
     type On: Target;
     type Answer: Wire + Send + 'static;
     const NUMBER: u8;
@@ -38,7 +40,7 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     }
 
     /// The checks that need no lock, of a handle and of a peer.
-    fn check(&self, _limits: &Limits) -> Result<()> {
+    fn check(&self, _limits: Limits) -> Result<()> {
         Ok(())
     }
 
@@ -139,6 +141,32 @@ pub(crate) trait Target: 'static {
 
 /// How a verb names its target.
 pub(crate) type Named<'a, V> = <<V as Verb>::On as Target>::Ref<'a>;
+
+/// The store must be open.
+pub(crate) enum InStore {}
+
+impl Target for InStore {
+    type Ref<'a> = ();
+
+    #[inline]
+    fn check(core: &mut Core, (): ()) -> Result<()> {
+        core.check_open()
+    }
+
+    fn tube((): ()) -> Option<u32> {
+        None
+    }
+
+    type Owned = ();
+
+    fn to_owned((): ()) {}
+
+    fn as_ref((): &()) {}
+
+    fn put((): (), number: u8, out: &mut Vec<u8>) {
+        put_in_store(number, out);
+    }
+}
 
 /// The tube must exist.
 pub(crate) enum InTube {}
@@ -307,9 +335,39 @@ pub(crate) fn put_verb<V: Verb>(on: Named<'_, V>, verb: &V, out: &mut Vec<u8>) {
     verb.put(out);
 }
 
+/// Declares a verb: its number, what it is made on, its kind, its name and fields, its answer, and what
+/// is not as usual for it.
+macro_rules! verb {
+    (
+        $(#[$doc:meta])*
+        $number:literal $on:ident $kind:ident:
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? } -> $answer:ty
+        $({ $($item:tt)* })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $field: $type,)*
+        }
+
+        $crate::core::wire::wire_struct! { $name { $($field),* } }
+
+        impl $crate::core::verb::Verb for $name {
+            type On = $crate::core::verb::$on;
+            type Answer = $answer;
+            const NUMBER: u8 = $number;
+            const KIND: $crate::core::verb::Kind = $crate::core::verb::Kind::$kind;
+
+            $($($item)*)?
+        }
+    };
+}
+
+pub(in crate::core) use verb;
+
 /// The list of all verbs.
 macro_rules! verbs {
-    (in tube: $($of_tube:ident),* ; of claim: $($of_claim:ident),* $(;)?) => {
+    (in store: $($in_store:ident),*; in tube: $($in_tube:ident),*; of claim: $($of_claim:ident),*;) => {
         /// Finds the verb of a call. `None` if the call is none of a type. Two verbs with one number do
         /// not compile.
         #[deny(unreachable_patterns)]
@@ -317,47 +375,56 @@ macro_rules! verbs {
             input: &mut Input<'_>,
             run: R,
         ) -> Result<Option<R::Done>, Malformed> {
-            let done = match get_target(input)? {
-                Some(Numbered::InTube(on, number)) => match number {
-                    $(<$of_tube as Verb>::NUMBER => run.run::<$of_tube>(on, input)?,)*
-                    _ => return Ok(None),
-                },
-                Some(Numbered::OfClaim(on, number)) => match number {
-                    $(<$of_claim as Verb>::NUMBER => run.run::<$of_claim>(on, input)?,)*
-                    _ => return Ok(None),
-                },
-                None => return Ok(None),
-            };
-            Ok(Some(done))
+            Ok(Some(match get_target(input)? {
+                $(Numbered::InStore(<$in_store as Verb>::NUMBER) => run.run::<$in_store>((), input)?,)*
+                $(Numbered::InTube(on, <$in_tube as Verb>::NUMBER) => run.run::<$in_tube>(on, input)?,)*
+                $(Numbered::OfClaim(on, <$of_claim as Verb>::NUMBER) => {
+                    run.run::<$of_claim>(on, input)?
+                })*
+                _ => return Ok(None),
+            }))
         }
 
-        $(impl Listed for $of_tube { const NAME: &'static str = concat!("Verb::", stringify!($of_tube)); })*
-        $(impl Listed for $of_claim {
-            const NAME: &'static str = concat!("HolderVerb::", stringify!($of_claim));
-        })*
+        $(named!($in_store, "Call::");)*
+        $(named!($in_tube, "Verb::");)*
+        $(named!($of_claim, "HolderVerb::");)*
 
         #[cfg(test)]
         pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
-            $(see.in_tube::<$of_tube>();)*
+            $(see.in_store::<$in_store>();)*
+            $(see.in_tube::<$in_tube>();)*
             $(see.of_claim::<$of_claim>();)*
+        }
+    };
+}
+
+macro_rules! named {
+    ($verb:ident, $of:literal) => {
+        impl Listed for $verb {
+            #[cfg(any(test, feature = "_peer"))]
+            const NAME: &'static str = concat!($of, stringify!($verb));
         }
     };
 }
 
 /// The name of a verb, which the list gives it.
 pub(crate) trait Listed {
+    #[cfg(any(test, feature = "_peer"))]
     const NAME: &'static str;
 }
 
 /// What a test does with each verb.
 #[cfg(test)]
 pub(in crate::core) trait SeeVerb {
+    fn in_store<V: Begin<On = InStore> + super::wire::tests::Sample>(&mut self);
+
     fn in_tube<V: Begin<On = InTube> + super::wire::tests::Sample>(&mut self);
 
     fn of_claim<V: Begin<On = OfClaim> + super::wire::tests::Sample>(&mut self);
 }
 
 verbs! {
+    in store: ByKey;
     in tube: Peek, Put, PutOrWait, SetPriority;
     of claim: Ack;
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::{Ack, HolderVerb, Verb};
+use crate::core::verbs::Ack;
+use crate::core::{HolderVerb, Verb};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 

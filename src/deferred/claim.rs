@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::ticket::Ticket;
 use crate::core::verb::{Decide, OfClaim};
-use crate::core::{Ack, Call, ClaimKey, HolderVerb};
+use crate::core::verbs::Ack;
+use crate::core::{Call, ClaimKey, HolderVerb};
 use crate::micros::micros_ceil;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{Ack, HolderVerb};
+use crate::core::HolderVerb;
+use crate::core::verbs::Ack;
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result, WhenFull};
 

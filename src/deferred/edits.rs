@@ -1,7 +1,8 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::{SetPriority, TagEdit, UpdateRequest, Verb, check_tags};
+use crate::core::verbs::SetPriority;
+use crate::core::{TagEdit, UpdateRequest, Verb, check_tags};
 use crate::{Receipt, Result, State, Update};
 
 impl Deferred {

@@ -41,7 +41,7 @@ impl OnVerb for Serve<'_> {
 impl Serve<'_> {
     fn make<V: Begin>(self, on: Named<'_, V>, verb: V) -> Answering {
         let Serve { peer, mode } = self;
-        if let Err(error) = verb.check(&Limits { max_body: peer.store.open_store().max_body }) {
+        if let Err(error) = verb.check(Limits { max_body: peer.store.open_store().max_body }) {
             return refused(error);
         }
         let is_deferred = matches!(mode, Mode::Deferred | Mode::DeferredOrRefused);

@@ -1,9 +1,10 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::{FromAnswer, KICK_STEP, ListVerb, Peek, Verb};
+use crate::core::verbs::Peek;
+use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call, make};
+use crate::wait::{CallFuture, call};
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -260,10 +261,7 @@ impl Tube {
     /// }
     /// ```
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            make(&tube.handle, tube.buffer(), tube.as_target(), &Peek { id }).await
-        })
+        self.make_async(Peek { id })
     }
 
     /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most

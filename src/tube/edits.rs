@@ -1,7 +1,8 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
 use super::Tube;
-use crate::core::{SelectStep, SetPriority, UpdateRequest, Verb};
+use crate::core::verbs::SetPriority;
+use crate::core::{SelectStep, UpdateRequest, Verb};
 use crate::task::Cursor;
 use crate::wait::{CallFuture, call};
 use crate::{Receipt, Result, Select, State, Update};

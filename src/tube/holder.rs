@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Ack, Holder, HolderVerb, Verb};
+use crate::core::verbs::Ack;
+use crate::core::{Holder, HolderVerb, Verb};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 

@@ -1,7 +1,8 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::{Ack, ListVerb, Verb, check_size};
+use crate::core::verbs::Ack;
+use crate::core::{ListVerb, Verb, check_size};
 use crate::wait::{CallFuture, call_once_visible};
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 

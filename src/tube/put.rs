@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{FromAnswer, PutOrWait, PutRequest, PutTask, Verb};
+use crate::core::verbs::{PutOrWait, PutTask};
+use crate::core::{FromAnswer, PutRequest, Verb};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, make};
+use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result};
 
 impl Tube {
@@ -116,10 +117,7 @@ impl Tube {
         task: impl Into<Put>,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Receipt> {
-        let (tube, put) = (self.clone(), self.put_or_wait(task.into(), timeout.into()));
-        CallFuture::new(
-            async move { make(&tube.handle, tube.buffer(), tube.as_target(), &put).await },
-        )
+        self.make_async(self.put_or_wait(task.into(), timeout.into()))
     }
 
     fn put_or_wait(&self, put: Put, timeout: Option<Duration>) -> PutOrWait {

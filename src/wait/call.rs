@@ -11,7 +11,7 @@ use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::verb::{Begin, Begun, Later, Named, OfClaim};
+use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
 use crate::core::{Call, Core, Decided, FromAnswer, HolderVerb, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
@@ -41,6 +41,20 @@ pub struct CallFuture<T> {
 impl<T> CallFuture<T> {
     pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> CallFuture<T> {
         CallFuture { call: Box::pin(call), home: HomeProcess::current() }
+    }
+
+    /// A verb that is made with the first poll.
+    pub(crate) fn of<V: Begin<Answer = T>>(
+        handle: &StoreHandle,
+        buffer: usize,
+        on: Named<'_, V>,
+        verb: V,
+    ) -> CallFuture<T>
+    where
+        T: Send + 'static,
+    {
+        let (handle, on) = (handle.clone(), V::On::to_owned(on));
+        CallFuture::new(async move { make(&handle, buffer, V::On::as_ref(&on), &verb).await })
     }
 }
 
@@ -161,7 +175,7 @@ pub(crate) async fn make<V: Begin>(
     on: Named<'_, V>,
     verb: &V,
 ) -> Result<V::Answer> {
-    verb.check(&handle.limits())?;
+    verb.check(handle.limits())?;
     let store = match handle {
         StoreHandle::Here(store) => store,
         StoreHandle::Remote(owner) => return owner.make_later(Mode::Call, on, verb).await,

@@ -92,7 +92,6 @@ impl Call<'_> {
             | Call::FindTube(_)
             | Call::Tubes
             | Call::Limits
-            | Call::ByKey(_)
             | Call::Find { .. }
             | Call::Tagged { .. }
             | Call::TagCounts { .. }

@@ -32,6 +32,7 @@ mod update;
 pub(crate) use admin::KICK_STEP;
 pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::SelectStep;
+pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};
 pub(crate) use movement::MoveStep;

@@ -9,30 +9,20 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
-use crate::core::verb::{Claimed, Decide, Kind, Limits, OfClaim, Verb};
+use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
-use crate::core::wire::wire_struct;
 use crate::task::{Cursor, CursorOf, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
-/// Ends a task for its holder, with or without a result.
-#[derive(Clone, Debug)]
-pub(crate) struct Ack {
-    pub(crate) result: Option<Vec<u8>>,
-}
+verb! {
+    /// Ends a task for its holder, with or without a result.
+    0 OfClaim Edit: Ack { result: Option<Vec<u8>> } -> Receipt {
+        const ENDS_CLAIM: bool = true;
 
-wire_struct! { Ack { result } }
-
-impl Verb for Ack {
-    type On = OfClaim;
-    type Answer = Receipt;
-    const NUMBER: u8 = 0;
-    const KIND: Kind = Kind::Edit;
-    const ENDS_CLAIM: bool = true;
-
-    fn check(&self, limits: &Limits) -> Result<()> {
-        let result = self.result.as_deref();
-        result.map_or(Ok(()), |result| check_size("result", result, limits.max_body))
+        fn check(&self, limits: Limits) -> Result<()> {
+            let result = self.result.as_deref();
+            result.map_or(Ok(()), |result| check_size("result", result, limits.max_body))
+        }
     }
 }
 

@@ -10,8 +10,7 @@ use super::keys::key_of;
 use crate::core::call::TubeRef;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
-use crate::core::verb::{Decide, InTube, Kind, Verb};
-use crate::core::wire::wire_struct;
+use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
@@ -19,22 +18,12 @@ use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
 use crate::text::quoted;
 use crate::{Error, Result, SpawnedBy, State};
 
-/// A task with its body. If its last change is not yet visible, the answer waits for the flush.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peek {
-    pub(crate) id: u64,
-}
-
-wire_struct! { Peek { id } }
-
-impl Verb for Peek {
-    type On = InTube;
-    type Answer = Task;
-    const NUMBER: u8 = 32;
-    const KIND: Kind = Kind::Read;
-
-    fn refusal_waits(&self) -> bool {
-        true
+verb! {
+    /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
+    32 InTube Read: Peek { id: u64 } -> Task {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
     }
 }
 

@@ -11,9 +11,8 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::call::TubeRef;
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
-use crate::core::verb::{Begin, Begun, Cancel, Decide, InTube, Kind, Later, Limits, Verb};
+use crate::core::verb::{Begin, Begun, Cancel, Decide, Later, Limits, verb};
 use crate::core::waits::Admission;
-use crate::core::wire::wire_struct;
 use crate::{Error, EventKind, Receipt, Result, SessionId, State};
 
 /// How many ids the file reserves at a time.
@@ -25,30 +24,20 @@ const RESTORE_TIME: u64 = 60_000_000;
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
 
-/// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
-#[derive(Clone, Debug)]
-pub(crate) struct PutTask {
-    pub(crate) request: PutRequest,
-}
+verb! {
+    /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
+    1 InTube Edit: PutTask { request: PutRequest } -> Receipt {
+        fn may_repeat(&self) -> bool {
+            self.request.has_token()
+        }
 
-wire_struct! { PutTask { request } }
+        fn refusal_waits(&self) -> bool {
+            self.request.has_key()
+        }
 
-impl Verb for PutTask {
-    type On = InTube;
-    type Answer = Receipt;
-    const NUMBER: u8 = 1;
-    const KIND: Kind = Kind::Edit;
-
-    fn may_repeat(&self) -> bool {
-        self.request.has_token()
-    }
-
-    fn refusal_waits(&self) -> bool {
-        self.request.has_key()
-    }
-
-    fn check(&self, limits: &Limits) -> Result<()> {
-        self.request.check(limits.max_body)
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
     }
 }
 
@@ -63,34 +52,22 @@ impl Decide for PutTask {
     }
 }
 
-/// As `PutTask`, but waits while the tube is full.
-#[derive(Clone, Debug)]
-pub(crate) struct PutOrWait {
-    pub(crate) request: PutRequest,
-    pub(crate) session: SessionId,
-    /// In microseconds.
-    pub(crate) timeout: Option<u64>,
-}
+verb! {
+    /// As `PutTask`, but waits while the tube is full. The timeout is in microseconds.
+    2 InTube Edit: PutOrWait { session: SessionId, request: PutRequest, timeout: Option<u64> } -> Receipt {
+        const WAITS: bool = true;
 
-wire_struct! { PutOrWait { session, request, timeout } }
+        fn may_repeat(&self) -> bool {
+            self.request.has_token()
+        }
 
-impl Verb for PutOrWait {
-    type On = InTube;
-    type Answer = Receipt;
-    const NUMBER: u8 = 2;
-    const KIND: Kind = Kind::Edit;
-    const WAITS: bool = true;
+        fn refusal_waits(&self) -> bool {
+            self.request.has_key()
+        }
 
-    fn may_repeat(&self) -> bool {
-        self.request.has_token()
-    }
-
-    fn refusal_waits(&self) -> bool {
-        self.request.has_key()
-    }
-
-    fn check(&self, limits: &Limits) -> Result<()> {
-        self.request.check(limits.max_body)
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
     }
 }
 

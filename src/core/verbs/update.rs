@@ -11,27 +11,15 @@ use crate::commit::Change;
 use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
-use crate::core::verb::{Decide, InTube, Kind, Verb};
-use crate::core::wire::wire_struct;
+use crate::core::verb::{Decide, verb};
 use crate::{Error, EventKind, Receipt, Result, State};
 
-/// Gives a task another priority, whatever its state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SetPriority {
-    pub(crate) id: u64,
-    pub(crate) pri: u32,
-}
-
-wire_struct! { SetPriority { id, pri } }
-
-impl Verb for SetPriority {
-    type On = InTube;
-    type Answer = Receipt;
-    const NUMBER: u8 = 22;
-    const KIND: Kind = Kind::Edit;
-
-    fn refusal_waits(&self) -> bool {
-        true
+verb! {
+    /// Gives a task another priority, whatever its state.
+    22 InTube Edit: SetPriority { id: u64, pri: u32 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
     }
 }
 
@@ -283,7 +271,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use crate::core::verb::Claimed;
-    use crate::core::{Ack, FILE, Grant, TakeAttempt};
+    use crate::core::verbs::Ack;
+    use crate::core::{FILE, Grant, TakeAttempt};
     use crate::wait::read_claim;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 

@@ -85,7 +85,6 @@ wire_answer! {
     9 => SelectStep(step),
     10 => Released(count, outcome),
     11 => Task(task),
-    12 => TubeTask(task),
     13 => Page(page),
     14 => TaskPage(page),
     15 => TaskInfos(tasks),

@@ -39,7 +39,6 @@ borrowing_enum! { Call {
     10 => Tubes,
     11 => SetLimit(name, most),
     12 => Limits,
-    13 => ByKey(key),
     14 => Find { id, after },
     15 => Tagged { tag, after, limit },
     16 => TagCounts { after },

@@ -15,7 +15,6 @@ pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
     match call {
         Call::Tube(_, verb) => check_verb(verb, max_body),
         Call::Claim(_, verb) => check_held(verb, max_body),
-        Call::ByKey(key) => check_key(key),
         Call::BeginSession(_, label) => label.map_or(Ok(()), |label| check_label(label)),
         Call::Check
         | Call::ResumeClaim(..)

@@ -17,7 +17,8 @@ use crate::core::call::{
 use crate::core::claims::ProgressReport;
 use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit, WatchKey};
 use crate::core::verb::{
-    Begin, Claimed, InTube, Named, OfClaim, OnVerb, SeeVerb, Verb, each_verb, put_verb, with_verb,
+    Begin, Claimed, InStore, InTube, Named, OfClaim, OnVerb, SeeVerb, Verb, each_verb, put_verb,
+    with_verb,
 };
 use crate::core::verbs::{Ack, Peek, PutTask};
 use crate::events::KindSet;
@@ -129,6 +130,10 @@ impl Samples {
 }
 
 impl SeeVerb for Samples {
+    fn in_store<V: Begin<On = InStore> + Sample>(&mut self) {
+        self.add::<V>(&[()]);
+    }
+
     fn in_tube<V: Begin<On = InTube> + Sample>(&mut self) {
         self.add::<V>(&[JOBS]);
     }

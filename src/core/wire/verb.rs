@@ -14,8 +14,13 @@ const HELD: u8 = 13;
 
 /// What a verb is made on, and its number there.
 pub(in crate::core) enum Numbered<'a> {
+    InStore(u8),
     InTube(TubeRef<'a>, u8),
     OfClaim(Claimed<'a>, u8),
+}
+
+pub(in crate::core) fn put_in_store(number: u8, out: &mut Vec<u8>) {
+    out.push(number);
 }
 
 pub(in crate::core) fn put_in_tube(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
@@ -44,26 +49,24 @@ fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {
     put_bytes(name.as_bytes(), out);
 }
 
-/// Reads what is in front of a verb. `None` for calls that have no verb.
-pub(in crate::core) fn get_target<'a>(
-    input: &mut Input<'a>,
-) -> Result<Option<Numbered<'a>>, Malformed> {
+/// Reads what is in front of a verb. A verb of the store has one byte there.
+pub(in crate::core) fn get_target<'a>(input: &mut Input<'a>) -> Result<Numbered<'a>, Malformed> {
     Ok(match input.byte()? {
         ON_TUBE => {
             let tube = TubeRef { number: u32::get(input)?, name: text(input)? };
-            Some(match input.byte()? {
+            match input.byte()? {
                 HELD => {
                     let (by, id) = (Holder::get(input)?, u64::get(input)?);
                     let key = ClaimKey { tube: tube.number, by, id };
                     Numbered::OfClaim(Claimed { key, tube: Some(tube.name) }, input.byte()?)
                 }
                 number => Numbered::InTube(tube, number),
-            })
+            }
         }
         ON_CLAIM => {
             let key = ClaimKey::get(input)?;
-            Some(Numbered::OfClaim(Claimed { key, tube: None }, input.byte()?))
+            Numbered::OfClaim(Claimed { key, tube: None }, input.byte()?)
         }
-        _ => None,
+        number => Numbered::InStore(number),
     })
 }

@@ -10,9 +10,10 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
+use crate::core::verbs::{Ack, Peek, PutTask, SetPriority};
 use crate::core::{
-    Ack, Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, Peek, PutRequest, PutTask,
-    SetPriority, StoreId, TubeRef, TubeRequest, Verb, WaitVerb, from_bytes,
+    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
+    TubeRequest, Verb, WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -254,7 +255,8 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
     fn call(target: TubeRef<'_>, verb: Verb<'_>) -> Vec<u8> {
         Request::Call(Mode::OnceVisible, Call::Tube(target, verb)).to_bytes()
     }
-    let reads: [&dyn Fn(TubeRef<'_>, u64) -> Vec<u8>; 4] = [
+    type Read<'a> = &'a dyn Fn(TubeRef<'_>, u64) -> Vec<u8>;
+    let reads: [Read<'_>; 4] = [
         &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
         &|target, id| call(target, Verb::Steps(id)),
         &|target, id| call(target, Verb::StepsAfter { id, after: "step" }),

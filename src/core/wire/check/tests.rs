@@ -14,7 +14,7 @@ use crate::core::state::{
     UpdateRequest, check_tags,
 };
 use crate::core::verb::{Limits, Verb as _};
-use crate::core::verbs::{Ack, ByteBudget, Grants, PutOrWait, PutTask};
+use crate::core::verbs::{Ack, ByKey, ByteBudget, Grants, PutOrWait, PutTask};
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
@@ -50,7 +50,7 @@ fn refused_verb<T: std::fmt::Debug, V: crate::core::verb::Verb>(
 ) {
     let error = by_handle.expect_err("the handle accepts it");
     assert!(matches!(error, Error::Invalid { .. }), "{error}");
-    assert_eq!(verb.check(&LIMITS), Err(error), "{}", V::NAME);
+    assert_eq!(verb.check(LIMITS), Err(error), "{}", V::NAME);
 }
 
 #[track_caller]
@@ -120,7 +120,7 @@ fn puts_are_refused_as_by_a_handle() {
         refused(tube.restore_many([restore]), on_tube(Verb::PutMany(&many)));
     }
     let most = PutTask { request: request(|it| it.tags = tags(32)) };
-    assert_eq!(most.check(&LIMITS), Ok(()));
+    assert_eq!(most.check(LIMITS), Ok(()));
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn put_cannot_bring_what_only_a_restore_brings() {
         PutRequest { restored_as: Some(State::Done), ..plain.clone() },
         PutRequest { history: Some(Box::new(history())), ..plain.clone() },
     ] {
-        let result = PutTask { request: hostile }.check(&LIMITS);
+        let result = PutTask { request: hostile }.check(LIMITS);
         assert!(matches!(result, Err(Error::Invalid { .. })), "{result:?}");
     }
     let twice = request(|it| it.tags = ["a".into(), "a".into()].into());
-    assert!(PutTask { request: twice }.check(&LIMITS).is_err());
+    assert!(PutTask { request: twice }.check(LIMITS).is_err());
     for hostile in
         [request(|it| it.key = Some("a".into())), request(|it| it.on_key = OnKey::Replace)]
     {
@@ -295,8 +295,9 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     let result = vec![7; MAX_BODY + 1];
     let resolve = Verb::Resolve { id, result: Some(&result) };
     refused(tube.resolve(id, Some(&result)), on_tube(resolve));
-    refused(store.by_key(""), Call::ByKey(""));
-    refused(store.by_key(&long(4097)), Call::ByKey(&long(4097)));
+    for key in [String::new(), long(4097)] {
+        refused_verb(store.by_key(&key), &ByKey { key: key.into() });
+    }
     let label: Arc<str> = long(256).into();
     let begin = Call::BeginSession(SessionId::from_bytes([7; 16]), Some(&label));
     refused(store.session_named(label.clone()), begin);
@@ -538,7 +539,7 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         for seed in 0..40 {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
             let put = PutTask { request: more_likely(&request) };
-            if put.check(&Limits { max_body: MAX_BODY * 100 }).is_ok() {
+            if put.check(Limits { max_body: MAX_BODY * 100 }).is_ok() {
                 assert_no_damage(store.handle.make(FILE, next_tube(), &put).err(), &put);
                 made += 1;
             }
