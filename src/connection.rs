@@ -31,7 +31,7 @@ pub(crate) use request::{
     ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
     encode_value, read_call, verb_to_bytes,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
+use request::{grants_in, read_answer, read_grants, read_value, refusal_in};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -96,12 +96,12 @@ impl Connection {
 
     /// Makes a call and blocks until it is answered.
     pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
-        refuse_callback(&call)?;
         read_answer(&self.answer(&Request::Call(mode, call), false)?)
     }
 
     /// Makes a call and blocks until it is answered.
     pub(crate) fn make<V: Verb>(&self, on: Named<'_, V>, verb: &V) -> Result<V::Answer> {
+        verb.check_sendable()?;
         let bytes = verb_to_bytes(Mode::Call, on, verb);
         read_value(&self.client.call_and_wait(bytes, kind_of_verb(verb)).map_err(into_error)?)
     }
@@ -112,9 +112,10 @@ impl Connection {
         mode: Mode,
         on: Named<'_, V>,
         verb: &V,
-    ) -> RemotePromise<V::Answer> {
+    ) -> Result<RemotePromise<V::Answer>> {
+        verb.check_sendable()?;
         let bytes = verb_to_bytes(mode, on, verb);
-        RemotePromise::new(self.client.call(bytes, kind_of_verb(verb)), read_value)
+        Ok(RemotePromise::new(self.client.call(bytes, kind_of_verb(verb)), read_value))
     }
 
     /// Makes a request and blocks until it is answered.
@@ -137,23 +138,19 @@ impl Connection {
     }
 
     /// Sends a call.
-    pub(crate) fn send<T: FromAnswer>(
-        &self,
-        mode: Mode,
-        call: Call<'_>,
-    ) -> Result<RemotePromise<T>> {
-        Ok(RemotePromise::new(self.begin(mode, call)?, read_answer))
+    pub(crate) fn send<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> RemotePromise<T> {
+        RemotePromise::new(self.post(&Request::Call(mode, call), false), read_answer)
     }
 
     /// Sends a call whose answer nobody needs.
     pub(crate) fn tell(&self, call: Call<'_>) {
         // Without a connection, the session and its claims have ended or will be resumed as they were.
-        let _ = self.begin(Mode::Ask, call);
+        self.send_request(&Request::Call(Mode::Ask, call));
     }
 
-    fn begin(&self, mode: Mode, call: Call<'_>) -> Result<Pending> {
-        refuse_callback(&call)?;
-        Ok(self.post(&Request::Call(mode, call), false))
+    /// Sends a request whose answer nobody needs.
+    fn send_request(&self, request: &Request<'_>) {
+        drop(self.post(request, false));
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
@@ -179,7 +176,7 @@ impl Connection {
         self.check_process()?;
         // First, so that a connection that is made meanwhile begins it too.
         self.shared.sessions.lock().begin(id, label.cloned())?;
-        self.tell(Call::BeginSession(id, label));
+        self.send_request(&Request::BeginSession(id, label.cloned()));
         Ok(())
     }
 
@@ -191,11 +188,11 @@ impl Connection {
         }
         sessions.check_room(id)?;
         drop(sessions);
-        self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
+        self.ask::<()>(&Request::ResumeSession(id))?;
         let resumed = self.shared.sessions.lock().begin(id, None);
         if resumed.is_err() {
             // Sessions that were begun meanwhile have taken its room.
-            self.tell(Call::DropSessionHandle(id));
+            self.send_request(&Request::DropSession(id));
             return resumed;
         }
         // It may have claims.
@@ -209,7 +206,7 @@ impl Connection {
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_process()?;
         self.shared.sessions.lock().end(id);
-        self.call(Mode::Ask, Call::EndSession(id))
+        self.ask(&Request::EndSession(id))
     }
 
     /// A handle of a session is dropped.
@@ -219,7 +216,7 @@ impl Connection {
         }
         let is_last = self.shared.sessions.lock().drop_handle(id);
         if is_last {
-            self.tell(Call::DropSessionHandle(id));
+            self.send_request(&Request::DropSession(id));
         }
     }
 

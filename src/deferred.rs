@@ -16,10 +16,10 @@ mod ticket;
 use std::time::Duration;
 
 use crate::core::verb::{Decide, InTube, OfClaim};
-use crate::core::verbs::{Ack, PutTask};
+use crate::core::verbs::{Ack, PutTask, SpaceInTube};
 use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
 
 pub use claim::Refused;
@@ -102,10 +102,7 @@ impl Deferred {
     /// }
     /// ```
     pub fn capacity_async(&self) -> CallFuture<()> {
-        let tube = self.tube.clone();
-        CallFuture::new(
-            async move { call(tube.handle(), tube.buffer(), tube.verb(Verb::Check)).await },
-        )
+        self.tube.make_async(SpaceInTube {})
     }
 
     /// As [`Tube::put`].

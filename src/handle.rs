@@ -68,7 +68,7 @@ impl StoreHandle {
                 Ok(Promise::Here(store.clone(), decided))
             }
             StoreHandle::Remote(owner) => {
-                Ok(Promise::Remote(owner.make_later(Mode::of_deferred(when_full), on, verb)))
+                Ok(Promise::Remote(owner.make_later(Mode::of_deferred(when_full), on, verb)?))
             }
         }
     }
@@ -139,7 +139,7 @@ impl StoreHandle {
                 Ok(Promise::Here(store.clone(), decided))
             }
             StoreHandle::Remote(owner) => {
-                Ok(Promise::Remote(owner.send(Mode::of_deferred(when_full), call)?))
+                Ok(Promise::Remote(owner.send(Mode::of_deferred(when_full), call)))
             }
         }
     }
@@ -188,7 +188,10 @@ impl StoreHandle {
     /// A handle of a session is dropped: the session ends, or its grace begins.
     fn drop_session(&self, id: SessionId) {
         match self {
-            StoreHandle::Here(_) => self.tell(Call::DropSessionHandle(id)),
+            StoreHandle::Here(store) => {
+                // What cannot be read stays as it is; `verify` reports it.
+                let _ = store.run(|core| core.drop_session_handle(id));
+            }
             StoreHandle::Remote(owner) => owner.drop_session(id),
         }
     }
@@ -196,8 +199,9 @@ impl StoreHandle {
     /// Begins a session. In this process, that does not fail.
     pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         match self {
-            StoreHandle::Here(_) => {
-                self.tell(Call::BeginSession(id, label));
+            StoreHandle::Here(store) => {
+                let begin = |core: &mut Core| core.begin_session(id, label.cloned());
+                let _ = store.inner().map(|inner| inner.run(begin));
                 Ok(())
             }
             StoreHandle::Remote(owner) => owner.begin_session(id, label),
@@ -207,7 +211,7 @@ impl StoreHandle {
     /// Adds a handle to a session.
     pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
         match self {
-            StoreHandle::Here(_) => self.ask(Call::ResumeSession(id)),
+            StoreHandle::Here(store) => store.run(|core| core.resume_session(id)),
             StoreHandle::Remote(owner) => owner.resume_session(id),
         }
     }
@@ -216,10 +220,11 @@ impl StoreHandle {
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
         match self {
             StoreHandle::Here(store) => {
-                let mut ended = self.ask(Call::EndSession(id));
+                let end = |core: &mut Core| core.end_session_for_good(id);
+                let mut ended = store.run(end);
                 // In steps, so that other calls get the lock in between.
                 while store.inner()?.run(|core| core.has_ended(id)) {
-                    ended = ended.and(self.ask(Call::EndSession(id)));
+                    ended = ended.and(store.run(end));
                 }
                 ended
             }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
-use crate::core::{ByteBudget, Call, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead};
+use crate::core::{
+    ByteBudget, Call, Core, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead,
+};
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
@@ -78,6 +80,11 @@ impl LocalHandle {
         call: Call<'_>,
     ) -> Result<Decided<Result<T>>> {
         self.inner()?.defer_now(|core| core.carry_out_once_visible(call))
+    }
+
+    /// Runs a call on the core that waits for nothing.
+    pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+        self.inner()?.run(call)
     }
 
     /// Takes from the first of these tubes that has a task, or waits in all of them.

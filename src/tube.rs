@@ -27,6 +27,7 @@ pub(crate) use take::{take_any, take_any_async};
 use std::sync::Arc;
 
 use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
+use crate::core::verbs::{CountsOf, IsTimed};
 use crate::core::{Call, ClaimKey, FromAnswer, TubeHead, TubeRef, Verb};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
@@ -129,7 +130,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn statistics(&self) -> Result<Statistics> {
-        self.handle.ask(self.verb(Verb::Statistics))
+        self.make(&CountsOf {})
     }
 
     /// Sets the function that is called after each change of a task of this tube, or removes it
@@ -190,7 +191,7 @@ impl Tube {
 
     /// Whether its driver has delays, and claims that expire.
     pub(crate) fn is_timed(&self) -> Result<bool> {
-        self.handle.ask(self.verb(Verb::IsTimed))
+        self.make(&IsTimed {})
     }
 
     pub(crate) fn buffer(&self) -> usize {

@@ -23,8 +23,7 @@ use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{
-    answer, call, call_once_visible, close, commit, decide, decide_once_visible, decide_verb,
-    expiry,
+    answer, call, close, commit, decide, decide_once_visible, decide_verb, expiry,
 };
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};

@@ -80,7 +80,7 @@ impl Claim {
         let StoreHandle::Remote(owner) = &self.handle else {
             return self.ask::<Receipt>(snooze).map(drop);
         };
-        let answer = owner.send::<Receipt>(Mode::Ask, Call::Claim(self.claim_key(), snooze))?;
+        let answer = owner.send::<Receipt>(Mode::Ask, Call::Claim(self.claim_key(), snooze));
         let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
         block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
     }

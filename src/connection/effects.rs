@@ -11,7 +11,11 @@ impl Request<'_> {
     pub(super) fn may_repeat(&self) -> bool {
         match self {
             Request::Call(mode, call) => !call.changes() || may_repeat(*mode, call),
-            Request::Backup(_) => false,
+            // A connection that is made anew begins its sessions itself.
+            Request::Backup(_)
+            | Request::BeginSession(..)
+            | Request::ResumeSession(_)
+            | Request::DropSession(_) => false,
             _ => true,
         }
     }
@@ -21,8 +25,13 @@ impl Request<'_> {
     pub(super) fn changes(&self) -> bool {
         match self {
             Request::Call(_, call) => call.changes(),
-            Request::Backup(_) => true,
+            Request::Backup(_)
+            | Request::BeginSession(..)
+            | Request::ResumeSession(_)
+            | Request::EndSession(_)
+            | Request::DropSession(_) => true,
             Request::Take { .. }
+            | Request::Claim { .. }
             | Request::WaitReady { .. }
             | Request::ClaimEnd(_)
             | Request::Flush
@@ -40,10 +49,7 @@ impl Request<'_> {
 /// Whether a call that changes something may be made twice.
 fn may_repeat(mode: Mode, call: &Call<'_>) -> bool {
     match call {
-        // A connection that is made anew begins its sessions itself.
-        Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
         Call::ResumeClaim(..) => true,
-        Call::Tube(_, Verb::PutAndWait { request, .. }) => request.has_token(),
         Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
         _ => mode == Mode::Ask,
     }

@@ -94,8 +94,19 @@ pub(crate) enum Request<'a> {
         session: SessionId,
         timeout: Option<u64>,
     },
+    /// A take of this task.
+    Claim {
+        tube: TubeName,
+        session: SessionId,
+        id: u64,
+    },
     /// The end of a claim.
     ClaimEnd(ClaimKey),
+    BeginSession(SessionId, Option<Arc<str>>),
+    ResumeSession(SessionId),
+    EndSession(SessionId),
+    /// The connection has no handle of the session any more.
+    DropSession(SessionId),
     Flush,
     CatchUp,
     Verify,
@@ -139,20 +150,15 @@ mod tag {
     pub(super) const HEARTBEAT: u8 = 15;
     pub(super) const SUBSCRIBE: u8 = 16;
     pub(super) const DELIVERED: u8 = 17;
+    pub(super) const CLAIM: u8 = 18;
+    pub(super) const BEGIN_SESSION: u8 = 19;
+    pub(super) const RESUME_SESSION: u8 = 20;
+    pub(super) const END_SESSION: u8 = 21;
+    pub(super) const DROP_SESSION: u8 = 22;
 }
 
 /// Most calls without a body fit into this many bytes.
 const USUAL_CALL: usize = 256;
-
-/// Refuses a call with a function of this process.
-pub(super) fn refuse_callback(call: &Call<'_>) -> Result<()> {
-    match call {
-        Call::CreateTube(request) if request.options.callback.is_some() => {
-            Err(Error::OwnerOnly { what: "a callback".into() })
-        }
-        _ => Ok(()),
-    }
-}
 
 /// The bytes of a verb that is a type.
 pub(crate) fn verb_to_bytes<V: Verb>(mode: Mode, on: Named<'_, V>, verb: &V) -> Vec<u8> {
@@ -200,9 +206,32 @@ impl<'a> Request<'a> {
                 session.put(out);
                 timeout.put(out);
             }
+            Request::Claim { tube, session, id } => {
+                out.push(tag::CLAIM);
+                tube.put(out);
+                session.put(out);
+                id.put(out);
+            }
             Request::ClaimEnd(key) => {
                 out.push(tag::CLAIM_END);
                 key.put(out);
+            }
+            Request::BeginSession(session, label) => {
+                out.push(tag::BEGIN_SESSION);
+                session.put(out);
+                label.put(out);
+            }
+            Request::ResumeSession(session) => {
+                out.push(tag::RESUME_SESSION);
+                session.put(out);
+            }
+            Request::EndSession(session) => {
+                out.push(tag::END_SESSION);
+                session.put(out);
+            }
+            Request::DropSession(session) => {
+                out.push(tag::DROP_SESSION);
+                session.put(out);
             }
             Request::Flush => out.push(tag::FLUSH),
             Request::CatchUp => out.push(tag::CATCH_UP),
@@ -248,7 +277,18 @@ impl<'a> Request<'a> {
                 session: Wire::get(&mut input)?,
                 timeout: Wire::get(&mut input)?,
             },
+            tag::CLAIM => Request::Claim {
+                tube: Wire::get(&mut input)?,
+                session: Wire::get(&mut input)?,
+                id: Wire::get(&mut input)?,
+            },
             tag::CLAIM_END => Request::ClaimEnd(Wire::get(&mut input)?),
+            tag::BEGIN_SESSION => {
+                Request::BeginSession(Wire::get(&mut input)?, Wire::get(&mut input)?)
+            }
+            tag::RESUME_SESSION => Request::ResumeSession(Wire::get(&mut input)?),
+            tag::END_SESSION => Request::EndSession(Wire::get(&mut input)?),
+            tag::DROP_SESSION => Request::DropSession(Wire::get(&mut input)?),
             tag::FLUSH => Request::Flush,
             tag::CATCH_UP => Request::CatchUp,
             tag::VERIFY => Request::Verify,

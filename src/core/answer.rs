@@ -1,25 +1,14 @@
 //! The answers to calls, as values.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tubewell_drivers::DayCounts;
-
-use super::catalog::TubeHead;
 use super::claims::Chosen;
-use super::days::FailedStep;
 use super::state::Decided;
-use super::verbs::{FindStep, MoveStep, SelectStep, StepPage};
-use super::waits::Watching;
-use crate::listing::{TagCount, TaggedPage, TaskPage};
-use crate::owner::{Owner, OwnerInfo};
+use super::verbs::{MoveStep, SelectStep, StepPage};
+use crate::owner::Owner;
 use crate::signal::Signal;
-use crate::statistics::Statistics;
-use crate::task::{Page, Task, TaskInfo};
-use crate::{
-    Ending, Error, FailureGroup, HistoryEntry, Limit, PausedSubQueue, Receipt, Result,
-    SchedulePage, Step, TubeInfo,
-};
+use crate::task::TaskInfo;
+use crate::{Error, Receipt, Result, Step};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -28,27 +17,14 @@ pub(crate) enum Answer {
     Receipts(Vec<Receipt>),
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
-    Watching(Watching),
-    PutAndWatching(Receipt, Watching),
     Chosen(Chosen),
     Owner(Option<Owner>),
-    Owners(Vec<OwnerInfo>),
-    /// `None`: ask again.
-    WaitReady(Option<Watching>),
     Count(u64),
-    Ids(Vec<u64>),
     Moved(MoveStep),
     SelectStep(SelectStep),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
-    Task(Task),
-    Page(Page),
-    TaskPage(TaskPage),
     TaskInfos(Vec<TaskInfo>),
-    FindStep(FindStep),
-    TaggedPage(TaggedPage),
-    TagCounts(Vec<TagCount>),
-    History(Vec<HistoryEntry>),
     /// The value of a step.
     Step(Option<Vec<u8>>),
     /// The steps of a task, or the last ones.
@@ -56,19 +32,6 @@ pub(crate) enum Answer {
     /// As `Steps`, and others follow.
     SomeSteps(Vec<Step>),
     Bool(bool),
-    Outcome(Option<Ending>),
-    Groups(Vec<FailureGroup>),
-    Schedules(SchedulePage),
-    Statistics(Statistics),
-    AllStatistics(BTreeMap<String, Statistics>),
-    Tube(TubeHead),
-    Tubes(Vec<TubeInfo>),
-    TubeInfo(Box<TubeInfo>),
-    Limits(Vec<Limit>),
-    PausedSubQueues(Vec<PausedSubQueue>),
-    /// By the days since 1970.
-    Days(Vec<(u32, DayCounts)>),
-    FailedOn(FailedStep),
     EndSignal(Arc<Signal>),
 }
 
@@ -147,40 +110,16 @@ macro_rules! from_answer {
 from_answer! {
     Answer::Done => (), ();
     Answer::Receipt(receipt) => receipt, Receipt;
-    Answer::Watching(watching) => watching, Watching;
-    Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
     Answer::Receipts(receipts) => receipts, Vec<Receipt>;
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
-    Answer::Owners(owners) => owners, Vec<OwnerInfo>;
-    Answer::WaitReady(watching) => watching, Option<Watching>;
     Answer::Count(count) => count, u64;
-    Answer::Ids(ids) => ids, Vec<u64>;
     Answer::Moved(step) => step, MoveStep;
     Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
-    Answer::Task(task) => task, Task;
-    Answer::Page(page) => page, Page;
-    Answer::TaskPage(page) => page, TaskPage;
     Answer::TaskInfos(tasks) => tasks, Vec<TaskInfo>;
-    Answer::FindStep(step) => step, FindStep;
-    Answer::TaggedPage(page) => page, TaggedPage;
-    Answer::TagCounts(counts) => counts, Vec<TagCount>;
-    Answer::History(entries) => entries, Vec<HistoryEntry>;
     Answer::Step(value) => value, Option<Vec<u8>>;
     Answer::Bool(value) => value, bool;
-    Answer::Outcome(ending) => ending, Option<Ending>;
-    Answer::Groups(groups) => groups, Vec<FailureGroup>;
-    Answer::Schedules(page) => page, SchedulePage;
-    Answer::Statistics(statistics) => statistics, Statistics;
-    Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
-    Answer::Tube(head) => head, TubeHead;
-    Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;
-    Answer::TubeInfo(info) => *info, TubeInfo;
-    Answer::Limits(limits) => limits, Vec<Limit>;
-    Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
-    Answer::Days(days) => days, Vec<(u32, DayCounts)>;
-    Answer::FailedOn(step) => step, FailedStep;
     Answer::EndSignal(signal) => signal, Arc<Signal>;
 }

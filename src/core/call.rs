@@ -7,21 +7,15 @@ mod edges;
 mod held;
 mod history;
 mod kind;
-mod list;
 #[cfg(feature = "_peer")]
 mod note;
 mod schedules;
 mod steps;
-mod waits;
 
-use std::sync::Arc;
-
-use super::answer::{Answer, FromAnswer, answer, done, finished, now, steps};
-use super::catalog::{TubeHead, TubeRequest};
+use super::answer::{Answer, FromAnswer, answer, done, finished, now};
+use super::catalog::TubeHead;
 use super::claims::Chosen;
-use super::state::{
-    About, ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
-};
+use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest};
 use super::verbs::{ByteBudget, Grants};
 use super::waits::TakeAttempt;
 use crate::selection::Select;
@@ -32,10 +26,8 @@ pub(crate) use edges::EdgeVerb;
 pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use kind::Kind;
-pub(crate) use list::ListVerb;
 pub(crate) use schedules::ScheduleVerb;
 pub(crate) use steps::StepVerb;
-pub(crate) use waits::WaitVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +40,6 @@ pub(crate) struct TubeRef<'a> {
 /// write buffer can be made again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call<'a> {
-    /// Nothing: whether the store is open.
-    Check,
     /// A verb on a tube and its tasks. The tube must exist.
     Tube(TubeRef<'a>, Verb<'a>),
     /// A verb of a claim. The claim must be current.
@@ -67,62 +57,15 @@ pub(crate) enum Call<'a> {
         /// The task was not handed out: the attempt does not count.
         forgive: bool,
     },
-    CreateTube(&'a TubeRequest),
-    FindTube(&'a str),
-    DropTube(&'a str),
-    Tubes,
-    /// A limit that tubes share; `None` removes it.
-    SetLimit(&'a str, Option<u32>),
-    Limits,
-    /// The task with this id: a step of the search, from the first tube or after another one.
-    Find {
-        id: u64,
-        after: Option<&'a str>,
-    },
-    /// The tasks with this tag, in all tubes.
-    Tagged {
-        tag: &'a str,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
-    /// The counts of the tags, by tag: up to a page of them.
-    TagCounts {
-        after: Option<&'a str>,
-    },
-    AllStatistics,
-    NextId,
-    BeginSession(SessionId, Option<&'a Arc<str>>),
-    ResumeSession(SessionId),
-    /// What a session says of itself.
-    DescribeSession(SessionId, &'a About),
-    Owners,
-    EndSession(SessionId),
-    DropSessionHandle(SessionId),
 }
 
 /// A verb on a tube and its tasks. Durations are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb<'a> {
-    /// Nothing: whether the tube exists.
-    Check,
     PutMany(&'a [PutRequest]),
     /// A put that replaces the task which has its key.
     Requeue(&'a PutRequest),
-    /// A put, and a wait for the end of its task.
-    PutAndWait {
-        session: SessionId,
-        request: &'a PutRequest,
-        timeout: Option<u64>,
-    },
-    Wait(WaitVerb),
-    CancelWatch(WatchKey),
-    /// A take of this task.
-    Claim {
-        session: SessionId,
-        id: u64,
-    },
     Revoke(u64),
-    OwnerOf(u64),
     /// A verb of the session that holds the task.
     Held(Holder, u64, HolderVerb<'a>),
     AckMany(Holder, &'a [u64]),
@@ -173,14 +116,6 @@ pub(crate) enum Verb<'a> {
         limit: u64,
     },
     History(HistoryVerb<'a>),
-    /// The first steps of a task, by name.
-    Steps(u64),
-    /// Those whose names follow this one.
-    StepsAfter {
-        id: u64,
-        after: &'a str,
-    },
-    List(ListVerb<'a>),
     ReleaseAll {
         limit: usize,
         forgive: bool,
@@ -192,8 +127,6 @@ pub(crate) enum Verb<'a> {
     },
     Schedules(ScheduleVerb<'a>),
     Forget(u64),
-    Outcome(u64),
-    Groups,
     Truncate,
     /// No task may be taken for this time; `NEVER` for one without an end. Zero ends the pause.
     Pause {
@@ -208,23 +141,7 @@ pub(crate) enum Verb<'a> {
         name: &'a str,
         time: u64,
     },
-    PausedSubQueues,
-    /// The numbers of these days, counted from 1970.
-    Days {
-        from: u32,
-        to: u32,
-    },
-    /// A step of a search for the days on which the buried tasks have failed.
-    FailedOn {
-        from: u32,
-        to: u32,
-        next: &'a [u8],
-    },
     Alter(&'a TubeOptions),
-    /// Whether its driver has delays, and claims that expire.
-    IsTimed,
-    Info,
-    Statistics,
 }
 
 impl Core {
@@ -241,7 +158,6 @@ impl Core {
     #[inline]
     fn decide<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
         match call {
-            Call::Check => done(self.check_open()?),
             Call::Tube(tube, verb) => {
                 self.tube(tube.number, tube.name)?;
                 self.carry_out_verb(tube.number, verb)
@@ -261,28 +177,6 @@ impl Core {
             Call::DropClaim { id, epoch, forgive } => {
                 done(self.release_if_current(id, epoch, forgive)?)
             }
-            Call::CreateTube(request) => answer(self.create_tube(request)?, Answer::Tube),
-            Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
-            Call::DropTube(name) => finished(self.drop_tube(name)?),
-            Call::Tubes => now(self.tube_infos(), Answer::Tubes),
-            Call::SetLimit(name, most) => finished(self.set_limit(name, most)?),
-            Call::Limits => now(self.shared_limits(), Answer::Limits),
-            Call::Find { id, after } => answer(self.find_step(id, after)?, Answer::FindStep),
-            Call::Tagged { tag, after, limit } => {
-                now(self.tagged(tag, after, limit)?, Answer::TaggedPage)
-            }
-            Call::TagCounts { after } => now(self.tag_counts(after)?, Answer::TagCounts),
-            Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
-            Call::NextId => now(self.ids.next, Answer::Count),
-            Call::BeginSession(id, label) => {
-                self.begin_session(id, label.cloned());
-                done(())
-            }
-            Call::ResumeSession(id) => done(self.resume_session(id)?),
-            Call::DescribeSession(id, about) => done(self.describe_session(id, about)?),
-            Call::Owners => now(self.owners(), Answer::Owners),
-            Call::EndSession(id) => done(self.end_session_for_good(id)?),
-            Call::DropSessionHandle(id) => done(self.drop_session_handle(id)?),
         }
     }
 
@@ -304,23 +198,9 @@ impl Core {
 
     fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
         match verb {
-            Verb::Check => done(()),
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
             Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
-            Verb::PutAndWait { session, request, timeout } => {
-                let put = self.put_and_wait(number, session, request, timeout)?;
-                answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))
-            }
-            Verb::Wait(wait) => self.carry_out_wait(number, wait),
-            Verb::CancelWatch(key) => {
-                self.cancel_watch(key);
-                done(())
-            }
-            Verb::Claim { session, id } => {
-                answer(self.claim_task(number, session, id)?, Answer::Chosen)
-            }
             Verb::Revoke(id) => answer(self.revoke(number, id)?, Answer::Receipt),
-            Verb::OwnerOf(id) => now(self.owner_of(number, id)?, Answer::Owner),
             Verb::Held(by, id, verb) => {
                 self.carry_out_held(ClaimKey { tube: number, by, id }, verb)
             }
@@ -342,8 +222,6 @@ impl Core {
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::History(verb) => self.carry_out_on_history(number, verb),
-            Verb::Steps(id) => answer(self.steps(number, id, None)?, steps),
-            Verb::StepsAfter { id, after } => answer(self.steps(number, id, Some(after))?, steps),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::Update { id, request } => {
                 answer(self.update(number, id, request)?, Answer::Receipt)
@@ -362,7 +240,6 @@ impl Core {
             Verb::KickWhere { select, after, limit } => {
                 answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
             }
-            Verb::List(verb) => self.carry_out_list(number, verb),
             Verb::ReleaseAll { limit, forgive } => {
                 let released = self.release_all(number, limit, forgive);
                 now(released, |(released, outcome)| Answer::Released(released, outcome))
@@ -371,23 +248,13 @@ impl Core {
                 answer(self.resolve(number, id, result)?, Answer::Receipt)
             }
             Verb::Forget(id) => answer(self.forget(number, id)?, Answer::Receipt),
-            Verb::Outcome(id) => answer(self.outcome(number, id)?, Answer::Outcome),
-            Verb::Groups => now(self.groups(number)?, Answer::Groups),
             Verb::Truncate => finished(self.truncate(number)?),
             Verb::Pause { time } => finished(self.pause(number, time)?),
             Verb::PauseUntil { moment } => finished(self.pause_until(number, moment)?),
             Verb::PauseSubQueue { name, time } => {
                 finished(self.pause_sub_queue(number, name, time)?)
             }
-            Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
-            Verb::Days { from, to } => now(self.days(number, (from, to))?, Answer::Days),
-            Verb::FailedOn { from, to, next } => {
-                now(self.failed_on(number, (from, to), next)?, Answer::FailedOn)
-            }
             Verb::Alter(options) => finished(self.alter(number, options)?),
-            Verb::IsTimed => now(self.is_timed(number), Answer::Bool),
-            Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
-            Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }
     }
 

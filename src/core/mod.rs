@@ -30,15 +30,13 @@ mod wire;
 
 pub(crate) use answer::{Answer, FromAnswer};
 pub(crate) use call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
-    WaitVerb,
+    Call, EdgeVerb, HistoryVerb, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
 };
 pub(crate) use catalog::{
-    HEADER, StoreId, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
-    read_header, read_limits, stored_totals,
+    HEADER, StoreId, TubeHead, check_format, last_commit, purge_closed, read_catalog, read_header,
+    read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
-pub(crate) use days::FailedStep;
 pub(crate) use history::decode_entry;
 #[cfg(feature = "_peer")]
 pub use met::met;
@@ -52,8 +50,8 @@ pub(crate) use state::{
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{
-    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
-    decode_step, describe, describe_unreachable,
+    ByteBudget, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE, decode_step,
+    describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};

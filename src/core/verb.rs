@@ -6,8 +6,14 @@ use std::task::{Poll, Waker};
 
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
-use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot};
-use super::verbs::{Ack, ByKey, Peek, PutOrWait, PutTask as Put, SetPriority};
+use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot, WatchKey};
+use super::verbs::{
+    Ack, AllCounts, AllLimits, ByKey, Children, CountsOf, CreateTube, Days, DescribeSession,
+    DropTube, EndingOf, FailedOn, Find, FindTube, Groups, HistoryOf, InfoOf, IsTimed, List,
+    ListBodies, ListGroup, ListSchedules, ListWhere, NextId, OwnerOf, Owners, Parents,
+    PausedSubQueues, Peek, PeekReady, PutAndWait, PutOrWait, PutTask as Put, SetLimit, SetPriority,
+    Space, SpaceInTube, Steps, TagCounts, Tagged, Tubes, WaitDone, WaitDrained,
+};
 use super::wire::{
     Input, Malformed, Numbered, Wire, get_target, put_in_store, put_in_tube, put_of_claim,
 };
@@ -42,6 +48,16 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     /// The checks that need no lock, of a handle and of a peer.
     fn check(&self, _limits: Limits) -> Result<()> {
         Ok(())
+    }
+
+    /// Refuses a call with what only a caller of the owner's process can give.
+    fn check_sendable(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The tube that it adds if there is none of this name: a peer may add some only.
+    fn adds_tube(&self) -> Option<&str> {
+        None
     }
 
     /// Its answer may come after a wait without a limit: the owner is told if the caller goes.
@@ -111,6 +127,7 @@ impl Slot<Receipt> for PutSlot {
 #[derive(Clone, Debug)]
 pub(crate) enum Cancel {
     Put { tube: u32, arrival: u64 },
+    Watch(WatchKey),
 }
 
 /// What a verb is made on.
@@ -276,6 +293,7 @@ impl Core {
     pub(crate) fn cancel_begun(&mut self, cancel: &Cancel) {
         match cancel {
             Cancel::Put { tube, arrival } => self.cancel_put(*tube, *arrival),
+            Cancel::Watch(key) => self.cancel_watch(*key),
         }
     }
 
@@ -424,7 +442,11 @@ pub(in crate::core) trait SeeVerb {
 }
 
 verbs! {
-    in store: ByKey;
-    in tube: Peek, Put, PutOrWait, SetPriority;
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropTube, Find,
+        FindTube, NextId, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
+    in tube: Children, CountsOf, Days, EndingOf, FailedOn, Groups, HistoryOf, InfoOf,
+        IsTimed, List, ListBodies, ListGroup, ListSchedules, ListWhere, OwnerOf, Parents,
+        PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutOrWait, SetPriority, SpaceInTube,
+        Steps, WaitDone, WaitDrained;
     of claim: Ack;
 }

@@ -128,7 +128,11 @@ impl StoreInner {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {
-        let core = self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?;
+        let core = if V::KIND.may_wait() {
+            self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?
+        } else {
+            self.lock()
+        };
         let begun = if verb.refusal_waits() {
             self.call_locked(core, |core| core.make(on, verb, true))??
         } else {

@@ -23,13 +23,6 @@ pub(super) fn value<T: Wire>(
     later(async move { reading(encode_value(&answer.await)) })
 }
 
-/// As `value`, of a request that changes something: it is not made again if there is no room for its answer.
-pub(super) fn change<T: Wire>(
-    answer: impl Future<Output = Result<T>> + Send + 'static,
-) -> Answering {
-    later(async move { Reply::new(encode_value(&answer.await)) })
-}
-
 /// The answer to a call, which may be made again if it changes nothing.
 pub(super) fn reply<T: Wire>(changes: bool, answer: &Result<T>) -> Reply {
     let body = encode_value(answer);

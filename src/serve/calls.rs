@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use tubewell_wire::{Answering, Reply};
 
-use super::answers::{change, grants, later, now, refused, reply, value, without_body};
+use super::answers::{grants, later, refused, reply, without_body};
 use super::peer::Peer;
-use super::shares::Permit;
 use crate::connection::{Mode, Request};
 use crate::core::{
-    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
-    check_call,
+    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, Verb, check_call,
 };
 use crate::{Error, Result, wait};
 
@@ -20,56 +18,13 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
         return refused(error);
     }
     match asked {
-        Call::EndSession(id) if id == peer.store.open_store().own => {
-            refused(Error::invalid("the store's own session cannot be resumed or ended"))
-        }
-        Call::EndSession(id) => {
-            peer.forget_session(id);
-            now(&peer.handle().end_session(id).map(|()| Answer::Done))
-        }
-        Call::BeginSession(id, label) => now(&peer.begin_session(id, label)),
-        Call::ResumeSession(id) => now(&peer.resume_session(id)),
-        Call::DropSessionHandle(id) => now(&peer.drop_session(id)),
         Call::ResumeClaim(session, token) => {
             let claim = wait::resume_claim(&peer.handle(), session, None, token);
             grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
         }
-        Call::Claim(_, HolderVerb::EndSignal) => refused(not_for_peers()),
-        Call::Tube(target, verb) => {
-            wait_in(peer, target, verb).unwrap_or_else(|| decide(peer, mode, asked, body))
-        }
+        Call::Claim(_, HolderVerb::EndSignal)
+        | Call::Tube(_, Verb::Held(_, _, HolderVerb::EndSignal)) => refused(not_for_peers()),
         _ => decide(peer, mode, asked, body),
-    }
-}
-
-/// The verbs that wait. `None` for the others.
-fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answering> {
-    if let Verb::PutAndWait { .. } | Verb::Claim { .. } | Verb::Wait(_) = verb {
-        return Some(
-            peer.wait_in(1).map_or_else(refused, |permit| begin_wait(peer, target, verb, permit)),
-        );
-    }
-    matches!(verb, Verb::CancelWatch(_) | Verb::Held(_, _, HolderVerb::EndSignal))
-        .then(|| refused(not_for_peers()))
-}
-
-fn begin_wait(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>, permit: Permit) -> Answering {
-    let tube = |session| peer.tube(target.number, target.name, session);
-    match verb {
-        Verb::PutAndWait { session, request, timeout } => {
-            let (tube, request) = (tube(session), request.clone());
-            change(permit.hold(async move { tube?.put_then_wait(&request, timeout).await }))
-        }
-        Verb::Claim { session, id } => {
-            let tube = tube(session);
-            let claim = async move { Ok(vec![tube?.claim_async(id).await?]) };
-            grants(peer.recipient(), permit.hold(claim))
-        }
-        Verb::Wait(wait @ (WaitVerb::Done { session, .. } | WaitVerb::Drained { session, .. })) => {
-            let tube = tube(session);
-            value(permit.hold(async move { tube?.watch_async(Verb::Wait(wait)).await }))
-        }
-        _ => refused(not_for_peers()),
     }
 }
 
@@ -79,11 +34,6 @@ fn not_for_peers() -> Error {
 
 /// Decides a call at once, unless it waits for space in its write buffer.
 fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answering {
-    if let Call::CreateTube(request) = asked
-        && let Err(refusal) = peer.check_tubes(&request.name)
-    {
-        return refused(refusal);
-    }
     let inner = &peer.store.open_store().inner;
     let decide = |core: &mut Core| carry_out(core, mode, asked);
     let decided = if asked.needs_space() {

@@ -56,6 +56,16 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
             let tube = peer.tube(name.number, &name.name, session)?;
             value(peer.wait_in(1)?.hold(tube.wait_ready_async(timeout)))
         }
+        Request::Claim { tube: name, session, id } => {
+            let permit = peer.wait_in(1)?;
+            let tube = peer.tube(name.number, &name.name, session)?;
+            let claim = async move { Ok(vec![tube.claim_async(id).await?]) };
+            grants(peer.recipient(), permit.hold(claim))
+        }
+        Request::BeginSession(id, label) => now(&peer.begin_session(id, label.as_ref())),
+        Request::ResumeSession(id) => now(&peer.resume_session(id)),
+        Request::EndSession(id) => now(&peer.end_session(id)),
+        Request::DropSession(id) => now(&peer.drop_session(id)),
         Request::ClaimEnd(key) => {
             // A claim that has ended is an answer too.
             match store.handle.ask(Call::Claim(key, HolderVerb::EndSignal)) {

@@ -2,6 +2,7 @@
 //!
 //! Only with the feature `_peer`, and not public: it may change in any release.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,12 +14,9 @@ use super::service::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_bytes};
 use crate::core::verb::{Begin, Named, OnVerb, with_verb};
 use crate::core::{
-    Answer, Call, Grant, Input, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes,
-    to_bytes,
+    Answer, Call, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire, from_bytes, to_bytes,
 };
-use crate::{
-    ClockReport, Counters, Delivered, Ending, Error, Event, Receipt, Result, SessionId, Store,
-};
+use crate::{ClockReport, Counters, Delivered, Error, Event, Result, SessionId, Store};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
 pub struct Peer {
@@ -168,8 +166,21 @@ impl OnVerb for ReadAnswer<'_> {
     ) -> Result<Self::Done, Malformed> {
         V::get(input)?;
         input.end()?;
-        Ok(value::<V::Answer>(self.0))
+        Ok(of_verb::<V>(self.0))
     }
+}
+
+/// The answer to a verb, with the tube or the number that it is.
+fn of_verb<V: Begin>(answer: &[u8]) -> Result<Said, Malformed> {
+    let said = value::<V::Answer>(answer)?;
+    let answer = from_bytes::<Result<V::Answer>>(&answer[1..])?.ok();
+    let answer = answer.as_ref().map(|answer| answer as &dyn Any);
+    let head = answer.and_then(|answer| answer.downcast_ref::<TubeHead>());
+    Ok(Said {
+        tube: head.map(|head| (head.number, head.name.to_string())),
+        count: answer.and_then(|answer| answer.downcast_ref::<u64>()).copied(),
+        ..said
+    })
 }
 
 /// An answer that was decoded.
@@ -203,7 +214,7 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
     let Ok(request) = Request::read(request, &parts) else { return Ok(value::<()>(answer)?) };
     let said = match request {
         Request::Call(_, call) => answer_to(&call, answer),
-        Request::Take { .. } => grants(answer),
+        Request::Take { .. } | Request::Claim { .. } => grants(answer),
         Request::WaitReady { .. } | Request::Heartbeat => value::<bool>(answer),
         Request::Verify => value::<Vec<String>>(answer),
         Request::Counters => value::<Counters>(answer),
@@ -212,27 +223,23 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         Request::Subscribe { .. } => value::<()>(answer).or_else(|_| item(answer)),
         Request::Delivered(_) => value::<Delivered>(answer),
         Request::Flush => value::<u64>(answer),
-        Request::ClaimEnd(_) | Request::CatchUp | Request::Backup(_) => value::<()>(answer),
+        Request::ClaimEnd(_)
+        | Request::CatchUp
+        | Request::Backup(_)
+        | Request::BeginSession(..)
+        | Request::ResumeSession(_)
+        | Request::EndSession(_)
+        | Request::DropSession(_) => value::<()>(answer),
     };
     Ok(said?)
 }
 
 fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
     match call {
-        Call::ResumeClaim(..) | Call::Tube(_, Verb::Claim { .. }) => grants(answer),
-        Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => {
-            value::<()>(answer)
-        }
-        Call::Tube(_, Verb::PutAndWait { .. }) => value::<(Receipt, Option<Ending>)>(answer),
-        Call::Tube(_, Verb::Wait(WaitVerb::Done { .. } | WaitVerb::Drained { .. })) => {
-            value::<Option<Ending>>(answer)
-        }
+        Call::ResumeClaim(..) => grants(answer),
         _ => {
             let said = value::<Answer>(answer)?;
             Ok(match from_bytes::<Result<Answer>>(&answer[1..])? {
-                Ok(Answer::Tube(head)) => {
-                    Said { tube: Some((head.number, head.name.to_string())), ..said }
-                }
                 Ok(Answer::Count(count)) => Said { count: Some(count), ..said },
                 _ => said,
             })

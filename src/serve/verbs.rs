@@ -44,6 +44,11 @@ impl Serve<'_> {
         if let Err(error) = verb.check(Limits { max_body: peer.store.open_store().max_body }) {
             return refused(error);
         }
+        if let Some(name) = verb.adds_tube()
+            && let Err(refusal) = peer.check_tubes(name)
+        {
+            return refused(refusal);
+        }
         let is_deferred = matches!(mode, Mode::Deferred | Mode::DeferredOrRefused);
         let refusal_waits = verb.refusal_waits() && !is_deferred;
         // Before the decision, after which it would have to be undone.

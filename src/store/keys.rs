@@ -2,7 +2,6 @@
 
 use super::Store;
 use crate::Result;
-use crate::core::FILE;
 use crate::core::verbs::ByKey;
 use crate::task::TubeTask;
 use crate::wait::CallFuture;
@@ -35,7 +34,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn by_key(&self, key: &str) -> Result<Option<TubeTask>> {
-        self.handle.make(FILE, (), &ByKey { key: key.into() })
+        self.make(&ByKey { key: key.into() })
     }
 
     /// As [`by_key`](Store::by_key), as a future that blocks no thread.
@@ -43,6 +42,6 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`by_key`](Store::by_key).
     pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TubeTask>> {
-        CallFuture::of(&self.handle, FILE, (), ByKey { key: key.into() })
+        self.make_async(ByKey { key: key.into() })
     }
 }

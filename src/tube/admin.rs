@@ -1,8 +1,8 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::verbs::Peek;
-use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
+use crate::core::verbs::{List, OwnerOf, Peek};
+use crate::core::{FromAnswer, KICK_STEP, Verb};
 use crate::task::{Cursor, Page, Task};
 use crate::wait::{CallFuture, call};
 use crate::{Owner, Receipt, Result, State};
@@ -183,7 +183,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn owner_of(&self, id: u64) -> Result<Option<Owner>> {
-        self.handle.ask(self.verb(Verb::OwnerOf(id)))
+        self.make(&OwnerOf { id })
     }
 
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
@@ -297,11 +297,7 @@ impl Tube {
     /// ```
     #[doc(alias = "pagination")]
     pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::State {
-            state,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&List { state, after, limit })
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on

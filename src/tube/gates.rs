@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Tube;
 use crate::core::Verb;
+use crate::core::verbs::InfoOf;
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeInfo, TubeOptions};
@@ -186,6 +187,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn info(&self) -> Result<TubeInfo> {
-        self.handle.ask(self.verb(Verb::Info))
+        self.make(&InfoOf {})
     }
 }

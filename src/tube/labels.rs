@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Tube;
-use crate::core::{ListVerb, TagEdit, Verb, check_tags};
+use crate::core::verbs::{ListBodies, ListWhere, PeekReady};
+use crate::core::{TagEdit, Verb, check_tags};
 use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, TaskInfo};
 use crate::{Receipt, Result};
@@ -99,11 +100,7 @@ impl Tube {
     #[doc(alias = "pagination")]
     #[doc(alias = "search")]
     pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Where {
-            wanted,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&ListWhere { wanted: wanted.clone(), after, limit })
     }
 
     /// As [`list_where`](Tube::list_where), with the bodies of the tasks. A page ends with the task with
@@ -129,11 +126,7 @@ impl Tube {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<TaskPage> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Bodies {
-            wanted,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&ListBodies { wanted: wanted.clone(), after, limit })
     }
 
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
@@ -159,7 +152,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Ready(count))))
+        self.make(&PeekReady { count })
     }
 
     fn edit_tags<'a>(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::core::Verb;
+use crate::core::verbs::PausedSubQueues;
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};
 
@@ -82,6 +83,6 @@ impl Tube {
     /// # Errors
     /// Those of every call.
     pub fn paused_sub_queues(&self) -> Result<Vec<PausedSubQueue>> {
-        self.handle.ask(self.verb(Verb::PausedSubQueues))
+        self.make(&PausedSubQueues {})
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Tube;
-use crate::core::{Call, MoveStep, TubeRef, Verb};
+use crate::core::verbs::NextId;
+use crate::core::{FILE, MoveStep, TubeRef, Verb};
 use crate::handle::StoreHandle;
 use crate::task::Cursor;
 use crate::wait::{CallFuture, call};
@@ -79,7 +80,7 @@ impl Tube {
     #[doc(alias = "merge")]
     #[doc(alias = "redrive")]
     pub fn move_all(&self, to: &Tube) -> Result<u64> {
-        let (to, below) = (self.target(to)?, self.handle.ask(Call::NextId)?);
+        let (to, below) = (self.target(to)?, self.next_id()?);
         let (mut moved, mut after) = (0, None);
         loop {
             let step: MoveStep = self.call(Verb::MoveSome { to, after: after.as_ref(), below })?;
@@ -109,7 +110,7 @@ impl Tube {
     pub fn move_all_async(&self, to: &Tube) -> CallFuture<u64> {
         let (tube, to) = (self.clone(), to.clone());
         CallFuture::new(async move {
-            let (target, below) = (tube.target(&to)?, tube.handle.ask(Call::NextId)?);
+            let (target, below) = (tube.target(&to)?, tube.next_id()?);
             let (mut moved, mut after): (u64, Option<Cursor>) = (0, None);
             loop {
                 let step = Verb::MoveSome { to: target, after: after.as_ref(), below };
@@ -124,6 +125,11 @@ impl Tube {
     }
 
     /// Another tube as the target of a call on this one.
+    /// A move of all tasks leaves those alone that are put after its begin.
+    fn next_id(&self) -> Result<u64> {
+        self.handle.make(FILE, (), &NextId {})
+    }
+
     pub(crate) fn target<'a>(&self, to: &'a Tube) -> Result<TubeRef<'a>> {
         to.check_store(&self.handle)?;
         Ok(to.as_target())

@@ -1,9 +1,9 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::verbs::Ack;
-use crate::core::{ListVerb, Verb, check_size};
-use crate::wait::{CallFuture, call_once_visible};
+use crate::core::verbs::{Ack, EndingOf, Groups, ListGroup};
+use crate::core::{Verb, check_size};
+use crate::wait::CallFuture;
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
 impl Tube {
@@ -36,7 +36,7 @@ impl Tube {
     /// ```
     #[doc(alias = "result")]
     pub fn outcome(&self, id: u64) -> Result<Option<Ending>> {
-        self.call_once_visible(Verb::Outcome(id))
+        self.make(&EndingOf { id })
     }
 
     /// As [`outcome`](Tube::outcome), as a future that blocks no thread.
@@ -56,10 +56,7 @@ impl Tube {
     /// }
     /// ```
     pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Outcome(id))).await
-        })
+        self.make_async(EndingOf { id })
     }
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
@@ -88,7 +85,7 @@ impl Tube {
     #[doc(alias = "failed")]
     #[doc(alias = "errors")]
     pub fn groups(&self) -> Result<Vec<FailureGroup>> {
-        self.handle.ask(self.verb(Verb::Groups))
+        self.make(&Groups {})
     }
 
     /// The buried tasks of a failure group, those that were buried last first, a page at a time: up
@@ -107,8 +104,7 @@ impl Tube {
     /// See [`groups`](Tube::groups).
     #[doc(alias = "failed")]
     pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        let after = after.as_ref();
-        self.handle.ask(self.verb(Verb::List(ListVerb::Group { group: name, after, limit })))
+        self.make(&ListGroup { group: name.into(), after, limit })
     }
 
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:

@@ -1,6 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
+use crate::core::verbs::{Children, Parents};
 use crate::core::{EdgeVerb, Verb};
 use crate::{Error, Put, Receipt, Result};
 
@@ -120,7 +121,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dependencies")]
     pub fn parents(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Parents(id))))
+        self.make(&Parents { id })
     }
 
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
@@ -132,7 +133,7 @@ impl Tube {
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     #[doc(alias = "dependents")]
     pub fn children(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Children(id))))
+        self.make(&Children { id })
     }
 
     pub(crate) fn add_parents_verb<'a>(

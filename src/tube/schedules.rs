@@ -1,6 +1,7 @@
 //! The schedules of a tube.
 
 use super::Tube;
+use crate::core::verbs::ListSchedules;
 use crate::core::{ScheduleRequest, ScheduleVerb, Verb, check_key};
 use crate::task::Cursor;
 use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
@@ -129,8 +130,6 @@ impl Tube {
         after: impl Into<Option<Cursor>>,
         limit: usize,
     ) -> Result<SchedulePage> {
-        let after = after.into();
-        let list = ScheduleVerb::List { after: after.as_ref(), limit };
-        self.handle.ask(self.verb(Verb::Schedules(list)))
+        self.make(&ListSchedules { after: after.into(), limit })
     }
 }

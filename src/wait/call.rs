@@ -102,7 +102,7 @@ pub(crate) async fn call<T: FromAnswer>(
     debug_assert!(!call.refusal_waits(), "{call:?}");
     match handle {
         StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
-        StoreHandle::Remote(owner) => owner.send(Mode::Call, call)?.await,
+        StoreHandle::Remote(owner) => owner.send(Mode::Call, call).await,
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn call<T: FromAnswer>(
 async fn ask<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
     match handle {
         StoreHandle::Here(_) => handle.ask(call),
-        StoreHandle::Remote(owner) => owner.send(Mode::Ask, call)?.await,
+        StoreHandle::Remote(owner) => owner.send(Mode::Ask, call).await,
     }
 }
 
@@ -154,19 +154,6 @@ pub(crate) async fn decide_once_visible<T: FromAnswer>(
     poll_fn(|context| wait.poll_call_once_visible(context.waker(), call)).await
 }
 
-/// As `call`. A refusal waits for the change that may have caused it.
-pub(crate) async fn call_once_visible<T: FromAnswer>(
-    handle: &StoreHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<T> {
-    debug_assert!(call.refusal_waits(), "{call:?}");
-    match handle {
-        StoreHandle::Here(store) => commit(decide_once_visible(store, buffer, call).await?).await?,
-        StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
-    }
-}
-
 /// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the
 /// wait for its commit.
 pub(crate) async fn make<V: Begin>(
@@ -178,7 +165,7 @@ pub(crate) async fn make<V: Begin>(
     verb.check(handle.limits())?;
     let store = match handle {
         StoreHandle::Here(store) => store,
-        StoreHandle::Remote(owner) => return owner.make_later(Mode::Call, on, verb).await,
+        StoreHandle::Remote(owner) => return owner.make_later(Mode::Call, on, verb)?.await,
     };
     let decided = decide_verb(store, buffer, on, verb, verb.refusal_waits()).await?;
     answer(store, decided.map(|answer| answer.map(V::begun))).await

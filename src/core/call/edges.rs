@@ -2,7 +2,7 @@
 
 use super::TubeRef;
 use crate::Result;
-use crate::core::answer::{Answer, FromAnswer, answer, now};
+use crate::core::answer::{Answer, FromAnswer, answer};
 use crate::core::state::{Core, Decided};
 
 /// A verb on what a task waits for.
@@ -18,8 +18,6 @@ pub(crate) enum EdgeVerb<'a> {
         id: u64,
         parents: Option<&'a [u64]>,
     },
-    Parents(u64),
-    Children(u64),
 }
 
 impl Core {
@@ -36,8 +34,6 @@ impl Core {
             EdgeVerb::Remove { id, parents } => {
                 answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
             }
-            EdgeVerb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
-            EdgeVerb::Children(id) => now(self.children(number, id)?, Answer::Ids),
         }
     }
 }

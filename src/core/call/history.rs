@@ -7,12 +7,8 @@ use crate::core::state::{Core, Decided};
 /// A verb on the history of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HistoryVerb<'a> {
-    Read(u64),
     /// Adds an entry of a program.
-    Log {
-        id: u64,
-        text: &'a str,
-    },
+    Log { id: u64, text: &'a str },
 }
 
 impl Core {
@@ -22,7 +18,6 @@ impl Core {
         verb: HistoryVerb<'_>,
     ) -> Result<Decided<T>> {
         match verb {
-            HistoryVerb::Read(id) => answer(self.history(number, id)?, Answer::History),
             HistoryVerb::Log { id, text } => {
                 answer(self.log_entry(number, id, text)?, Answer::Receipt)
             }

@@ -2,16 +2,16 @@
 //!
 //! Each call is named, so that a new one does not compile before it has its line.
 
-use super::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, Verb, WaitVerb,
-};
+use super::{Call, EdgeVerb, HistoryVerb, HolderVerb, ScheduleVerb, StepVerb, Verb};
 use crate::core::state::PutRequest;
 
 /// What a call does, and so whether it needs space in its write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// It reads what is visible, and waits for nothing.
+    Look,
     /// It changes nothing that its caller can see: a task that it takes is released if it does not
-    /// arrive. It needs no space.
+    /// arrive. It needs no space, and may wait for the flush of what it reads.
     Read,
     /// It changes memory, and removes or adds a few rows at most. It needs no space: a process that
     /// goes must not wait.
@@ -33,6 +33,11 @@ impl Kind {
         matches!(self, Kind::Edit | Kind::Space)
     }
 
+    /// Whether its answer may depend on a commit, which a caller inside a transaction must not wait for.
+    pub(crate) const fn may_wait(self) -> bool {
+        !matches!(self, Kind::Look | Kind::Memory)
+    }
+
     /// The write buffer that must have space before it is carried out.
     pub(crate) fn space_in(self, buffer: usize) -> Option<usize> {
         self.needs_space().then_some(buffer)
@@ -50,7 +55,6 @@ pub(crate) struct Properties {
 const READ: Properties = Properties { kind: Kind::Read, refusal_waits: false };
 const MEMORY: Properties = Properties { kind: Kind::Memory, refusal_waits: false };
 const EDIT: Properties = Properties { kind: Kind::Edit, refusal_waits: false };
-const SPACE: Properties = Properties { kind: Kind::Space, refusal_waits: false };
 
 impl Properties {
     const fn once_visible(self) -> Properties {
@@ -85,29 +89,11 @@ impl Call<'_> {
 
     pub(crate) fn properties(&self) -> Properties {
         match self {
-            Call::Check => SPACE,
             Call::Tube(_, verb) => verb.properties(),
             Call::Claim(_, verb) => verb.properties(),
-            Call::OwnerOfClaim(_)
-            | Call::FindTube(_)
-            | Call::Tubes
-            | Call::Limits
-            | Call::Find { .. }
-            | Call::Tagged { .. }
-            | Call::TagCounts { .. }
-            | Call::AllStatistics
-            | Call::NextId
-            | Call::Owners => READ,
-            Call::ResumeClaim(..)
-            | Call::DropClaim { .. }
-            | Call::BeginSession(..)
-            | Call::ResumeSession(_)
-            | Call::DescribeSession(..)
-            | Call::EndSession(_)
-            | Call::DropSessionHandle(_) => MEMORY,
-            Call::AckClaims(_) | Call::CreateTube(_) | Call::DropTube(_) | Call::SetLimit(..) => {
-                EDIT
-            }
+            Call::OwnerOfClaim(_) => READ,
+            Call::ResumeClaim(..) | Call::DropClaim { .. } => MEMORY,
+            Call::AckClaims(_) => EDIT,
         }
     }
 }
@@ -115,49 +101,23 @@ impl Call<'_> {
 impl Verb<'_> {
     fn properties(&self) -> Properties {
         match self {
-            Verb::Check => SPACE,
             Verb::Held(_, _, verb) => verb.properties(),
             Verb::Edges(verb) => match verb {
-                EdgeVerb::Parents(_) | EdgeVerb::Children(_) => READ,
                 EdgeVerb::Add { .. } | EdgeVerb::Remove { .. } => EDIT.once_visible(),
             },
             Verb::Schedules(verb) => match verb {
-                ScheduleVerb::List { .. } => READ,
                 ScheduleVerb::Set { .. }
                 | ScheduleVerb::Change { .. }
                 | ScheduleVerb::Remove(_) => EDIT.once_visible(),
             },
             Verb::History(verb) => match verb {
-                HistoryVerb::Read(_) => READ.once_visible(),
                 HistoryVerb::Log { .. } => EDIT.once_visible(),
             },
-            Verb::List(
-                ListVerb::State { .. }
-                | ListVerb::Group { .. }
-                | ListVerb::Where { .. }
-                | ListVerb::Bodies { .. }
-                | ListVerb::Ready(_),
-            )
-            | Verb::Wait(
-                WaitVerb::Done { .. } | WaitVerb::Drained { .. } | WaitVerb::Ready { .. },
-            )
-            | Verb::OwnerOf(_)
-            | Verb::Groups
-            | Verb::PausedSubQueues
-            | Verb::Days { .. }
-            | Verb::FailedOn { .. }
-            | Verb::IsTimed
-            | Verb::Info
-            | Verb::Statistics => READ,
-            Verb::Claim { .. } | Verb::Steps(_) | Verb::StepsAfter { .. } | Verb::Outcome(_) => {
-                READ.once_visible()
-            }
-            Verb::CancelWatch(_) | Verb::Revoke(_) | Verb::ReleaseAll { .. } => MEMORY,
+            Verb::Revoke(_) | Verb::ReleaseAll { .. } => MEMORY,
             Verb::PutMany(requests) => {
                 EDIT.once_visible_if(requests.iter().any(PutRequest::has_key))
             }
-            Verb::PutAndWait { .. }
-            | Verb::Requeue(_)
+            Verb::Requeue(_)
             | Verb::Update { .. }
             | Verb::EditTags { .. }
             | Verb::Move { .. }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::answer::{Answer, FromAnswer, answer, now};
+use crate::core::answer::{Answer, FromAnswer, answer};
 use crate::core::state::{Core, Decided, ScheduleRequest};
-use crate::task::Cursor;
 
 /// A verb on the schedules of a tube.
 #[derive(Clone, Copy, Debug)]
@@ -21,10 +20,6 @@ pub(crate) enum ScheduleVerb<'a> {
         request: &'a ScheduleRequest,
     },
     Remove(&'a str),
-    List {
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
 }
 
 impl Core {
@@ -41,9 +36,6 @@ impl Core {
                 answer(self.reschedule(number, key, request)?, Answer::Receipt)
             }
             ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
-            ScheduleVerb::List { after, limit } => {
-                now(self.schedules(number, after, limit)?, Answer::Schedules)
-            }
         }
     }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
-use super::similar::similar;
 use crate::commit::DueCursor;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
@@ -17,6 +16,7 @@ use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
     TubeState, encode_durability,
 };
+use crate::core::verb::{Decide, verb};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
@@ -25,12 +25,37 @@ use crate::{Error, Result, TubeOptions};
 /// Rows that are purged with one commit, which takes a few milliseconds.
 const PURGE_ROWS: usize = 512;
 
-/// A tube to be created.
-#[derive(Debug)]
-pub(crate) struct TubeRequest {
-    pub(crate) name: String,
-    pub(crate) driver: String,
-    pub(crate) options: TubeOptions,
+verb! {
+    /// Creates a tube, or opens the existing one if the options allow it.
+    7 InStore Edit: CreateTube { name: String, driver: String, options: TubeOptions } -> TubeHead {
+        fn check_sendable(&self) -> Result<()> {
+            if self.options.callback.is_none() {
+                return Ok(());
+            }
+            Err(Error::OwnerOnly { what: "a callback".into() })
+        }
+
+        fn adds_tube(&self) -> Option<&str> {
+            Some(&self.name)
+        }
+    }
+}
+
+impl Decide for CreateTube {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<TubeHead>> {
+        core.create_tube(self)
+    }
+}
+
+verb! {
+    /// Drops a tube without taken tasks and waiters.
+    9 InStore Edit: DropTube { name: Box<str> } -> ()
+}
+
+impl Decide for DropTube {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        core.drop_tube(&self.name)
+    }
 }
 
 /// What the handle of a tube keeps of it.
@@ -43,8 +68,7 @@ pub(crate) struct TubeHead {
 }
 
 impl Core {
-    /// Creates a tube, or opens the existing one if the options allow it.
-    pub(crate) fn create_tube(&mut self, request: &TubeRequest) -> Result<Decided<TubeHead>> {
+    fn create_tube(&mut self, request: &CreateTube) -> Result<Decided<TubeHead>> {
         self.check_open()?;
         check_name("a tube", &request.name)?;
         let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
@@ -71,7 +95,7 @@ impl Core {
     /// can be altered.
     fn open_existing(
         &mut self,
-        request: &TubeRequest,
+        request: &CreateTube,
         wanted: Definition,
         number: u32,
     ) -> Result<Decided<TubeHead>> {
@@ -98,30 +122,14 @@ impl Core {
         Ok(decided)
     }
 
-    /// Whether the driver of a tube has delays, and claims that expire.
-    pub(crate) fn is_timed(&self, number: u32) -> bool {
-        self.tubes.get(&number).is_some_and(|tube| tube.definition.timed)
-    }
-
     /// What a handle keeps of a tube that was found before.
     pub(crate) fn head_of(&self, number: u32, name: &str) -> Result<TubeHead> {
         self.tube(number, name)?;
         Ok(self.head(number))
     }
 
-    pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
-        self.check_open()?;
-        match self.names.get(name) {
-            Some(number) => Ok(self.head(*number)),
-            None => {
-                let similar = similar(name, self.names.keys().map(|known| &**known));
-                Err(Error::TubeNotFound { name: name.into(), similar })
-            }
-        }
-    }
-
-    /// Drops a tube without taken tasks and waiters. Its rows are purged later.
-    pub(crate) fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
+    /// The rows are purged later.
+    fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
         let number = self.find_tube(name)?.number;
         let busy = |why: &str| Error::TubeBusy { name: name.into(), why: why.into() };
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };

@@ -6,11 +6,82 @@ use std::sync::Arc;
 
 use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 
+use crate::core::call::TubeRef;
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
+
+verb! {
+    /// The paused sub-queues of a tube, by name.
+    44 InTube Look: PausedSubQueues {} -> Vec<PausedSubQueue>
+}
+
+impl Decide for PausedSubQueues {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<PausedSubQueue>>> {
+        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
+        let now = core.now.timeline;
+        let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
+        let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
+            name: name.to_string(),
+            resumes_in: (until != NEVER).then(|| duration(until - now)),
+        });
+        Ok(Decided::now(pauses.collect()))
+    }
+}
+
+verb! {
+    /// Sets a limit that tubes share; `None` removes it.
+    11 InStore Edit: SetLimit { name: Arc<str>, most: Option<u32> } -> () {
+        fn check(&self, _: Limits) -> Result<()> {
+            check_sub_queue(&self.name)
+        }
+    }
+}
+
+impl Decide for SetLimit {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        let SetLimit { name, most } = self;
+        let key = limit_key(name);
+        if core.limits.most.get(name) == most.as_ref() {
+            return Ok(core.once_stored(&key));
+        }
+        let rows = &mut core.buffers[FILE].edits.active;
+        if let Some(most) = most {
+            rows.replace(Table::Meta, key.clone(), encode(most));
+            core.limits.most.insert(name.clone(), *most);
+        } else {
+            rows.remove(Table::Meta, key.clone());
+            core.limits.most.remove(name);
+        }
+        // Before the storage can fail, which ends this wait with an error.
+        let decided = core.once_stored(&key);
+        core.shared_limits_freed(std::slice::from_ref(name));
+        Ok(decided)
+    }
+}
+
+verb! {
+    /// The limits that are set, by name.
+    12 InStore Look: AllLimits {} -> Vec<Limit>
+}
+
+impl Decide for AllLimits {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Vec<Limit>>> {
+        let limit = |(name, most): (&Arc<str>, &u32)| Limit {
+            name: name.to_string(),
+            most: *most,
+            taken: core.limits.taken_of(name),
+        };
+        Ok(Decided::now(core.limits.most.iter().map(limit).collect()))
+    }
+}
 
 impl Core {
     /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has. Zero
@@ -73,61 +144,12 @@ impl Core {
         limits.set_pause(&sub.into(), Some(until));
     }
 
-    /// The paused sub-queues of a tube, by name.
-    pub(in crate::core) fn paused_sub_queues(&self, number: u32) -> Result<Vec<PausedSubQueue>> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        let now = self.now.timeline;
-        let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
-        let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
-            name: name.to_string(),
-            resumes_in: (until != NEVER).then(|| duration(until - now)),
-        });
-        Ok(pauses.collect())
-    }
-
     /// Removes the pauses of a tube that is dropped.
     pub(in crate::core) fn remove_pauses(&mut self, tube: &TubeState) {
         for (sub, _) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
             let key = pause_key(&tube.definition.name, sub);
             self.buffers[FILE].edits.active.remove(Table::Meta, key);
         }
-    }
-
-    /// Sets a limit that tubes share; `None` removes it.
-    pub(in crate::core) fn set_limit(
-        &mut self,
-        name: &str,
-        most: Option<u32>,
-    ) -> Result<Decided<()>> {
-        self.check_open()?;
-        check_sub_queue(name)?;
-        let name: Arc<str> = name.into();
-        let key = limit_key(&name);
-        if self.limits.most.get(&name).copied() == most {
-            return Ok(self.once_stored(&key));
-        }
-        let rows = &mut self.buffers[FILE].edits.active;
-        if let Some(most) = most {
-            rows.replace(Table::Meta, key.clone(), encode(&most));
-            self.limits.most.insert(name.clone(), most);
-        } else {
-            rows.remove(Table::Meta, key.clone());
-            self.limits.most.remove(&name);
-        }
-        // Before the storage can fail, which ends this wait with an error.
-        let decided = self.once_stored(&key);
-        self.shared_limits_freed(&[name]);
-        Ok(decided)
-    }
-
-    /// The limits that are set, by name.
-    pub(in crate::core) fn shared_limits(&self) -> Vec<Limit> {
-        let limit = |(name, most): (&Arc<str>, &u32)| Limit {
-            name: name.to_string(),
-            most: *most,
-            taken: self.limits.taken_of(name),
-        };
-        self.limits.most.iter().map(limit).collect()
     }
 }
 

@@ -6,11 +6,47 @@ use tubewell_drivers::{
     EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
+use crate::core::call::TubeRef;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
+use crate::core::verb::{Decide, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, State};
+
+verb! {
+    /// The open parents of a task.
+    95 InTube Look: Parents { id: u64 } -> Vec<u64>
+}
+
+impl Decide for Parents {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
+        let found = core.find(number, self.id)?;
+        let parents = core.parents_of(number, self.id, &found)?;
+        Ok(Decided::now(parents.into_iter().map(|(id, _)| id).collect()))
+    }
+}
+
+verb! {
+    /// The first tasks that wait for a task.
+    96 InTube Look: Children { id: u64 } -> Vec<u64>
+}
+
+impl Decide for Children {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
+        core.find(number, self.id)?;
+        let children = core.children_of(number, self.id, PAGE_MAX)?;
+        Ok(Decided::now(children.into_iter().map(|(id, _)| id).collect()))
+    }
+}
 
 impl Core {
     /// The parents of a put that are not over. Counts them in the header of its task.
@@ -111,18 +147,6 @@ impl Core {
         self.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
         let change = self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
         Ok(self.apply_change(number, change))
-    }
-
-    /// The open parents of a task.
-    pub(in crate::core) fn parents(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
-        let found = self.find(number, id)?;
-        Ok(self.parents_of(number, id, &found)?.into_iter().map(|(id, _)| id).collect())
-    }
-
-    /// The first tasks that wait for a task.
-    pub(in crate::core) fn children(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
-        self.find(number, id)?;
-        Ok(self.children_of(number, id, PAGE_MAX)?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// The first children of a task. Looks nothing up in a tube without edges.

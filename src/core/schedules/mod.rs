@@ -11,7 +11,7 @@ mod realign;
 mod runs;
 mod verbs;
 
-pub(crate) use pages::describe_schedule;
+pub(crate) use pages::{ListSchedules, describe_schedule};
 
 #[cfg(all(test, feature = "cron"))]
 mod tests {

@@ -1,23 +1,35 @@
 //! The history of a task for callers: read it, and add entries of a program.
 
 use super::outcome::check_no_schedule;
+use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::verb::{Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 
-impl Core {
+verb! {
     /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
-    pub(in crate::core) fn history(
-        &mut self,
-        number: u32,
-        id: u64,
-    ) -> Result<Decided<Vec<HistoryEntry>>> {
-        let found = self.find(number, id)?;
-        let entries = self.history_of(number, id, &found.record.header)?;
-        Ok(self.once_visible(number, id, entries))
+    98 InTube Read: HistoryOf { id: u64 } -> Vec<HistoryEntry> {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
     }
+}
 
+impl Decide for HistoryOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<HistoryEntry>>> {
+        let found = core.find(number, self.id)?;
+        let entries = core.history_of(number, self.id, &found.record.header)?;
+        Ok(core.once_visible(number, self.id, entries))
+    }
+}
+
+impl Core {
     /// Adds an entry of the holder of a task to its history.
     pub(in crate::core) fn log_held(
         &mut self,

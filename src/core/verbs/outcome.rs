@@ -6,6 +6,7 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::call::TubeRef;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
@@ -30,6 +31,78 @@ impl Decide for Ack {
     #[inline]
     fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
         core.ack(on.key, self.result.as_deref())
+    }
+}
+
+verb! {
+    /// How a task has ended; `None` if it has not.
+    38 InTube Read: EndingOf { id: u64 } -> Option<Ending> {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for EndingOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Option<Ending>>> {
+        let ending = core.ending_of(number, self.id)?;
+        let mut decided = core.once_visible(number, self.id, ending);
+        if decided.answer.is_some() && decided.wait.is_none() {
+            decided.wait = core.write_of_change(number);
+        }
+        Ok(decided)
+    }
+}
+
+verb! {
+    /// The failure groups of a tube, by name.
+    39 InTube Look: Groups {} -> Vec<FailureGroup>
+}
+
+impl Decide for Groups {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<FailureGroup>>> {
+        let groups = core.edit(number, |ledger| ledger.groups(PAGE_MAX))?.into_iter();
+        let groups = groups.map(|(name, count)| FailureGroup { name, count });
+        Ok(Decided::now(groups.collect()))
+    }
+}
+
+verb! {
+    /// A page of the tasks of a failure group, the newest first.
+    91 InTube Look: ListGroup { group: Box<str>, after: Option<Cursor>, limit: usize } -> Page
+}
+
+impl Decide for ListGroup {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page>> {
+        let ListGroup { group, after, limit } = self;
+        let begin = begin_of_page(after.as_ref(), Listing::Group(group))?;
+        if *limit == 0 {
+            return Ok(Decided::now(empty_page(after.as_ref())));
+        }
+        let limit = (*limit).min(PAGE_MAX);
+        let from = begin.map(rank_of);
+        let found = core.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
+        let mut page = Page::default();
+        if found.len() == limit {
+            page.next = found.last().map(|last| group_cursor(group, last));
+        }
+        for (id, found) in found {
+            let header = &found.record.header;
+            page.tasks.push(core.describe_for_page(number, id, Shelf::Buried, header)?);
+        }
+        Ok(Decided::now(page))
     }
 }
 
@@ -93,52 +166,6 @@ impl Core {
         let visibility = self.visibility(number);
         self.forget_one(number, id, &found, visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
-    }
-
-    /// How a task has ended; `None` if it has not.
-    pub(in crate::core) fn outcome(
-        &mut self,
-        number: u32,
-        id: u64,
-    ) -> Result<Decided<Option<Ending>>> {
-        let ending = self.ending_of(number, id)?;
-        let mut decided = self.once_visible(number, id, ending);
-        if decided.answer.is_some() && decided.wait.is_none() {
-            decided.wait = self.write_of_change(number);
-        }
-        Ok(decided)
-    }
-
-    /// The failure groups of a tube, by name.
-    pub(in crate::core) fn groups(&mut self, number: u32) -> Result<Vec<FailureGroup>> {
-        let groups = self.edit(number, |ledger| ledger.groups(PAGE_MAX))?;
-        Ok(groups.into_iter().map(|(name, count)| FailureGroup { name, count }).collect())
-    }
-
-    /// A page of the tasks of a failure group, the newest first.
-    pub(in crate::core) fn list_group(
-        &mut self,
-        number: u32,
-        group: &str,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        let begin = begin_of_page(after, Listing::Group(group))?;
-        if limit == 0 {
-            return Ok(empty_page(after));
-        }
-        let limit = limit.min(PAGE_MAX);
-        let from = begin.map(rank_of);
-        let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
-        let mut page = Page::default();
-        if found.len() == limit {
-            page.next = found.last().map(|last| group_cursor(group, last));
-        }
-        for (id, found) in found {
-            let header = &found.record.header;
-            page.tasks.push(self.describe_for_page(number, id, Shelf::Buried, header)?);
-        }
-        Ok(page)
     }
 
     /// Removes a task that is kept after its end: done, or buried.

@@ -41,42 +41,65 @@ impl Decide for Peek {
     }
 }
 
-impl Core {
+verb! {
     /// A page of the tasks in one state.
-    pub(in crate::core) fn list(
-        &mut self,
-        number: u32,
-        state: State,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        let limit = limit.min(PAGE_MAX);
-        let begin = begin_of_page(after, Listing::State(state))?;
+    90 InTube Look: List { state: State, after: Option<Cursor>, limit: usize } -> Page
+}
+
+impl Decide for List {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page>> {
+        let limit = self.limit.min(PAGE_MAX);
+        let begin = begin_of_page(self.after.as_ref(), Listing::State(self.state))?;
         if limit == 0 {
-            return Ok(empty_page(after));
+            return Ok(Decided::now(empty_page(self.after.as_ref())));
         }
-        match state {
-            State::Taken => self.list_taken(number, begin, limit),
+        let page = match self.state {
+            State::Taken => core.list_taken(number, begin, limit),
             State::Ready
             | State::Delayed
             | State::Blocked
             | State::Buried
             | State::Done
-            | State::Recurring => self.list_shelf(number, state.shelf(), begin, limit),
-        }
+            | State::Recurring => core.list_shelf(number, self.state.shelf(), begin, limit),
+        };
+        page.map(Decided::now)
     }
+}
 
+verb! {
     /// The counts of a tube.
-    pub(in crate::core) fn statistics(&self, number: u32) -> Statistics {
-        self.tubes.get(&number).map_or_else(Statistics::default, |tube| tube.visible)
-    }
+    49 InTube Look: CountsOf {} -> Statistics
+}
 
+impl Decide for CountsOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Statistics>> {
+        let tube = core.tubes.get(&number);
+        Ok(Decided::now(tube.map_or_else(Statistics::default, |tube| tube.visible)))
+    }
+}
+
+verb! {
     /// The counts of all tubes, by name.
-    pub(in crate::core) fn all_statistics(&self) -> BTreeMap<String, Statistics> {
-        let tubes = self.tubes.values();
-        tubes.map(|tube| (tube.definition.name.to_string(), tube.visible)).collect()
-    }
+    17 InStore Look: AllCounts {} -> BTreeMap<String, Statistics>
+}
 
+impl Decide for AllCounts {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<BTreeMap<String, Statistics>>> {
+        let tubes = core.tubes.values();
+        let counts = tubes.map(|tube| (tube.definition.name.to_string(), tube.visible));
+        Ok(Decided::now(counts.collect()))
+    }
+}
+
+impl Core {
     fn list_shelf(
         &mut self,
         number: u32,

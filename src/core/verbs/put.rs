@@ -93,6 +93,17 @@ impl Begin for PutOrWait {
     }
 }
 
+verb! {
+    /// The id of the next task that is put.
+    18 InStore Look: NextId {} -> u64
+}
+
+impl Decide for NextId {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<u64>> {
+        Ok(Decided::now(core.ids.next))
+    }
+}
+
 /// The ids of the tasks of one call.
 pub(in crate::core) struct IdCheck {
     next: u64,

@@ -13,8 +13,10 @@ use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
 use super::tokens::LookUp;
 use crate::commit::Change;
+use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait};
+use crate::core::verb::{Decide, verb};
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
@@ -27,6 +29,25 @@ pub(crate) struct StepPage {
     pub(crate) steps: Vec<Step>,
     /// No step follows them.
     pub(crate) is_last: bool,
+}
+
+verb! {
+    /// Some steps of a task: those whose names follow `after`, or the first ones.
+    31 InTube Read: Steps { id: u64, after: Option<Box<str>> } -> StepPage {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Steps {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<StepPage>> {
+        core.steps(number, self.id, self.after.as_deref())
+    }
 }
 
 impl Core {
@@ -135,12 +156,7 @@ impl Core {
     /// The steps of a task whose names follow `after`, or the first ones, by name: as many as fit
     /// into an answer, so that the lock is not held for long. If the last change of the task is not
     /// yet visible, the answer waits for the flush.
-    pub(in crate::core) fn steps(
-        &mut self,
-        number: u32,
-        id: u64,
-        after: Option<&str>,
-    ) -> Result<Decided<StepPage>> {
+    fn steps(&mut self, number: u32, id: u64, after: Option<&str>) -> Result<Decided<StepPage>> {
         let found = self.find(number, id)?;
         let header = &found.record.header;
         let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;

@@ -6,11 +6,12 @@ use super::macros::wire_struct;
 use crate::Error;
 use crate::core::answer::Answer;
 use crate::core::days::FailedStep;
-use crate::core::verbs::{FindStep, MoveStep, SelectStep};
+use crate::core::verbs::{FindStep, MoveStep, SelectStep, StepPage};
 
 wire_struct! { MoveStep { moved, next } }
 wire_struct! { SelectStep { changed, bound, next } }
 wire_struct! { FindStep { task, next } }
+wire_struct! { StepPage { steps, is_last } }
 wire_struct! { FailedStep { days, next } }
 
 /// The number of an answer that is no value. It does not decode.
@@ -78,35 +79,14 @@ wire_answer! {
     2 => Receipts(receipts),
     3 => Acks(acks),
     4 => Owner(owner),
-    5 => Owners(owners),
     6 => Count(count),
-    7 => Ids(ids),
     8 => Moved(step),
     9 => SelectStep(step),
     10 => Released(count, outcome),
-    11 => Task(task),
-    13 => Page(page),
-    14 => TaskPage(page),
     15 => TaskInfos(tasks),
-    16 => FindStep(step),
-    17 => TaggedPage(page),
-    18 => TagCounts(counts),
-    19 => History(entries),
     20 => Step(value),
     21 => Steps(steps),
     22 => Bool(value),
-    23 => Outcome(ending),
-    24 => Groups(groups),
-    25 => Schedules(page),
-    26 => Statistics(statistics),
-    27 => AllStatistics(statistics),
-    28 => Tube(head),
-    29 => Tubes(tubes),
-    30 => TubeInfo(info),
-    31 => Limits(limits),
-    32 => PausedSubQueues(paused),
-    33 => Days(days),
-    34 => FailedOn(step),
     35 => SomeSteps(steps),
-    no value: Watching, PutAndWatching, Chosen, WaitReady, EndSignal
+    no value: Chosen, EndSignal
 }

@@ -5,7 +5,6 @@
 use crate::Result;
 use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
 use crate::core::state::{PutRequest, TagEdit, check_distinct_tags, check_key, check_size};
-use crate::owner::check_label;
 
 /// Refuses a call that no handle of a store with this limit makes, with the error of the handle.
 ///
@@ -15,34 +14,15 @@ pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
     match call {
         Call::Tube(_, verb) => check_verb(verb, max_body),
         Call::Claim(_, verb) => check_held(verb, max_body),
-        Call::BeginSession(_, label) => label.map_or(Ok(()), |label| check_label(label)),
-        Call::Check
-        | Call::ResumeClaim(..)
+        Call::ResumeClaim(..)
         | Call::OwnerOfClaim(_)
         | Call::AckClaims(_)
-        | Call::DropClaim { .. }
-        | Call::CreateTube(_)
-        | Call::FindTube(_)
-        | Call::DropTube(_)
-        | Call::Tubes
-        | Call::SetLimit(..)
-        | Call::Limits
-        | Call::Find { .. }
-        | Call::Tagged { .. }
-        | Call::TagCounts { .. }
-        | Call::AllStatistics
-        | Call::NextId
-        | Call::ResumeSession(_)
-        | Call::DescribeSession(..)
-        | Call::Owners
-        | Call::EndSession(_)
-        | Call::DropSessionHandle(_) => Ok(()),
+        | Call::DropClaim { .. } => Ok(()),
     }
 }
 
 fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
     match verb {
-        Verb::PutAndWait { request, .. } => request.check(max_body),
         Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
         Verb::Requeue(request) => request.check_requeue(max_body),
         Verb::Held(_, _, verb) => check_held(verb, max_body),
@@ -54,12 +34,7 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         Verb::KickWhere { select, .. } => select.check_for_kick(),
         Verb::Resolve { result, .. } => check_result(*result, max_body),
         Verb::Schedules(verb) => check_schedule(verb, max_body),
-        Verb::Check
-        | Verb::Wait(_)
-        | Verb::CancelWatch(_)
-        | Verb::Claim { .. }
-        | Verb::Revoke(_)
-        | Verb::OwnerOf(_)
+        Verb::Revoke(_)
         | Verb::AckMany(..)
         | Verb::Bury(_)
         | Verb::KickTask(_)
@@ -72,24 +47,13 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::DeleteIf { .. }
         | Verb::DeleteMany(_)
         | Verb::History(_)
-        | Verb::Steps(_)
-        | Verb::StepsAfter { .. }
-        | Verb::List(_)
         | Verb::ReleaseAll { .. }
         | Verb::Forget(_)
-        | Verb::Outcome(_)
-        | Verb::Groups
         | Verb::Truncate
         | Verb::Pause { .. }
         | Verb::PauseUntil { .. }
         | Verb::PauseSubQueue { .. }
-        | Verb::PausedSubQueues
-        | Verb::Days { .. }
-        | Verb::FailedOn { .. }
-        | Verb::Alter(_)
-        | Verb::IsTimed
-        | Verb::Info
-        | Verb::Statistics => Ok(()),
+        | Verb::Alter(_) => Ok(()),
     }
 }
 
@@ -131,7 +95,6 @@ fn check_schedule(verb: &ScheduleVerb<'_>, max_body: usize) -> Result<()> {
             request.check(max_body)
         }
         ScheduleVerb::Remove(key) => check_key(key),
-        ScheduleVerb::List { .. } => Ok(()),
     }
 }
 

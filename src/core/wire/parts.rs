@@ -6,13 +6,9 @@ use tubewell_drivers::Body;
 
 use super::basic::{Wire, put_bytes, put_items, text};
 use super::input::{Input, Malformed};
-use crate::core::call::WaitVerb;
-use crate::core::catalog::TubeRequest;
 use crate::core::state::{
-    About, ClaimKey, FinishRequest, Holder, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
-    WatchKey,
+    ClaimKey, FinishRequest, Holder, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
 };
-use crate::listing::Where;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
@@ -80,14 +76,11 @@ kept! {
     FinishRequest => Finish;
     UpdateRequest => Update;
     ScheduleRequest => Schedule;
-    TubeRequest => Tube;
     TubeOptions => Options;
     Select => Select;
-    Where => Where;
     Cursor => Cursor;
     ClaimToken => Token;
     Failure => Failure;
-    About => About;
     Body => Body;
     Arc<str> => Text;
     Vec<Arc<str>> => Texts;
@@ -111,8 +104,7 @@ macro_rules! owned {
 }
 
 owned! {
-    u32, u64, usize, bool, Option<u32>, Option<u64>, State, SessionId, ClaimKey, Holder, WatchKey,
-    WaitVerb
+    u32, u64, usize, bool, Option<u32>, Option<u64>, State, SessionId, ClaimKey, Holder
 }
 
 impl<'a, T: Kept> Borrowing<'a> for &'a T {

@@ -5,7 +5,6 @@ use tubewell_drivers::{Body, PUT_MANY_TASKS, RecurRule};
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::catalog::TubeRequest;
 use crate::core::state::{
     FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
 };
@@ -40,7 +39,6 @@ wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } 
 wire_struct! { Select { state, group, tag, limit } }
 wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first, soonest_first } }
 wire_struct! { ClaimToken { tube, id, epoch } }
-wire_struct! { TubeRequest { name, driver, options } }
 
 /// Its checksum is that of its bytes.
 impl Wire for Body {

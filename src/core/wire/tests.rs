@@ -11,16 +11,16 @@ use tubewell_drivers::Body;
 use super::{Input, Malformed, Parts, Wire, decode_call, encode_call, from_bytes, to_bytes};
 use crate::core::answer::Answer;
 use crate::core::call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, Kind, ListVerb, ScheduleVerb, StepVerb, TubeRef,
-    Verb as VerbOfEnum, WaitVerb,
+    Call, EdgeVerb, HistoryVerb, HolderVerb, Kind, ScheduleVerb, StepVerb, TubeRef,
+    Verb as VerbOfEnum,
 };
-use crate::core::claims::ProgressReport;
-use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit, WatchKey};
+use crate::core::claims::{Chosen, ProgressReport};
+use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest, TagEdit};
 use crate::core::verb::{
     Begin, Claimed, InStore, InTube, Named, OfClaim, OnVerb, SeeVerb, Verb, each_verb, put_verb,
     with_verb,
 };
-use crate::core::verbs::{Ack, Peek, PutTask};
+use crate::core::verbs::{Ack, Peek, PutTask, SetLimit, Space};
 use crate::events::KindSet;
 use crate::task::CursorOf;
 use crate::{
@@ -186,12 +186,9 @@ fn calls_of_enums() -> Vec<(String, Vec<u8>)> {
         calls_with("HistoryVerb", |verb: HistoryVerb<'static>| {
             Call::Tube(JOBS, VerbOfEnum::History(verb))
         }),
-        calls_with("ListVerb", |verb: ListVerb<'static>| Call::Tube(JOBS, VerbOfEnum::List(verb))),
         calls_with("ScheduleVerb", |verb: ScheduleVerb<'static>| {
             Call::Tube(JOBS, VerbOfEnum::Schedules(verb))
         }),
-        calls_with("WaitVerb", |verb: WaitVerb| Call::Tube(JOBS, VerbOfEnum::Wait(verb))),
-        calls_with("WatchKey", |key: WatchKey| Call::Tube(JOBS, VerbOfEnum::CancelWatch(key))),
         calls_with("TagEdit", |edit: TagEdit<'static>| {
             Call::Tube(JOBS, VerbOfEnum::EditTags { id: 9, edit })
         }),
@@ -370,14 +367,10 @@ fn kinds_of_calls_are_as_recorded() {
 
 #[test]
 fn calls_have_these_bytes() {
-    for (call, bytes) in [
-        (Call::Check, &b"\x00"[..]),
-        (
-            Call::Tube(JOBS, VerbOfEnum::DeleteMany(&[1, 2, 128])),
-            b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01",
-        ),
-        (Call::SetLimit("host", Some(3)), b"\x0b\x04host\x01\x03"),
-    ] {
+    for (call, bytes) in [(
+        Call::Tube(JOBS, VerbOfEnum::DeleteMany(&[1, 2, 128])),
+        &b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01"[..],
+    )] {
         assert_eq!(bytes_of(&call), bytes, "{call:?}");
         assert_eq!(read_back(bytes).unwrap(), bytes);
     }
@@ -394,6 +387,8 @@ fn verbs_have_these_bytes() {
     let request = PutRequest::of_body(tubewell_drivers::Body::new(b"work".to_vec()));
     let put = b"\x01\xac\x02\x04jobs\x01\0\0\0\0\0\0\0\0\0\0\x04work\0\0\0\0\0\0";
     check(JOBS, &PutTask { request }, put);
+    check((), &Space {}, b"\x00");
+    check((), &SetLimit { name: "host".into(), most: Some(3) }, b"\x0b\x04host\x01\x03");
     check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
     let ack = Ack { result: Some(b"ok".to_vec()) };
     let of_claim = b"\x02\xac\x02\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok";
@@ -427,11 +422,11 @@ fn answers_have_these_bytes() {
 
 #[test]
 fn answer_of_this_process_becomes_an_error() {
-    let refused: Result<Answer> = Ok(Answer::WaitReady(None));
+    let refused: Result<Answer> = Ok(Answer::Chosen(Chosen::NotVisible));
     let decoded: Result<Answer> = from_bytes(&to_bytes(&refused)).unwrap();
-    let what = "an answer to another process has no WaitReady".into();
+    let what = "an answer to another process has no Chosen".into();
     assert_eq!(decoded.err(), Some(Error::Io { what }));
-    assert!(from_bytes::<Answer>(&to_bytes(&Answer::WaitReady(None))).is_err());
+    assert!(from_bytes::<Answer>(&to_bytes(&Answer::Chosen(Chosen::NotVisible))).is_err());
 }
 
 #[test]

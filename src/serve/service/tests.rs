@@ -10,10 +10,12 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
-use crate::core::verbs::{Ack, Peek, PutTask, SetPriority};
+use crate::core::verbs::{
+    Ack, CountsOf, CreateTube, DropTube, HistoryOf, InfoOf, NextId, Peek, PutAndWait, PutTask,
+    SetPriority, Steps, Tubes, WaitDrained,
+};
 use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
-    TubeRequest, Verb, WaitVerb, from_bytes,
+    Answer, Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, Verb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -84,20 +86,31 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let calls = [
-        Call::Tubes,
-        Call::BeginSession(session, None),
-        tube(Verb::PutAndWait { session, request: &put, timeout: Some(5) }),
-        tube(Verb::Claim { session, id: 0 }),
-        tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
         tube(Verb::DeleteMany(&[1, 2, 3])),
         tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
     ];
     let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
+    let target = TubeRef { number, name: "jobs" };
+    let verbs = modes.into_iter().flat_map(|mode| {
+        let request = put.clone();
+        [
+            verb_to_bytes(mode, (), &Tubes {}),
+            verb_to_bytes(mode, target, &PutAndWait { session, request, timeout: Some(5) }),
+            verb_to_bytes(mode, target, &WaitDrained { session, timeout: Some(9) }),
+        ]
+    });
     let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
-    let others = [Request::Flush, Request::Counters, Request::Clock];
-    calls.chain(others).map(|request| request.to_bytes()).collect()
+    let tube = TubeName { number, name: "jobs".into() };
+    let others = [
+        Request::BeginSession(session, None),
+        Request::Claim { tube, session, id: 0 },
+        Request::Flush,
+        Request::Counters,
+        Request::Clock,
+    ];
+    calls.chain(others).map(|request| request.to_bytes()).chain(verbs).collect()
 }
 
 #[test]
@@ -126,9 +139,9 @@ fn mutated_requests_harm_nobody() {
 fn peer_cannot_take_the_session_of_the_owner() {
     let served = served();
     let own = served.store.local().open_store().own;
-    let begin = Request::Call(Mode::Ask, Call::ResumeSession(own)).to_bytes();
+    let begin = Request::ResumeSession(own).to_bytes();
     served.ask(&begin);
-    let end = Request::Call(Mode::Ask, Call::EndSession(own)).to_bytes();
+    let end = Request::EndSession(own).to_bytes();
     served.ask(&end);
     assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
     let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
@@ -200,16 +213,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
         tube(Verb::Truncate),
         held(HolderVerb::Log("text")),
         held(HolderVerb::Release { delay: 1 }),
-        Call::DropTube("jobs"),
     ];
-    let reads = [
-        Call::Tubes,
-        Call::NextId,
-        tube(Verb::Statistics),
-        tube(Verb::Info),
-        held(HolderVerb::Renew { hold: 1_000_000 }),
-        held(HolderVerb::Describe),
-    ];
+    let reads = [held(HolderVerb::Renew { hold: 1_000_000 }), held(HolderVerb::Describe)];
     fill_buffer(&served, true);
     for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
     {
@@ -231,7 +236,17 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
     for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
         let priority = SetPriority { id: 1, pri: 7 };
+        for read in [
+            verb_to_bytes(mode, (), &Tubes {}),
+            verb_to_bytes(mode, (), &NextId {}),
+            verb_to_bytes(mode, target, &CountsOf {}),
+            verb_to_bytes(mode, target, &InfoOf {}),
+        ] {
+            let answering = served.service.call(&served.peer, &read);
+            assert!(matches!(answering, Answering::Now(_)), "{mode:?} {read:?}");
+        }
         for request in [
+            verb_to_bytes(mode, (), &DropTube { name: "jobs".into() }),
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
@@ -252,15 +267,12 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
 /// A crash may bring back the task that is not there: no peer learns that before it is flushed.
 #[test]
 fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
-    fn call(target: TubeRef<'_>, verb: Verb<'_>) -> Vec<u8> {
-        Request::Call(Mode::OnceVisible, Call::Tube(target, verb)).to_bytes()
-    }
     type Read<'a> = &'a dyn Fn(TubeRef<'_>, u64) -> Vec<u8>;
     let reads: [Read<'_>; 4] = [
         &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
-        &|target, id| call(target, Verb::Steps(id)),
-        &|target, id| call(target, Verb::StepsAfter { id, after: "step" }),
-        &|target, id| call(target, Verb::History(HistoryVerb::Read(id))),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: None }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: Some("step".into()) }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &HistoryOf { id }),
     ];
     for read in reads {
         let served = served();
@@ -411,9 +423,11 @@ fn event_with_the_longest_texts_has_less_than_6_kib() {
 impl Served {
     /// The error of a request that is refused at once.
     fn refusal(&self, request: &Request<'_>) -> Option<Error> {
-        let Answering::Now(reply) = self.service.call(&self.peer, &request.to_bytes()) else {
-            return None;
-        };
+        self.refusal_of(&request.to_bytes())
+    }
+
+    fn refusal_of(&self, request: &[u8]) -> Option<Error> {
+        let Answering::Now(reply) = self.service.call(&self.peer, request) else { return None };
         from_bytes::<Result<()>>(&reply.body[1..]).ok()?.err()
     }
 
@@ -460,12 +474,21 @@ fn waiting_calls_of_all_connections_are_limited_by_the_tubes_that_they_wait_in()
 }
 
 #[test]
+fn session_with_a_label_that_no_handle_gives_it_is_refused() {
+    let served = served();
+    let label: Arc<str> = "x".repeat(256).into();
+    let by_handle = served.store.session_named(label.clone()).unwrap_err();
+    let begin = Request::BeginSession(SessionId::from_bytes([7; 16]), Some(label));
+    assert_eq!(served.refusal(&begin), Some(by_handle));
+}
+
+#[test]
 fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
     let served = served();
     let create = |name: &str| {
         let options = TubeOptions::new().if_not_exists(true);
-        let request = TubeRequest { name: name.into(), driver: FIFO.into(), options };
-        served.refusal(&Request::Call(Mode::Call, Call::CreateTube(&request)))
+        let create = CreateTube { name: name.into(), driver: FIFO.into(), options };
+        served.refusal_of(&verb_to_bytes(Mode::Call, (), &create))
     };
     for name in ["second", "third", "second"] {
         assert!(!is_busy(create(name)), "{name}");

@@ -10,11 +10,13 @@ use super::{check_call, check_distinct_tags};
 use crate::core::answer::{Answer, FromAnswer};
 use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb};
 use crate::core::state::{
-    FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
+    ClaimKey, FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
     UpdateRequest, check_tags,
 };
-use crate::core::verb::{Limits, Verb as _};
-use crate::core::verbs::{Ack, ByKey, ByteBudget, Grants, PutOrWait, PutTask};
+use crate::core::verb::{
+    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, SeeVerb, Verb as _, each_verb,
+};
+use crate::core::verbs::{Ack, ByKey, ByteBudget, Grants, PutAndWait, PutOrWait, PutTask};
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
@@ -111,8 +113,8 @@ fn puts_are_refused_as_by_a_handle() {
         refused_verb(tube.put(put.clone()), &typed);
         let or_wait = PutOrWait { session, request: hostile.clone(), timeout: None };
         refused_verb(tube.put_wait(put.clone(), None), &or_wait);
-        let and_wait = Verb::PutAndWait { session, request: &hostile, timeout: None };
-        refused(tube.put_and_wait(put.clone(), Duration::ZERO), on_tube(and_wait));
+        let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
+        refused_verb(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
         let many = [request(|_| {}), hostile.clone()];
         refused(tube.put_many([Put::new("work"), put.clone()]), on_tube(Verb::PutMany(&many)));
         let restore = Restore::new(put).takes(1);
@@ -298,9 +300,6 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     for key in [String::new(), long(4097)] {
         refused_verb(store.by_key(&key), &ByKey { key: key.into() });
     }
-    let label: Arc<str> = long(256).into();
-    let begin = Call::BeginSession(SessionId::from_bytes([7; 16]), Some(&label));
-    refused(store.session_named(label.clone()), begin);
 }
 
 fn held(verb: HolderVerb<'_>) -> Call<'_> {
@@ -467,6 +466,53 @@ fn make_call(store: &Store, call: Call<'_>) -> bool {
     true
 }
 
+/// Makes a verb of another process, if it passes the checks. Returns how many were made.
+fn make_verb<V: Begin>(store: &Store, on: Named<'_, V>, verb: &V) -> usize {
+    if V::WAITS || verb.check(Limits { max_body: MAX_BODY * 100 }).is_err() {
+        return 0;
+    }
+    assert_no_damage(store.handle.make(FILE, on, verb).err(), &V::NAME);
+    1
+}
+
+/// Makes verbs with any values in them.
+struct AnyVerbs<'a> {
+    store: &'a Store,
+    seeds: Range<u64>,
+    tube: &'a dyn Fn() -> TubeRef<'static>,
+    by: Holder,
+    made: usize,
+}
+
+impl AnyVerbs<'_> {
+    fn samples<V: Begin + Sample>(&self) -> impl Iterator<Item = V> + use<V> {
+        let random = |seed: u64| Random::new(seed << 16 | u64::from(V::NUMBER) << 8 | 1);
+        self.seeds.clone().map(move |seed| V::sample(&mut random(seed)))
+    }
+}
+
+impl SeeVerb for AnyVerbs<'_> {
+    fn in_store<V: Begin<On = InStore> + Sample>(&mut self) {
+        self.made +=
+            self.samples::<V>().map(|verb| make_verb(self.store, (), &verb)).sum::<usize>();
+    }
+
+    fn in_tube<V: Begin<On = InTube> + Sample>(&mut self) {
+        let make = |verb: V| make_verb(self.store, (self.tube)(), &verb);
+        self.made += self.samples::<V>().map(make).sum::<usize>();
+    }
+
+    fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
+        for id in 0..100 {
+            let tube = (self.tube)();
+            let key = ClaimKey { tube: tube.number, by: self.by, id };
+            let on = Claimed { key, tube: Some(tube.name) };
+            let verb = self.samples::<V>().next();
+            self.made += verb.map_or(0, |verb| make_verb(self.store, on, &verb));
+        }
+    }
+}
+
 fn assert_no_damage(error: Option<Error>, call: &dyn std::fmt::Debug) {
     let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
     assert!(!is_damage, "{error:?}: {call:?}");
@@ -515,10 +561,10 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
     let timed = store.create_tube("timed", FIFOTTL, options.clone()).unwrap();
     let hosts = store.create_tube("hosts", UTUBE, options).unwrap();
     let tubes = [&timed, &hosts].map(|tube| tube.head().number);
-    let any_tube = |seed: usize| TubeRef { number: tubes[seed % 2], name: "tube" };
+    let any_tube = move |seed: usize| TubeRef { number: tubes[seed % 2], name: "tube" };
     for session in 0..4 {
         let id = SessionId::from_bytes([session; 16]);
-        store.handle.ask::<()>(Call::BeginSession(id, None)).unwrap();
+        store.handle.begin_session(id, None).unwrap();
     }
     let at = std::cell::Cell::new(0);
     let next_tube = || any_tube(at.replace(at.get() + 1));
@@ -532,18 +578,15 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         let first = u64::from(round) * 4;
         let (one, some) = (first..first + 1, first..first + 4);
         made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
-        made += make_calls(&store, &some, |call| match call {
-            Call::EndSession(_) | Call::DropSessionHandle(_) if round < 15 => Call::Check,
-            call => call,
-        });
+        made += make_calls(&store, &some, |call: Call<'_>| call);
         for seed in 0..40 {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
-            let put = PutTask { request: more_likely(&request) };
-            if put.check(Limits { max_body: MAX_BODY * 100 }).is_ok() {
-                assert_no_damage(store.handle.make(FILE, next_tube(), &put).err(), &put);
-                made += 1;
-            }
+            made += make_verb(&store, next_tube(), &PutTask { request: more_likely(&request) });
         }
+        let by = Holder { session, epoch: None };
+        let mut any = AnyVerbs { store: &store, seeds: some, tube: &next_tube, by, made: 0 };
+        each_verb(&mut any);
+        made += any.made;
         for id in 0..100 {
             let by = Holder { session, epoch: None };
             let held = |verb| Call::Tube(next_tube(), Verb::Held(by, id, verb));
