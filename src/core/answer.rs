@@ -1,7 +1,6 @@
 //! The answers to calls, as values.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tubewell_drivers::DayCounts;
 
@@ -13,7 +12,6 @@ use super::verbs::{FindStep, MoveStep, SelectStep, StepPage};
 use super::waits::Watching;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
-use crate::signal::Signal;
 use crate::statistics::Statistics;
 use crate::task::{Page, Task, TaskInfo};
 use crate::{
@@ -49,8 +47,6 @@ pub(crate) enum Answer {
     TaggedPage(TaggedPage),
     TagCounts(Vec<TagCount>),
     History(Vec<HistoryEntry>),
-    /// The value of a step.
-    Step(Option<Vec<u8>>),
     /// The steps of a task, or the last ones.
     Steps(Vec<Step>),
     /// As `Steps`, and others follow.
@@ -69,7 +65,6 @@ pub(crate) enum Answer {
     /// By the days since 1970.
     Days(Vec<(u32, DayCounts)>),
     FailedOn(FailedStep),
-    EndSignal(Arc<Signal>),
 }
 
 /// What a caller expects of an answer.
@@ -168,7 +163,6 @@ from_answer! {
     Answer::TaggedPage(page) => page, TaggedPage;
     Answer::TagCounts(counts) => counts, Vec<TagCount>;
     Answer::History(entries) => entries, Vec<HistoryEntry>;
-    Answer::Step(value) => value, Option<Vec<u8>>;
     Answer::Bool(value) => value, bool;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
@@ -182,5 +176,4 @@ from_answer! {
     Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
     Answer::Days(days) => days, Vec<(u32, DayCounts)>;
     Answer::FailedOn(step) => step, FailedStep;
-    Answer::EndSignal(signal) => signal, Arc<Signal>;
 }

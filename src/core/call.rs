@@ -4,14 +4,12 @@
 //! thread of another handle, or to another process.
 
 mod edges;
-mod held;
 mod history;
 mod kind;
 mod list;
 #[cfg(feature = "_peer")]
 mod note;
 mod schedules;
-mod steps;
 mod waits;
 
 use std::sync::Arc;
@@ -29,12 +27,10 @@ use crate::task::Cursor;
 use crate::token::ClaimToken;
 use crate::{Result, SessionId, State, TubeOptions};
 pub(crate) use edges::EdgeVerb;
-pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use kind::Kind;
 pub(crate) use list::ListVerb;
 pub(crate) use schedules::ScheduleVerb;
-pub(crate) use steps::StepVerb;
 pub(crate) use waits::WaitVerb;
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
@@ -52,21 +48,8 @@ pub(crate) enum Call<'a> {
     Check,
     /// A verb on a tube and its tasks. The tube must exist.
     Tube(TubeRef<'a>, Verb<'a>),
-    /// A verb of a claim. The claim must be current.
-    Claim(ClaimKey, HolderVerb<'a>),
     /// A parked claim goes to this session.
     ResumeClaim(SessionId, &'a ClaimToken),
-    /// The owner of a claim, if it is current.
-    OwnerOfClaim(ClaimKey),
-    /// Acks of claims, in any tubes.
-    AckClaims(&'a [ClaimKey]),
-    /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
-    DropClaim {
-        id: u64,
-        epoch: u64,
-        /// The task was not handed out: the attempt does not count.
-        forgive: bool,
-    },
     CreateTube(&'a TubeRequest),
     FindTube(&'a str),
     DropTube(&'a str),
@@ -123,8 +106,6 @@ pub(crate) enum Verb<'a> {
     },
     Revoke(u64),
     OwnerOf(u64),
-    /// A verb of the session that holds the task.
-    Held(Holder, u64, HolderVerb<'a>),
     AckMany(Holder, &'a [u64]),
     Bury(u64),
     KickTask(u64),
@@ -246,20 +227,8 @@ impl Core {
                 self.tube(tube.number, tube.name)?;
                 self.carry_out_verb(tube.number, verb)
             }
-            Call::Claim(key, verb) => {
-                self.check_open()?;
-                self.carry_out_held(key, verb)
-            }
             Call::ResumeClaim(session, token) => {
                 now(Chosen::Task(self.resume_claim(session, token)?), Answer::Chosen)
-            }
-            Call::OwnerOfClaim(key) => now(self.owner_of_claim(key), Answer::Owner),
-            Call::AckClaims(keys) => {
-                self.check_open()?;
-                answer(self.ack_many(keys.iter().copied()), Answer::Acks)
-            }
-            Call::DropClaim { id, epoch, forgive } => {
-                done(self.release_if_current(id, epoch, forgive)?)
             }
             Call::CreateTube(request) => answer(self.create_tube(request)?, Answer::Tube),
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
@@ -321,9 +290,6 @@ impl Core {
             }
             Verb::Revoke(id) => answer(self.revoke(number, id)?, Answer::Receipt),
             Verb::OwnerOf(id) => now(self.owner_of(number, id)?, Answer::Owner),
-            Verb::Held(by, id, verb) => {
-                self.carry_out_held(ClaimKey { tube: number, by, id }, verb)
-            }
             Verb::AckMany(by, ids) => {
                 let keys = ids.iter().map(|id| ClaimKey { tube: number, by, id: *id });
                 answer(self.ack_many(keys), Answer::Acks)

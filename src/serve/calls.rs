@@ -8,10 +8,7 @@ use super::answers::{change, grants, later, now, refused, reply, value, without_
 use super::peer::Peer;
 use super::shares::Permit;
 use crate::connection::{Mode, Request};
-use crate::core::{
-    Answer, Call, ClaimKey, Core, Decided, FILE, HolderVerb, Parts, TubeRef, Verb, WaitVerb,
-    check_call,
-};
+use crate::core::{Answer, Call, Core, Decided, FILE, Parts, TubeRef, Verb, WaitVerb, check_call};
 use crate::{Error, Result, wait};
 
 /// Makes a call.
@@ -34,7 +31,6 @@ pub(super) fn call(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -
             let claim = wait::resume_claim(&peer.handle(), session, None, token);
             grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
         }
-        Call::Claim(_, HolderVerb::EndSignal) => refused(not_for_peers()),
         Call::Tube(target, verb) => {
             wait_in(peer, target, verb).unwrap_or_else(|| decide(peer, mode, asked, body))
         }
@@ -49,8 +45,7 @@ fn wait_in(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>) -> Option<Answ
             peer.wait_in(1).map_or_else(refused, |permit| begin_wait(peer, target, verb, permit)),
         );
     }
-    matches!(verb, Verb::CancelWatch(_) | Verb::Held(_, _, HolderVerb::EndSignal))
-        .then(|| refused(not_for_peers()))
+    matches!(verb, Verb::CancelWatch(_)).then(|| refused(not_for_peers()))
 }
 
 fn begin_wait(peer: &Arc<Peer>, target: TubeRef<'_>, verb: Verb<'_>, permit: Permit) -> Answering {
@@ -92,13 +87,11 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
         Ok(inner.defer_now(decide))
     };
     match decided {
-        Ok(decided) => answer(peer, mode, &asked, decided),
-        Err(_) if mode == Mode::DeferredOrRefused => {
-            answer(peer, mode, &asked, Err(Error::Overloaded))
-        }
+        Ok(decided) => answer(&asked, decided),
+        Err(_) if mode == Mode::DeferredOrRefused => answer(&asked, Err(Error::Overloaded)),
         Err(buffer) => match peer.wait_in(1) {
             Ok(permit) => later(permit.hold(once_free(peer.clone(), mode, buffer, body.to_vec()))),
-            Err(busy) => answer(peer, mode, &asked, Err(busy)),
+            Err(busy) => answer(&asked, Err(busy)),
         },
     }
 }
@@ -107,8 +100,6 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
 fn buffer_of(core: &Core, call: &Call<'_>) -> usize {
     let number = match call {
         Call::Tube(tube, _) => Some(tube.number),
-        Call::Claim(key, _) => Some(key.tube),
-        Call::AckClaims(keys) => keys.first().map(|key| key.tube),
         _ => None,
     };
     number.and_then(|number| core.tubes.get(&number)).map_or(FILE, |tube| tube.buffer)
@@ -139,7 +130,7 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     } else {
         wait::decide(&peer.store, buffer, asked).await.map(|decided| decided.map(Ok))
     };
-    match answer(&peer, mode, &asked, decided) {
+    match answer(&asked, decided) {
         Answering::Later(answer) | Answering::LaterWithoutBody(answer) => answer.await,
         Answering::Now(reply) => reply,
         Answering::Many(_) => reply::<Answer>(false, &Err(not_for_peers())),
@@ -147,37 +138,13 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
 }
 
 /// The answer to a decided call, after its commit.
-fn answer(
-    peer: &Arc<Peer>,
-    mode: Mode,
-    asked: &Call<'_>,
-    decided: Result<Decided<Result<Answer>>>,
-) -> Answering {
+fn answer(asked: &Call<'_>, decided: Result<Decided<Result<Answer>>>) -> Answering {
     let changes = asked.changes();
     match decided {
         Ok(Decided { answer, wait: None }) => Answering::Now(reply(changes, &answer)),
         Ok(decided) => {
             without_body(async move { reply(changes, &wait::commit(decided).await.flatten()) })
         }
-        Err(refusal) => {
-            if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
-                release(peer, asked);
-            }
-            Answering::Now(reply::<Answer>(changes, &Err(refusal)))
-        }
-    }
-}
-
-/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
-fn release(peer: &Peer, asked: &Call<'_>) {
-    let keys: &[ClaimKey] = match asked {
-        Call::Claim(key, verb) if verb.ends_claim() => std::slice::from_ref(key),
-        Call::AckClaims(keys) => keys,
-        _ => return,
-    };
-    for key in keys {
-        if let Some(epoch) = key.by.epoch {
-            peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
-        }
+        Err(refusal) => Answering::Now(reply::<Answer>(changes, &Err(refusal))),
     }
 }

@@ -2,9 +2,7 @@
 //!
 //! Each call is named, so that a new one does not compile before it has its line.
 
-use super::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, Verb, WaitVerb,
-};
+use super::{Call, EdgeVerb, HistoryVerb, ListVerb, ScheduleVerb, Verb, WaitVerb};
 use crate::core::state::PutRequest;
 
 /// What a call does, and so whether it needs space in its write buffer.
@@ -87,9 +85,7 @@ impl Call<'_> {
         match self {
             Call::Check => SPACE,
             Call::Tube(_, verb) => verb.properties(),
-            Call::Claim(_, verb) => verb.properties(),
-            Call::OwnerOfClaim(_)
-            | Call::FindTube(_)
+            Call::FindTube(_)
             | Call::Tubes
             | Call::Limits
             | Call::Find { .. }
@@ -99,15 +95,12 @@ impl Call<'_> {
             | Call::NextId
             | Call::Owners => READ,
             Call::ResumeClaim(..)
-            | Call::DropClaim { .. }
             | Call::BeginSession(..)
             | Call::ResumeSession(_)
             | Call::DescribeSession(..)
             | Call::EndSession(_)
             | Call::DropSessionHandle(_) => MEMORY,
-            Call::AckClaims(_) | Call::CreateTube(_) | Call::DropTube(_) | Call::SetLimit(..) => {
-                EDIT
-            }
+            Call::CreateTube(_) | Call::DropTube(_) | Call::SetLimit(..) => EDIT,
         }
     }
 }
@@ -116,7 +109,6 @@ impl Verb<'_> {
     fn properties(&self) -> Properties {
         match self {
             Verb::Check => SPACE,
-            Verb::Held(_, _, verb) => verb.properties(),
             Verb::Edges(verb) => match verb {
                 EdgeVerb::Parents(_) | EdgeVerb::Children(_) => READ,
                 EdgeVerb::Add { .. } | EdgeVerb::Remove { .. } => EDIT.once_visible(),
@@ -179,38 +171,6 @@ impl Verb<'_> {
             | Verb::PauseUntil { .. }
             | Verb::PauseSubQueue { .. }
             | Verb::Alter(_) => EDIT,
-        }
-    }
-}
-
-impl HolderVerb<'_> {
-    fn properties(&self) -> Properties {
-        match self {
-            HolderVerb::EndSignal
-            | HolderVerb::Describe
-            | HolderVerb::Step(
-                StepVerb::Read { .. } | StepVerb::List | StepVerb::ListAfter { .. },
-            ) => READ,
-            HolderVerb::Renew { .. }
-            | HolderVerb::Limit { .. }
-            | HolderVerb::Progress(_)
-            | HolderVerb::Release { delay: 0 }
-            | HolderVerb::Snooze { delay: 0 } => MEMORY,
-            HolderVerb::Release { .. }
-            | HolderVerb::Touch { .. }
-            | HolderVerb::Park { .. }
-            | HolderVerb::Checkpoint(_)
-            | HolderVerb::Bury(_)
-            | HolderVerb::Fail { .. }
-            | HolderVerb::Snooze { .. }
-            | HolderVerb::Log(_)
-            | HolderVerb::Finish(_)
-            | HolderVerb::Step(
-                StepVerb::Write { .. }
-                | StepVerb::Spawn { .. }
-                | StepVerb::Sleep { .. }
-                | StepVerb::Join { .. },
-            ) => EDIT,
         }
     }
 }

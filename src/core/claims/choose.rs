@@ -4,6 +4,7 @@ use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
@@ -18,6 +19,20 @@ pub(crate) enum Chosen {
     Task(Grant),
     /// The last change of the task is not yet visible: wait for it, then try again.
     NotVisible,
+}
+
+verb! {
+    /// The owner of a claim; `None` if it has ended.
+    4 InStore Read: OwnerOfClaim { key: ClaimKey } -> Option<Owner> {
+        const AT_ONCE: bool = true;
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for OwnerOfClaim {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<Owner>>> {
+        Ok(Decided::now(core.owner_of_claim(self.key)))
+    }
 }
 
 impl Core {
@@ -114,7 +129,7 @@ impl Core {
     }
 
     /// The owner of a claim; `None` if it has ended.
-    pub(in crate::core) fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
+    fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
         let is_held = key.by.session == claim.session
             && key.by.epoch == Some(claim.epoch)

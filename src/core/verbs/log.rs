@@ -2,9 +2,22 @@
 
 use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::state::{Core, Decided};
+use crate::core::verb::{Claimed, Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
+
+verb! {
+    /// Adds an entry of the holder of a task to its history.
+    10 OfClaim Edit: LogHeld { text: Box<str> } -> Receipt
+}
+
+impl Decide for LogHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.check_claim(on.key)?;
+        core.log_entry(on.key.tube, on.key.id, &self.text)
+    }
+}
 
 impl Core {
     /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
@@ -16,16 +29,6 @@ impl Core {
         let found = self.find(number, id)?;
         let entries = self.history_of(number, id, &found.record.header)?;
         Ok(self.once_visible(number, id, entries))
-    }
-
-    /// Adds an entry of the holder of a task to its history.
-    pub(in crate::core) fn log_held(
-        &mut self,
-        key: ClaimKey,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(key)?;
-        self.log_entry(key.tube, key.id, text)
     }
 
     /// Adds an entry of any caller to the history of a task, in any state.

@@ -29,19 +29,29 @@ mod tokens;
 mod transaction;
 mod update;
 
+pub(crate) use super::claims::{
+    DescribeHeld, DropClaim, OwnerOfClaim, Park, ReportProgress, ReportText,
+};
+pub(crate) use super::parents::Join;
 pub(crate) use admin::KICK_STEP;
 pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::SelectStep;
+pub(crate) use finish::FinishTask;
+pub(crate) use holder::{
+    AckClaims, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze, SnoozeIn,
+    Touch,
+};
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};
+pub(crate) use log::LogHeld;
 pub(crate) use movement::MoveStep;
 pub(crate) use outcome::Ack;
 pub(crate) use peek::Peek;
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
 pub(crate) use peek::{describe, describe_unreachable};
 pub(crate) use put::{PutOrWait, PutTask};
-pub(crate) use steps::{StepPage, decode_step};
+pub(crate) use steps::{ReadStep, Sleep, Spawn, StepPage, StepsHeld, WriteStep, decode_step};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]

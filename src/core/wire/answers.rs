@@ -92,7 +92,6 @@ wire_answer! {
     17 => TaggedPage(page),
     18 => TagCounts(counts),
     19 => History(entries),
-    20 => Step(value),
     21 => Steps(steps),
     22 => Bool(value),
     23 => Outcome(ending),
@@ -108,5 +107,5 @@ wire_answer! {
     33 => Days(days),
     34 => FailedOn(step),
     35 => SomeSteps(steps),
-    no value: Watching, PutAndWatching, Chosen, WaitReady, EndSignal
+    no value: Watching, PutAndWatching, Chosen, WaitReady
 }

@@ -7,10 +7,8 @@ use super::input::{Input, Malformed};
 use super::macros::{borrowing_enum, wire_enum, wire_struct};
 use super::parts::{Borrowing, Parts};
 use crate::core::call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
-    WaitVerb,
+    Call, EdgeVerb, HistoryVerb, ListVerb, ScheduleVerb, TubeRef, Verb, WaitVerb,
 };
-use crate::core::claims::ProgressReport;
 use crate::core::state::{About, ClaimKey, Holder, TagEdit, WatchKey};
 
 pub(crate) fn encode_call(call: &Call<'_>, out: &mut Vec<u8>) {
@@ -28,11 +26,8 @@ pub(crate) fn decode_call<'a>(
 borrowing_enum! { Call {
     0 => Check,
     1 => Tube(tube, verb),
-    2 => Claim(key, verb),
+    // 2 is a verb of a claim. Those that are not here are types.
     3 => ResumeClaim(session, token),
-    4 => OwnerOfClaim(key),
-    5 => AckClaims(keys),
-    6 => DropClaim { id, epoch, forgive },
     7 => CreateTube(request),
     8 => FindTube(name),
     9 => DropTube(name),
@@ -64,7 +59,6 @@ borrowing_enum! { Verb {
     10 => Claim { session, id },
     11 => Revoke(id),
     12 => OwnerOf(id),
-    13 => Held(holder, id, verb),
     14 => AckMany(holder, ids),
     15 => Bury(id),
     16 => KickTask(id),
@@ -101,39 +95,6 @@ borrowing_enum! { Verb {
     49 => Statistics,
     50 => IsTimed,
     51 => StepsAfter { id, after },
-}}
-
-borrowing_enum! { HolderVerb {
-    1 => Release { delay },
-    2 => Touch { more },
-    3 => Renew { hold },
-    4 => Progress(report),
-    5 => Park { hold },
-    6 => Checkpoint(body),
-    7 => Bury(failure),
-    8 => Fail { delay, failure },
-    9 => Snooze { delay },
-    10 => Log(text),
-    11 => Finish(request),
-    12 => Step(verb),
-    13 => EndSignal,
-    14 => Describe,
-    15 => Limit { most },
-}}
-
-borrowing_enum! { ProgressReport {
-    0 => Count { done, total },
-    1 => Text(text),
-}}
-
-borrowing_enum! { StepVerb {
-    0 => Read { name },
-    1 => Write { name, value },
-    2 => Spawn { name, into },
-    3 => Sleep { name, time },
-    4 => Join { name, of, ids },
-    5 => List,
-    6 => ListAfter { after },
 }}
 
 borrowing_enum! { EdgeVerb {

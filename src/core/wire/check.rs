@@ -3,7 +3,7 @@
 //! What the core checks itself is not repeated here.
 
 use crate::Result;
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
+use crate::core::call::{Call, ScheduleVerb, Verb};
 use crate::core::state::{PutRequest, TagEdit, check_distinct_tags, check_key, check_size};
 use crate::owner::check_label;
 
@@ -14,13 +14,9 @@ use crate::owner::check_label;
 pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
     match call {
         Call::Tube(_, verb) => check_verb(verb, max_body),
-        Call::Claim(_, verb) => check_held(verb, max_body),
         Call::BeginSession(_, label) => label.map_or(Ok(()), |label| check_label(label)),
         Call::Check
         | Call::ResumeClaim(..)
-        | Call::OwnerOfClaim(_)
-        | Call::AckClaims(_)
-        | Call::DropClaim { .. }
         | Call::CreateTube(_)
         | Call::FindTube(_)
         | Call::DropTube(_)
@@ -45,7 +41,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         Verb::PutAndWait { request, .. } => request.check(max_body),
         Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
         Verb::Requeue(request) => request.check_requeue(max_body),
-        Verb::Held(_, _, verb) => check_held(verb, max_body),
         Verb::Update { request, .. } => request.check(max_body),
         Verb::EditTags { edit: TagEdit::Add(tags) | TagEdit::Remove(tags), .. } => {
             check_distinct_tags(tags)
@@ -90,36 +85,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::IsTimed
         | Verb::Info
         | Verb::Statistics => Ok(()),
-    }
-}
-
-fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
-    match verb {
-        HolderVerb::Checkpoint(body) => check_size("body", body, max_body),
-        HolderVerb::Finish(request) => request.check(max_body),
-        HolderVerb::Step(StepVerb::Write { value, .. }) => {
-            check_size("value of the step", value, max_body)
-        }
-        HolderVerb::Step(StepVerb::Spawn { into, .. }) => into.request.check(max_body),
-        HolderVerb::Release { .. }
-        | HolderVerb::Touch { .. }
-        | HolderVerb::Renew { .. }
-        | HolderVerb::Limit { .. }
-        | HolderVerb::Progress(_)
-        | HolderVerb::Park { .. }
-        | HolderVerb::Bury(_)
-        | HolderVerb::Fail { .. }
-        | HolderVerb::Snooze { .. }
-        | HolderVerb::Log(_)
-        | HolderVerb::Step(
-            StepVerb::Read { .. }
-            | StepVerb::Sleep { .. }
-            | StepVerb::Join { .. }
-            | StepVerb::List
-            | StepVerb::ListAfter { .. },
-        )
-        | HolderVerb::EndSignal
-        | HolderVerb::Describe => Ok(()),
     }
 }
 

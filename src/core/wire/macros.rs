@@ -15,6 +15,7 @@ macro_rules! wire_struct {
             $(const MOST: usize = $most;)?
 
             fn put(&self, out: &mut Vec<u8>) {
+                let _ = &out;
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
                 $($crate::core::wire::Wire::put($field, out);)*
             }
@@ -22,6 +23,7 @@ macro_rules! wire_struct {
             fn get(
                 input: &mut $crate::core::wire::Input<'_>,
             ) -> Result<Self, $crate::core::wire::Malformed> {
+                let _ = &input;
                 $(let $field = $crate::core::wire::Wire::get(input)?;)*
                 Ok($type { $($field,)* $($($unsent: $value),*)? })
             }
@@ -30,6 +32,7 @@ macro_rules! wire_struct {
         #[cfg(test)]
         impl $crate::core::wire::tests::Sample for $type {
             fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                let _ = &random;
                 $(let $field = $crate::core::wire::tests::Sample::sample(random);)*
                 $type { $($field,)* $($($unsent: $value),*)? }
             }

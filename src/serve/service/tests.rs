@@ -10,10 +10,12 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
-use crate::core::verbs::{Ack, Peek, PutTask, SetPriority};
+use crate::core::verbs::{
+    Ack, DescribeHeld, LogHeld, Peek, PutTask, ReleaseIn, Renew, SetPriority,
+};
 use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
-    TubeRequest, Verb, WaitVerb, from_bytes,
+    Answer, Call, ClaimKey, HistoryVerb, Holder, PutRequest, StoreId, TubeRef, TubeRequest, Verb,
+    WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -90,14 +92,16 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
         tube(Verb::Claim { session, id: 0 }),
         tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
         tube(Verb::DeleteMany(&[1, 2, 3])),
-        tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
     ];
     let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
     let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
     let others = [Request::Flush, Request::Counters, Request::Clock];
-    calls.chain(others).map(|request| request.to_bytes()).collect()
+    let key = ClaimKey { tube: number, by: Holder { session, epoch: None }, id: 0 };
+    let log = LogHeld { text: "text".into() };
+    let logs = modes.map(|mode| verb_to_bytes(mode, Claimed { key, tube: Some("jobs") }, &log));
+    calls.chain(others).map(|request| request.to_bytes()).chain(logs).collect()
 }
 
 #[test]
@@ -190,7 +194,6 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let held = |verb| Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, verb);
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
@@ -198,18 +201,9 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
         tube(Verb::Resolve { id: 1, result: Some(&result) }),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
-        held(HolderVerb::Log("text")),
-        held(HolderVerb::Release { delay: 1 }),
         Call::DropTube("jobs"),
     ];
-    let reads = [
-        Call::Tubes,
-        Call::NextId,
-        tube(Verb::Statistics),
-        tube(Verb::Info),
-        held(HolderVerb::Renew { hold: 1_000_000 }),
-        held(HolderVerb::Describe),
-    ];
+    let reads = [Call::Tubes, Call::NextId, tube(Verb::Statistics), tube(Verb::Info)];
     fill_buffer(&served, true);
     for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
     {
@@ -235,6 +229,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
+            verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
+            verb_to_bytes(mode, claimed, &ReleaseIn { delay: 1 }),
         ] {
             let waits = match served.service.call(&served.peer, &request) {
                 Answering::Later(mut answer) => {
@@ -243,6 +239,13 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
                 _ => false,
             };
             assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {request:?}");
+        }
+        for request in [
+            verb_to_bytes(mode, claimed, &Renew { hold: 1_000_000 }),
+            verb_to_bytes(mode, claimed, &DescribeHeld {}),
+        ] {
+            let answering = served.service.call(&served.peer, &request);
+            assert!(matches!(answering, Answering::Now(_)), "{mode:?} {request:?}");
         }
     }
     assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
@@ -348,15 +351,13 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let number = served.number();
-    let tube = TubeRef { number, name: "jobs" };
-    for call in [
-        Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, HolderVerb::EndSignal),
-        Call::Tube(tube, Verb::Held(by, claim.id(), HolderVerb::EndSignal)),
-    ] {
-        let request = Request::Call(Mode::Ask, call).to_bytes();
+    let key = ClaimKey { tube: served.number(), by, id: claim.id() };
+    for tube in [None, Some("jobs")] {
+        let describe = verb_to_bytes(Mode::Ask, Claimed { key, tube }, &DescribeHeld {});
+        // No verb of a claim has the number 13.
+        let request = [&describe[..describe.len() - 1], &[13]].concat();
         let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
-            panic!("{call:?} waits");
+            panic!("{tube:?} waits");
         };
         let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
         assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
