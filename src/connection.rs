@@ -21,6 +21,7 @@ use tubewell_wire::{
 
 use crate::clock::Clock;
 use crate::core::verb::{Named, Verb};
+use crate::core::verbs::DropClaim;
 use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
@@ -103,7 +104,8 @@ impl Connection {
     pub(crate) fn make<V: Verb>(&self, on: Named<'_, V>, verb: &V) -> Result<V::Answer> {
         verb.check_sendable()?;
         let bytes = verb_to_bytes(Mode::Call, on, verb);
-        read_value(&self.client.call_and_wait(bytes, kind_of_verb(verb)).map_err(into_error)?)
+        let kind = kind_of_verb(Mode::Call, verb);
+        read_value(&self.client.call_and_wait(bytes, kind).map_err(into_error)?)
     }
 
     /// As `make`, for a caller that waits for the answer later or never.
@@ -151,6 +153,12 @@ impl Connection {
     /// Sends a request whose answer nobody needs.
     fn send_request(&self, request: &Request<'_>) {
         drop(self.post(request, false));
+    }
+
+    /// As `StoreHandle::drop_claim`.
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+        // Without a connection, the session and its claims have ended or will be resumed as they were.
+        drop(self.make_later(Mode::Call, (), &DropClaim { id, epoch, forgive }));
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
@@ -268,7 +276,7 @@ impl Handler for Shared {
     fn orphan(&self, body: &[u8]) {
         let Some(connection) = self.connection() else { return };
         for grant in grants_in(body) {
-            connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
+            connection.drop_claim(grant.id, grant.epoch, true);
         }
     }
 
@@ -320,8 +328,10 @@ fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
 }
 
-fn kind_of_verb<V: Verb>(verb: &V) -> CallKind {
-    CallKind { resend: verb.may_repeat(), cancel: V::WAITS, changes: V::KIND.changes() }
+/// `Mode::Ask`: the caller accepts that the verb is made twice.
+fn kind_of_verb<V: Verb>(mode: Mode, verb: &V) -> CallKind {
+    let resend = mode == Mode::Ask || verb.may_repeat();
+    CallKind { resend, cancel: V::WAITS, changes: V::KIND.changes() }
 }
 
 /// Why there is no first connection.

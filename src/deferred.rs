@@ -16,8 +16,8 @@ mod ticket;
 use std::time::Duration;
 
 use crate::core::verb::{Decide, InTube, OfClaim};
-use crate::core::verbs::{Ack, PutTask, SpaceInTube};
-use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
+use crate::core::verbs::{Ack, PutTask, Release, ReleaseIn, SpaceInTube, Touch};
+use crate::core::{FromAnswer, PutRequest, Verb};
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
@@ -204,7 +204,10 @@ impl Deferred {
     /// Those of [`Tube::release`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Release { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_held(id, &Release {});
+        }
+        self.make_held(id, &ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// As [`Tube::touch`].
@@ -216,7 +219,7 @@ impl Deferred {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        Ok(self.defer_held(id, HolderVerb::Touch { more: micros_ceil(by) })?.map(Some))
+        Ok(self.make_held(id, &Touch { more: micros_ceil(by) })?.map(Some))
     }
 
     /// As [`Tube::bury`], except that a missing task is reported immediately.
@@ -300,10 +303,6 @@ impl Deferred {
         let Deferred { tube, when_full } = self;
         let on = tube.claimed(id);
         tube.handle().make_deferred(tube.buffer(), *when_full, on, verb).map(Ticket::new)
-    }
-
-    pub(super) fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Held(self.tube.holder(), id, verb))
     }
 
     pub(super) fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Mode, Promise, Request};
-use crate::core::verb::{Begin, Decide, Limits, Named};
-use crate::core::{Call, Core, FromAnswer, Grant, HolderVerb, describe_unreachable};
+use crate::core::verb::{Begin, Claimed, Decide, Limits, Named};
+use crate::core::verbs::DescribeHeld;
+use crate::core::{Call, Core, FromAnswer, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
 
@@ -162,10 +163,9 @@ impl StoreHandle {
                 described.unwrap_or_else(|_| describe_unreachable(*id, header))
             }
             StoreHandle::Remote(_) => {
-                let described = self.ask(Call::Claim(grant.key(), HolderVerb::Describe));
-                let described: Vec<TaskInfo> = described.unwrap_or_default();
-                let unreachable = || describe_unreachable(*id, header);
-                described.into_iter().next().unwrap_or_else(unreachable)
+                let claimed = Claimed { key: grant.key(), tube: None };
+                let described = self.make(grant.buffer, claimed, &DescribeHeld {});
+                described.unwrap_or_else(|_| describe_unreachable(*id, header))
             }
         }
     }
@@ -180,9 +180,11 @@ impl StoreHandle {
 
     /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
     /// no caller got the task, so the attempt does not count.
-    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
-        // A task whose record cannot be read stays claimed until its session ends.
-        self.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive });
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+        match self {
+            StoreHandle::Here(store) => store.drop_claim(id, epoch, forgive),
+            StoreHandle::Remote(owner) => owner.drop_claim(id, epoch, forgive),
+        }
     }
 
     /// A handle of a session is dropped: the session ends, or its grace begins.

@@ -4,11 +4,14 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
+use crate::core::verb::Claimed;
+use crate::core::verbs::{BuryHeld, DropClaim};
 use crate::core::{
-    ByteBudget, Call, Core, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead,
+    ByteBudget, Call, ClaimKey, Core, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead,
 };
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
+use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::{Error, Result, SessionId};
@@ -87,6 +90,14 @@ impl LocalHandle {
         self.inner()?.run(call)
     }
 
+    /// Buries a task whose body cannot be read.
+    pub(crate) fn bury_unreadable(&self, grant: &Grant) {
+        let (on, bury) = (Claimed { key: grant.key(), tube: None }, BuryHeld { failure: None });
+        if let Ok(inner) = self.inner() {
+            let _ = inner.defer_now(|core| core.decide_verb(on, &bury));
+        }
+    }
+
     /// Takes from the first of these tubes that has a task, or waits in all of them.
     pub(crate) fn take(
         &self,
@@ -125,7 +136,7 @@ impl LocalHandle {
         })?;
         if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
             if let Err(error) = self.inner()?.write_record(record) {
-                self.drop_claim(grant, true);
+                self.drop_claim(grant.id, grant.epoch, true);
                 return Err(error);
             }
             grant.counted = None;
@@ -134,11 +145,17 @@ impl LocalHandle {
     }
 
     /// As `StoreHandle::drop_claim`.
-    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
-        let drop = Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive };
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+        let drop = DropClaim { id, epoch, forgive };
         if let Ok(inner) = self.inner() {
-            let _ = inner.run(|core| core.carry_out::<()>(drop));
+            // A task whose record cannot be read stays claimed until its session ends.
+            let _ = inner.run(|core| core.decide_verb((), &drop));
         }
+    }
+
+    /// The signal that is raised when the claim ends, or when the store is closed.
+    pub(crate) fn end_signal(&self, key: ClaimKey) -> Result<Arc<Signal>> {
+        self.inner()?.run(|core| core.end_signal(key))
     }
 }
 

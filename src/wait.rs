@@ -14,12 +14,12 @@ use std::time::Duration;
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
 use crate::connection::{Connection, RemotePromise, Request, TubeName, answered_already};
-use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
+use crate::core::{Call, Chosen, Core, Grant, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
-use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
+use crate::{Claim, ClaimToken, Error, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{
@@ -337,7 +337,7 @@ pub(crate) fn read_claim(
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            handle.drop_claim(&grant, true);
+            handle.drop_claim(grant.id, grant.epoch, true);
             return Err(error);
         }
     };
@@ -347,8 +347,7 @@ pub(crate) fn read_claim(
         Err(_) if !inner.run(|core| core.is_current(grant.id, grant.epoch)) => Ok(None),
         Err(error) => {
             // Buried, because every later take would fail on it too.
-            let bury = Call::Claim(grant.key(), HolderVerb::Bury(None));
-            let _ = handle.defer_once_visible::<Receipt>(bury);
+            handle.bury_unreadable(&grant);
             Err(error)
         }
     }

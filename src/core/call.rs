@@ -4,7 +4,6 @@
 //! thread of another handle, or to another process.
 
 mod edges;
-mod held;
 mod history;
 mod kind;
 #[cfg(feature = "_peer")]
@@ -23,7 +22,6 @@ use crate::task::Cursor;
 use crate::token::ClaimToken;
 use crate::{Result, SessionId, State, TubeOptions};
 pub(crate) use edges::EdgeVerb;
-pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use kind::Kind;
 pub(crate) use schedules::ScheduleVerb;
@@ -42,8 +40,6 @@ pub(crate) struct TubeRef<'a> {
 pub(crate) enum Call<'a> {
     /// A verb on a tube and its tasks. The tube must exist.
     Tube(TubeRef<'a>, Verb<'a>),
-    /// A verb of a claim. The claim must be current.
-    Claim(ClaimKey, HolderVerb<'a>),
     /// A parked claim goes to this session.
     ResumeClaim(SessionId, &'a ClaimToken),
     /// The owner of a claim, if it is current.
@@ -161,10 +157,6 @@ impl Core {
             Call::Tube(tube, verb) => {
                 self.tube(tube.number, tube.name)?;
                 self.carry_out_verb(tube.number, verb)
-            }
-            Call::Claim(key, verb) => {
-                self.check_open()?;
-                self.carry_out_held(key, verb)
             }
             Call::ResumeClaim(session, token) => {
                 now(Chosen::Task(self.resume_claim(session, token)?), Answer::Chosen)

@@ -30,13 +30,13 @@ mod wire;
 
 pub(crate) use answer::{Answer, FromAnswer};
 pub(crate) use call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
+    Call, EdgeVerb, HistoryVerb, ScheduleVerb, TubeRef, Verb,
 };
 pub(crate) use catalog::{
     HEADER, StoreId, TubeHead, check_format, last_commit, purge_closed, read_catalog, read_header,
     read_limits, stored_totals,
 };
-pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
+pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use history::decode_entry;
 #[cfg(feature = "_peer")]
 pub use met::met;

@@ -1,21 +1,18 @@
 //! Verbs as types: what a handle asks of a store. A verb owns what it asks for, so that it can wait,
 //! go to another thread or another process, and be made again.
 
+use std::slice;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
 use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot, WatchKey};
-use super::verbs::{
-    Ack, AllCounts, AllLimits, ByKey, Children, CountsOf, CreateTube, Days, DescribeSession,
-    DropTube, EndingOf, FailedOn, Find, FindTube, Groups, HistoryOf, InfoOf, IsTimed, List,
-    ListBodies, ListGroup, ListSchedules, ListWhere, NextId, OwnerOf, Owners, Parents,
-    PausedSubQueues, Peek, PeekReady, PutAndWait, PutOrWait, PutTask as Put, SetLimit, SetPriority,
-    Space, SpaceInTube, Steps, TagCounts, Tagged, Tubes, WaitDone, WaitDrained,
+use super::verbs::{Ack,
 };
 use super::wire::{
     Input, Malformed, Numbered, Wire, get_target, put_in_store, put_in_tube, put_of_claim,
+    put_of_claims,
 };
 use crate::{Error, Receipt, Result};
 
@@ -62,6 +59,12 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
 
     /// Its answer may come after a wait without a limit: the owner is told if the caller goes.
     const WAITS: bool = false;
+
+    /// Its answer waits for no commit, so that it may be made inside a transaction of the application.
+    const AT_ONCE: bool = false;
+
+    /// It is decided while the storage fails and after the close, too: it needs memory only.
+    const IN_OUTAGE: bool = false;
 }
 
 /// A verb whose answer is known when it is decided, as that of most.
@@ -141,8 +144,9 @@ pub(crate) trait Target: 'static {
     /// The number of the tube.
     fn tube(named: Self::Ref<'_>) -> Option<u32>;
 
-    fn claim(_named: Self::Ref<'_>) -> Option<ClaimKey> {
-        None
+    /// The claims that it is.
+    fn claims<'a>(_named: &'a Self::Ref<'_>) -> &'a [ClaimKey] {
+        &[]
     }
 
     /// As a call keeps it that waits.
@@ -240,8 +244,8 @@ impl Target for OfClaim {
         Some(claimed.key.tube)
     }
 
-    fn claim(claimed: Claimed<'_>) -> Option<ClaimKey> {
-        Some(claimed.key)
+    fn claims<'a>(claimed: &'a Claimed<'_>) -> &'a [ClaimKey] {
+        slice::from_ref(&claimed.key)
     }
 
     type Owned = (ClaimKey, Option<Box<str>>);
@@ -256,6 +260,41 @@ impl Target for OfClaim {
 
     fn put(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
         put_of_claim(claimed, number, out);
+    }
+}
+
+/// Claims of any tubes, each of which the decision checks by itself.
+pub(crate) enum OfClaims {}
+
+impl Target for OfClaims {
+    type Ref<'a> = &'a [ClaimKey];
+
+    #[inline]
+    fn check(core: &mut Core, _: &[ClaimKey]) -> Result<()> {
+        core.check_open()
+    }
+
+    /// That of the first claim.
+    fn tube(claims: &[ClaimKey]) -> Option<u32> {
+        claims.first().map(|key| key.tube)
+    }
+
+    fn claims<'a>(claims: &'a &[ClaimKey]) -> &'a [ClaimKey] {
+        claims
+    }
+
+    type Owned = Vec<ClaimKey>;
+
+    fn to_owned(claims: &[ClaimKey]) -> Vec<ClaimKey> {
+        claims.to_vec()
+    }
+
+    fn as_ref(claims: &Vec<ClaimKey>) -> &[ClaimKey] {
+        claims
+    }
+
+    fn put(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
+        put_of_claims(claims, number, out);
     }
 }
 
@@ -282,7 +321,9 @@ impl Core {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<Decided<V::First>> {
-        V::On::check(self, on)?;
+        if !V::IN_OUTAGE {
+            V::On::check(self, on)?;
+        }
         let begun = verb.begin(self, on)?;
         #[cfg(feature = "_peer")]
         super::met::add_name(V::NAME);
@@ -303,7 +344,9 @@ impl Core {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<Decided<V::Answer>> {
-        V::On::check(self, on)?;
+        if !V::IN_OUTAGE {
+            V::On::check(self, on)?;
+        }
         let decided = verb.decide(self, on)?;
         #[cfg(feature = "_peer")]
         super::met::add_name(V::NAME);
@@ -385,7 +428,12 @@ pub(in crate::core) use verb;
 
 /// The list of all verbs.
 macro_rules! verbs {
-    (in store: $($in_store:ident),*; in tube: $($in_tube:ident),*; of claim: $($of_claim:ident),*;) => {
+    (
+        in store: $($in_store:ident),*;
+        in tube: $($in_tube:ident),*;
+        of claim: $($of_claim:ident),*;
+        of claims: $($of_claims:ident),*;
+    ) => {
         /// Finds the verb of a call. `None` if the call is none of a type. Two verbs with one number do
         /// not compile.
         #[deny(unreachable_patterns)]
@@ -399,6 +447,10 @@ macro_rules! verbs {
                 $(Numbered::OfClaim(on, <$of_claim as Verb>::NUMBER) => {
                     run.run::<$of_claim>(on, input)?
                 })*
+                $(Numbered::InStore(<$of_claims as Verb>::NUMBER) => {
+                    let claims: Vec<ClaimKey> = Wire::get(input)?;
+                    run.run::<$of_claims>(&claims, input)?
+                })*
                 _ => return Ok(None),
             }))
         }
@@ -406,12 +458,14 @@ macro_rules! verbs {
         $(named!($in_store, "Call::");)*
         $(named!($in_tube, "Verb::");)*
         $(named!($of_claim, "HolderVerb::");)*
+        $(named!($of_claims, "Call::");)*
 
         #[cfg(test)]
         pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
             $(see.in_store::<$in_store>();)*
             $(see.in_tube::<$in_tube>();)*
             $(see.of_claim::<$of_claim>();)*
+            $(see.of_claims::<$of_claims>();)*
         }
     };
 }
@@ -439,14 +493,19 @@ pub(in crate::core) trait SeeVerb {
     fn in_tube<V: Begin<On = InTube> + super::wire::tests::Sample>(&mut self);
 
     fn of_claim<V: Begin<On = OfClaim> + super::wire::tests::Sample>(&mut self);
+
+    fn of_claims<V: Begin<On = OfClaims> + super::wire::tests::Sample>(&mut self);
 }
 
 verbs! {
-    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropTube, Find,
-        FindTube, NextId, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+        FindTube, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
     in tube: Children, CountsOf, Days, EndingOf, FailedOn, Groups, HistoryOf, InfoOf,
         IsTimed, List, ListBodies, ListGroup, ListSchedules, ListWhere, OwnerOf, Parents,
         PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutOrWait, SetPriority, SpaceInTube,
         Steps, WaitDone, WaitDrained;
-    of claim: Ack;
+    of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
+        ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,
+        StepsHeld, Touch, WriteStep;
+    of claims: AckClaims;
 }

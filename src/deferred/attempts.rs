@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::Ack;
-use crate::core::{HolderVerb, Verb};
+use crate::core::Verb;
+use crate::core::verbs::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
@@ -15,7 +15,7 @@ impl Deferred {
     /// Those of [`Tube::fail`](crate::Tube::fail) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn fail(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Fail { delay: None, failure })
+        self.make_held(id, &Fail { delay: None, failure: failure.clone() })
     }
 
     /// As [`Tube::fail_in`](crate::Tube::fail_in).
@@ -24,7 +24,8 @@ impl Deferred {
     /// Those of [`Tube::fail_in`](crate::Tube::fail_in) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Fail { delay: Some(micros_ceil(delay)), failure })
+        let delay = Some(micros_ceil(delay));
+        self.make_held(id, &Fail { delay, failure: failure.clone() })
     }
 
     /// As [`Tube::snooze`](crate::Tube::snooze).
@@ -33,7 +34,10 @@ impl Deferred {
     /// Those of [`Tube::snooze`](crate::Tube::snooze) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn snooze(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Snooze { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_held(id, &Snooze {});
+        }
+        self.make_held(id, &SnoozeIn { delay: micros_ceil(delay) })
     }
 
     /// As [`Tube::bury_with`](crate::Tube::bury_with).
@@ -42,7 +46,7 @@ impl Deferred {
     /// Those of [`Tube::bury_with`](crate::Tube::bury_with) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Bury(Some(failure)))
+        self.make_held(id, &BuryHeld { failure: Some(failure.clone()) })
     }
 
     /// As [`Tube::ack_with`](crate::Tube::ack_with).

@@ -1,7 +1,8 @@
 //! Deferred entries in histories.
 
 use super::{Deferred, Ticket};
-use crate::core::{Call, HistoryVerb, HolderVerb, Verb};
+use crate::core::verbs::LogHeld;
+use crate::core::{HistoryVerb, Verb};
 use crate::{Claim, Receipt, Result, WhenFull};
 
 impl Deferred {
@@ -23,7 +24,6 @@ impl Claim {
     /// Those of [`log`](Claim::log); [`Overloaded`](crate::Error::Overloaded) with
     /// [`WhenFull::Refuse`]. Nothing changed.
     pub fn log_deferred(&self, text: &str, when_full: WhenFull) -> Result<Ticket<Receipt>> {
-        let log = Call::Claim(self.claim_key(), HolderVerb::Log(text));
-        self.handle.defer(self.grant.buffer, when_full, log).map(Ticket::new)
+        self.make_deferred(when_full, &LogHeld { text: text.into() })
     }
 }

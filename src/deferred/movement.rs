@@ -3,7 +3,8 @@
 use super::Deferred;
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{FinishRequest, HolderVerb, Verb};
+use crate::core::verbs::FinishTask;
+use crate::core::{FinishRequest, Verb};
 use crate::finish::put_into;
 use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
 
@@ -34,8 +35,8 @@ impl Claim {
     ) -> Result<Ticket<Receipt>, Refused> {
         match put_into(&self.handle, to, task.into()) {
             Ok(into) => {
-                let advance = FinishRequest::advance(into);
-                self.end_deferred(when_full, HolderVerb::Finish(&advance))
+                let request = FinishRequest::advance(into);
+                self.make_end_deferred(when_full, &FinishTask { request })
             }
             Err(error) => Err(Refused::new(self, error)),
         }
@@ -70,7 +71,7 @@ impl Claim {
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
         match finish.into_request(&self.handle) {
-            Ok(request) => self.end_deferred(when_full, HolderVerb::Finish(&request)),
+            Ok(request) => self.make_end_deferred(when_full, &FinishTask { request }),
             Err(error) => Err(Refused::new(self, error)),
         }
     }

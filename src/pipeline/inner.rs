@@ -128,15 +128,15 @@ impl StoreInner {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {
-        let core = if V::KIND.may_wait() {
-            self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?
+        let begun = if V::AT_ONCE {
+            self.run(|core| core.begin_verb(on, verb))?.answer
         } else {
-            self.lock()
-        };
-        let begun = if verb.refusal_waits() {
-            self.call_locked(core, |core| core.make(on, verb, true))??
-        } else {
-            self.call_locked(core, |core| core.begin_verb(on, verb))?
+            let core = self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?;
+            if verb.refusal_waits() {
+                self.call_locked(core, |core| core.make(on, verb, true))??
+            } else {
+                self.call_locked(core, |core| core.begin_verb(on, verb))?
+            }
         };
         match V::begun(begun) {
             Begun::Done(answer) => Ok(answer),

@@ -3,7 +3,7 @@
 use tubewell_wire::{Answering, Reply};
 
 use crate::connection::{encode_grants, encode_value};
-use crate::core::{Call, Grant, Wire};
+use crate::core::{Grant, Wire};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
@@ -77,7 +77,7 @@ fn give_back(store: StoreHandle, grants: &[Grant]) -> Option<Box<dyn FnOnce() + 
     let ids: Vec<(u64, u64)> = grants.iter().map(|grant| (grant.id, grant.epoch)).collect();
     Some(Box::new(move || {
         for (id, epoch) in ids {
-            store.tell(Call::DropClaim { id, epoch, forgive: true });
+            store.drop_claim(id, epoch, true);
         }
     }))
 }

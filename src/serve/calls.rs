@@ -42,13 +42,11 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
         Ok(inner.defer_now(decide))
     };
     match decided {
-        Ok(decided) => answer(peer, mode, &asked, decided),
-        Err(_) if mode == Mode::DeferredOrRefused => {
-            answer(peer, mode, &asked, Err(Error::Overloaded))
-        }
+        Ok(decided) => answer(&asked, decided),
+        Err(_) if mode == Mode::DeferredOrRefused => answer(&asked, Err(Error::Overloaded)),
         Err(buffer) => match peer.wait_in(1) {
             Ok(permit) => later(permit.hold(once_free(peer.clone(), mode, buffer, body.to_vec()))),
-            Err(busy) => answer(peer, mode, &asked, Err(busy)),
+            Err(busy) => answer(&asked, Err(busy)),
         },
     }
 }
@@ -57,8 +55,6 @@ fn decide(peer: &Arc<Peer>, mode: Mode, asked: Call<'_>, body: &[u8]) -> Answeri
 fn buffer_of(core: &Core, call: &Call<'_>) -> usize {
     let number = match call {
         Call::Tube(tube, _) => Some(tube.number),
-        Call::Claim(key, _) => Some(key.tube),
-        Call::AckClaims(keys) => keys.first().map(|key| key.tube),
         _ => None,
     };
     number.and_then(|number| core.tubes.get(&number)).map_or(FILE, |tube| tube.buffer)
@@ -89,7 +85,7 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
     } else {
         wait::decide(&peer.store, buffer, asked).await.map(|decided| decided.map(Ok))
     };
-    match answer(&peer, mode, &asked, decided) {
+    match answer(&asked, decided) {
         Answering::Later(answer) | Answering::LaterWithoutBody(answer) => answer.await,
         Answering::Now(reply) => reply,
         Answering::Many(_) => reply::<Answer>(false, &Err(not_for_peers())),
@@ -97,37 +93,13 @@ async fn once_free(peer: Arc<Peer>, mode: Mode, buffer: usize, body: Vec<u8>) ->
 }
 
 /// The answer to a decided call, after its commit.
-fn answer(
-    peer: &Arc<Peer>,
-    mode: Mode,
-    asked: &Call<'_>,
-    decided: Result<Decided<Result<Answer>>>,
-) -> Answering {
+fn answer(asked: &Call<'_>, decided: Result<Decided<Result<Answer>>>) -> Answering {
     let changes = asked.changes();
     match decided {
         Ok(Decided { answer, wait: None }) => Answering::Now(reply(changes, &answer)),
         Ok(decided) => {
             without_body(async move { reply(changes, &wait::commit(decided).await.flatten()) })
         }
-        Err(refusal) => {
-            if matches!(mode, Mode::Deferred | Mode::DeferredOrRefused) {
-                release(peer, asked);
-            }
-            Answering::Now(reply::<Answer>(changes, &Err(refusal)))
-        }
-    }
-}
-
-/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
-fn release(peer: &Peer, asked: &Call<'_>) {
-    let keys: &[ClaimKey] = match asked {
-        Call::Claim(key, verb) if verb.ends_claim() => std::slice::from_ref(key),
-        Call::AckClaims(keys) => keys,
-        _ => return,
-    };
-    for key in keys {
-        if let Some(epoch) = key.by.epoch {
-            peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
-        }
+        Err(refusal) => Answering::Now(reply::<Answer>(changes, &Err(refusal))),
     }
 }

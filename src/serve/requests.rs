@@ -15,7 +15,7 @@ use super::shares::{Permit, Share};
 use super::subscriptions::ListedSubscription;
 use super::verbs;
 use crate::connection::{Request, TubeName, encode_value, read_call};
-use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
+use crate::core::{ByteBudget, Parts, to_bytes};
 use crate::events::{EventStream, Filter};
 use crate::signal::{Signal, SignalWait};
 use crate::wait::TakeFuture;
@@ -68,7 +68,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
         Request::DropSession(id) => now(&peer.drop_session(id)),
         Request::ClaimEnd(key) => {
             // A claim that has ended is an answer too.
-            match store.handle.ask(Call::Claim(key, HolderVerb::EndSignal)) {
+            match peer.store.end_signal(key) {
                 Ok(signal) => value(peer.wait_in(1)?.hold(ended(signal))),
                 Err(_) => now(&Ok(())),
             }

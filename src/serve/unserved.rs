@@ -240,7 +240,6 @@ fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
         _ => {
             let said = value::<Answer>(answer)?;
             Ok(match from_bytes::<Result<Answer>>(&answer[1..])? {
-                Ok(Answer::Count(count)) => Said { count: Some(count), ..said },
                 _ => said,
             })
         }
@@ -255,11 +254,12 @@ fn tagged(tag: u8, answer: &[u8]) -> Result<(u8, &[u8]), Malformed> {
     }
 }
 
-fn value<T: Wire>(answer: &[u8]) -> Result<Said, Malformed> {
+fn value<T: Wire + 'static>(answer: &[u8]) -> Result<Said, Malformed> {
     let (tag, rest) = tagged(0, answer)?;
     let value: Result<T> = from_bytes(rest)?;
     let again = [vec![tag], to_bytes(&value)].concat();
-    Ok(Said { refused: value.err(), grants: Vec::new(), tube: None, count: None, again })
+    let count = value.as_ref().ok().and_then(|value| (value as &dyn Any).downcast_ref()).copied();
+    Ok(Said { refused: value.err(), grants: Vec::new(), tube: None, count, again })
 }
 
 fn grants(answer: &[u8]) -> Result<Said, Malformed> {

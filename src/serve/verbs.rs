@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::shares::Permit;
 use crate::connection::Mode;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb, with_verb};
-use crate::core::{Call, Core, Decided, FILE, Input, Malformed, Wire};
+use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, wait};
 
@@ -135,13 +135,14 @@ async fn wait_for<T: Wire>(
     reply(changes, &wait::answer(&store, decided).await)
 }
 
-/// Releases the task whose claim a refused call would have ended: its handle is gone.
+/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
 fn release_if<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>) {
-    if is_deferred
-        && V::ENDS_CLAIM
-        && let Some(key) = V::On::claim(on)
-        && let Some(epoch) = key.by.epoch
-    {
-        peer.handle().tell(Call::DropClaim { id: key.id, epoch, forgive: false });
+    if !is_deferred || !V::ENDS_CLAIM {
+        return;
+    }
+    for key in V::On::claims(&on) {
+        if let Some(epoch) = key.by.epoch {
+            peer.store.drop_claim(key.id, epoch, false);
+        }
     }
 }

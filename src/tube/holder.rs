@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::Ack;
-use crate::core::{Holder, HolderVerb, Verb};
+use crate::core::verbs::{Ack, Release, ReleaseIn, Renew, Touch};
+use crate::core::{Holder, Verb};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
@@ -86,8 +86,10 @@ impl Tube {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
-        let release = HolderVerb::Release { delay: micros_ceil(delay) };
-        self.call(Verb::Held(self.holder(), id, release))
+        if delay.is_zero() {
+            return self.make_held(id, &Release {});
+        }
+        self.make_held(id, &ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
@@ -115,8 +117,7 @@ impl Tube {
         if by.is_zero() {
             return Ok(None);
         }
-        let touch = HolderVerb::Touch { more: micros_ceil(by) };
-        self.call(Verb::Held(self.holder(), id, touch)).map(Some)
+        self.make_held(id, &Touch { more: micros_ceil(by) }).map(Some)
     }
 
     /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
@@ -141,8 +142,7 @@ impl Tube {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
-        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        self.handle.ask(self.verb(Verb::Held(self.holder(), id, renew)))
+        self.make_held(id, &Renew { hold: micros_ceil(hold) })
     }
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how

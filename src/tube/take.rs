@@ -419,7 +419,7 @@ fn hand_out(
 /// Releases tasks that no caller gets.
 fn give_back(tube: &Tube, grants: impl IntoIterator<Item = Grant>) {
     for grant in grants {
-        tube.handle.drop_claim(&grant, true);
+        tube.handle.drop_claim(grant.id, grant.epoch, true);
     }
 }
 

@@ -12,7 +12,8 @@ use tubewell_wire::HomeProcess;
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
 use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
-use crate::core::{Call, Core, Decided, FromAnswer, HolderVerb, WaitSlot};
+use crate::core::verbs::{Limit, Renew};
+use crate::core::{Call, Core, Decided, FromAnswer, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
@@ -106,20 +107,7 @@ pub(crate) async fn call<T: FromAnswer>(
     }
 }
 
-/// As `StoreHandle::ask`, as a future that blocks no thread.
-async fn ask<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
-    match handle {
-        StoreHandle::Here(_) => handle.ask(call),
-        StoreHandle::Remote(owner) => owner.send(Mode::Ask, call).await,
-    }
-}
-
 impl Claim {
-    /// As `Claim::call`, as a future that blocks no thread.
-    pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
-        call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
-    }
-
     /// As `make`, as a future that blocks no thread.
     pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
         make(&self.handle, self.grant.buffer, self.claimed(), verb).await
@@ -127,20 +115,18 @@ impl Claim {
 
     /// As [`is_current`](Claim::is_current), as a future that blocks no thread.
     pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = ask(&self.handle, self.owner_call()).await;
+        let owner = make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
         Ok(Claim::ended_if_closed(owner)?.is_some())
     }
 
     /// As [`renew`](Claim::renew), as a future that blocks no thread.
     pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
-        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        ask(&self.handle, Call::Claim(self.claim_key(), renew)).await
+        self.make_async(&Renew { hold: micros_ceil(hold) }).await
     }
 
     /// As `limit`, as a future that blocks no thread.
     pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
-        let limit = HolderVerb::Limit { most: micros_ceil(most) };
-        ask(&self.handle, Call::Claim(self.claim_key(), limit)).await
+        self.make_async(&Limit { most: micros_ceil(most) }).await
     }
 }
 
@@ -220,6 +206,9 @@ pub(crate) async fn decide_verb<V: Begin>(
     refusal_waits: bool,
 ) -> Result<Decided<Result<V::First>>> {
     let decide = |core: &mut Core| core.make(on, verb, refusal_waits);
+    if V::AT_ONCE {
+        return store.inner()?.run(decide);
+    }
     let mut wait = CapacityWait::new(store, buffer);
     poll_fn(|context| wait.poll_decide(context.waker(), V::KIND.needs_space(), decide)).await
 }

@@ -69,12 +69,10 @@ const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Verb::IsTimed", "asked by workers: tests/worker"),
     ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
     ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
-    ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
     ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),
-    ("HolderVerb::Describe", "asked through connections only: tests/served.rs"),
-    ("StepVerb::ListAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
-    ("StepVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
-    ("StepVerb::Join", "the steps of the model are values and tasks: tests/worker"),
+    ("HolderVerb::DescribeHeld", "asked through connections only: tests/served.rs"),
+    ("HolderVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
+    ("HolderVerb::Join", "the steps of the model are values and tasks: tests/worker"),
 ];
 
 /// All state transitions that a task of this driver can make.

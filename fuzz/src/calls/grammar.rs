@@ -74,6 +74,11 @@ pub enum Field {
     Either(&'static [Field]),
     /// This byte.
     Byte(u8),
+    /// As the only field of a variant, which is this choice then.
+    Instead(&'static Choice),
+    /// As the only field of a variant, which depends on a time then: it is the first one without a time,
+    /// and the second one, with the time, for others.
+    ByTime((u8, &'static str), (u8, &'static str)),
 }
 
 /// Fields of which one is chosen.

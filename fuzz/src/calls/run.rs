@@ -63,7 +63,7 @@ const READS: [&str; 38] = [
     "EdgeVerb::Children",
     "HistoryVerb::Read",
     "ScheduleVerb::List",
-    "HolderVerb::Describe",
+    "HolderVerb::DescribeHeld",
 ];
 
 pub struct Run {

@@ -118,9 +118,28 @@ impl Writer<'_, '_> {
         } else {
             choice.variants[byte % choice.variants.len()]
         };
+        match fields {
+            [Field::Instead(other)] => self.choice(other),
+            [Field::ByTime(zero, other)] => {
+                let time = *self.source.choose(&TIMES)?;
+                let (number, name) = if time == 0 { zero } else { other };
+                self.begin(choice, *number, name);
+                if time > 0 {
+                    self.number(time);
+                }
+                Ok(())
+            }
+            fields => {
+                self.begin(choice, number, name);
+                self.fields(fields)
+            }
+        }
+    }
+
+    /// Writes the number of a variant.
+    fn begin(&mut self, choice: &Choice, number: u8, name: &str) {
         self.variants.push(format!("{}::{name}", choice.name));
         self.out.push(number);
-        self.fields(fields)
     }
 
     fn fields(&mut self, fields: &[Field]) -> Result<()> {

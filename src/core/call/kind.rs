@@ -142,35 +142,3 @@ impl Verb<'_> {
         }
     }
 }
-
-impl HolderVerb<'_> {
-    fn properties(&self) -> Properties {
-        match self {
-            HolderVerb::EndSignal
-            | HolderVerb::Describe
-            | HolderVerb::Step(
-                StepVerb::Read { .. } | StepVerb::List | StepVerb::ListAfter { .. },
-            ) => READ,
-            HolderVerb::Renew { .. }
-            | HolderVerb::Limit { .. }
-            | HolderVerb::Progress(_)
-            | HolderVerb::Release { delay: 0 }
-            | HolderVerb::Snooze { delay: 0 } => MEMORY,
-            HolderVerb::Release { .. }
-            | HolderVerb::Touch { .. }
-            | HolderVerb::Park { .. }
-            | HolderVerb::Checkpoint(_)
-            | HolderVerb::Bury(_)
-            | HolderVerb::Fail { .. }
-            | HolderVerb::Snooze { .. }
-            | HolderVerb::Log(_)
-            | HolderVerb::Finish(_)
-            | HolderVerb::Step(
-                StepVerb::Write { .. }
-                | StepVerb::Spawn { .. }
-                | StepVerb::Sleep { .. }
-                | StepVerb::Join { .. },
-            ) => EDIT,
-        }
-    }
-}

@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// The owner of a claim; `None` if it has ended.
-    pub(in crate::core) fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
+    fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
         let is_held = key.by.session == claim.session
             && key.by.epoch == Some(claim.epoch)

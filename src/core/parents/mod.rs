@@ -14,3 +14,4 @@ mod join;
 
 pub(crate) use chores::read_ended_parents;
 pub(crate) use edges::{Children, Parents};
+pub(crate) use join::Join;

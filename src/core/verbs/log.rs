@@ -3,10 +3,22 @@
 use super::outcome::check_no_schedule;
 use crate::core::call::TubeRef;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided};
-use crate::core::verb::{Decide, verb};
+use crate::core::state::{Core, Decided};
+use crate::core::verb::{Claimed, Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
+
+verb! {
+    /// Adds an entry of the holder of a task to its history.
+    10 OfClaim Edit: LogHeld { text: Box<str> } -> Receipt
+}
+
+impl Decide for LogHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.check_claim(on.key)?;
+        core.log_entry(on.key.tube, on.key.id, &self.text)
+    }
+}
 
 verb! {
     /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
@@ -30,16 +42,6 @@ impl Decide for HistoryOf {
 }
 
 impl Core {
-    /// Adds an entry of the holder of a task to its history.
-    pub(in crate::core) fn log_held(
-        &mut self,
-        key: ClaimKey,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(key)?;
-        self.log_entry(key.tube, key.id, text)
-    }
-
     /// Adds an entry of any caller to the history of a task, in any state.
     pub(in crate::core) fn log_entry(
         &mut self,

@@ -30,20 +30,27 @@ mod transaction;
 mod update;
 
 pub(crate) use super::catalog::{CreateTube, DropTube, FindTube, InfoOf, IsTimed, Tubes};
-pub(crate) use super::claims::{DescribeSession, OwnerOf, Owners};
+pub(crate) use super::claims::{
+    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress, ReportText,
+};
 pub(crate) use super::days::{Days, FailedOn};
 pub(crate) use super::limits::{AllLimits, PausedSubQueues, SetLimit};
-pub(crate) use super::parents::{Children, Parents};
+pub(crate) use super::parents::{Children, Join, Parents};
 pub(crate) use super::schedules::ListSchedules;
 pub(crate) use super::waits::{PutAndWait, Space, SpaceInTube, WaitDone, WaitDrained};
 pub(crate) use admin::KICK_STEP;
 pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::SelectStep;
+pub(crate) use finish::FinishTask;
+pub(crate) use holder::{
+    AckClaims, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze, SnoozeIn,
+    Touch,
+};
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{Find, FindStep, TAG_COUNTS_PAGE, TagCounts, Tagged};
 pub(crate) use list_where::{ListBodies, ListWhere};
-pub(crate) use log::HistoryOf;
+pub(crate) use log::{HistoryOf, LogHeld};
 pub(crate) use movement::MoveStep;
 pub(crate) use outcome::{Ack, EndingOf, Groups, ListGroup};
 pub(crate) use peek::{AllCounts, CountsOf, List, Peek};
@@ -51,7 +58,9 @@ pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, fou
 pub(crate) use peek::{describe, describe_unreachable};
 pub(crate) use peek_ready::PeekReady;
 pub(crate) use put::{NextId, PutOrWait, PutTask};
-pub(crate) use steps::{StepPage, Steps, decode_step};
+pub(crate) use steps::{
+    ReadStep, Sleep, Spawn, StepPage, Steps, StepsHeld, WriteStep, decode_step,
+};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]

@@ -26,7 +26,7 @@ pub(crate) fn decode_call<'a>(
 
 borrowing_enum! { Call {
     1 => Tube(tube, verb),
-    2 => Claim(key, verb),
+    // 2 is a verb of a claim. Those that are not here are types.
     3 => ResumeClaim(session, token),
     4 => OwnerOfClaim(key),
     5 => AckClaims(keys),
@@ -65,39 +65,6 @@ borrowing_enum! { Verb {
     42 => PauseUntil { moment },
     43 => PauseSubQueue { name, time },
     47 => Alter(options),
-}}
-
-borrowing_enum! { HolderVerb {
-    1 => Release { delay },
-    2 => Touch { more },
-    3 => Renew { hold },
-    4 => Progress(report),
-    5 => Park { hold },
-    6 => Checkpoint(body),
-    7 => Bury(failure),
-    8 => Fail { delay, failure },
-    9 => Snooze { delay },
-    10 => Log(text),
-    11 => Finish(request),
-    12 => Step(verb),
-    13 => EndSignal,
-    14 => Describe,
-    15 => Limit { most },
-}}
-
-borrowing_enum! { ProgressReport {
-    0 => Count { done, total },
-    1 => Text(text),
-}}
-
-borrowing_enum! { StepVerb {
-    0 => Read { name },
-    1 => Write { name, value },
-    2 => Spawn { name, into },
-    3 => Sleep { name, time },
-    4 => Join { name, of, ids },
-    5 => List,
-    6 => ListAfter { after },
 }}
 
 borrowing_enum! { EdgeVerb {

@@ -3,7 +3,7 @@
 //! What the core checks itself is not repeated here.
 
 use crate::Result;
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
+use crate::core::call::{Call, ScheduleVerb, Verb};
 use crate::core::state::{PutRequest, TagEdit, check_distinct_tags, check_key, check_size};
 
 /// Refuses a call that no handle of a store with this limit makes, with the error of the handle.
@@ -25,7 +25,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
     match verb {
         Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
         Verb::Requeue(request) => request.check_requeue(max_body),
-        Verb::Held(_, _, verb) => check_held(verb, max_body),
         Verb::Update { request, .. } => request.check(max_body),
         Verb::EditTags { edit: TagEdit::Add(tags) | TagEdit::Remove(tags), .. } => {
             check_distinct_tags(tags)
@@ -54,36 +53,6 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::PauseUntil { .. }
         | Verb::PauseSubQueue { .. }
         | Verb::Alter(_) => Ok(()),
-    }
-}
-
-fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
-    match verb {
-        HolderVerb::Checkpoint(body) => check_size("body", body, max_body),
-        HolderVerb::Finish(request) => request.check(max_body),
-        HolderVerb::Step(StepVerb::Write { value, .. }) => {
-            check_size("value of the step", value, max_body)
-        }
-        HolderVerb::Step(StepVerb::Spawn { into, .. }) => into.request.check(max_body),
-        HolderVerb::Release { .. }
-        | HolderVerb::Touch { .. }
-        | HolderVerb::Renew { .. }
-        | HolderVerb::Limit { .. }
-        | HolderVerb::Progress(_)
-        | HolderVerb::Park { .. }
-        | HolderVerb::Bury(_)
-        | HolderVerb::Fail { .. }
-        | HolderVerb::Snooze { .. }
-        | HolderVerb::Log(_)
-        | HolderVerb::Step(
-            StepVerb::Read { .. }
-            | StepVerb::Sleep { .. }
-            | StepVerb::Join { .. }
-            | StepVerb::List
-            | StepVerb::ListAfter { .. },
-        )
-        | HolderVerb::EndSignal
-        | HolderVerb::Describe => Ok(()),
     }
 }
 

@@ -27,4 +27,6 @@ pub(crate) use check::check_call;
 pub(crate) use input::{Input, Malformed};
 pub(super) use macros::wire_struct;
 pub(crate) use parts::Parts;
-pub(super) use verb::{Numbered, get_target, put_in_store, put_in_tube, put_of_claim};
+pub(super) use verb::{
+    Numbered, get_target, put_in_store, put_in_tube, put_of_claim, put_of_claims,
+};

@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tubewell_drivers::Body;
-
 use super::basic::{Wire, put_bytes, put_items, text};
 use super::input::{Input, Malformed};
 use crate::core::state::{
@@ -12,7 +10,7 @@ use crate::core::state::{
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Failure, SessionId, State, TubeOptions};
+use crate::{SessionId, State, TubeOptions};
 
 /// The values that a decoded call refers to. No call refers to more than two.
 #[derive(Debug, Default)]
@@ -72,8 +70,6 @@ macro_rules! kept {
 kept! {
     PutRequest => Put;
     Vec<PutRequest> => Puts;
-    PutInto => PutInto;
-    FinishRequest => Finish;
     UpdateRequest => Update;
     ScheduleRequest => Schedule;
     TubeOptions => Options;
@@ -84,7 +80,6 @@ kept! {
     Body => Body;
     Arc<str> => Text;
     Vec<Arc<str>> => Texts;
-    Vec<ClaimKey> => Claims;
     Vec<State> => States;
     Vec<u64> => Ids;
 }

@@ -6,6 +6,7 @@ use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::StoreId;
+use crate::core::verbs::StepPage;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::task::{Cursor, CursorOf, Page, Progress, Task, TaskInfo, TubeTask};
@@ -95,6 +96,7 @@ wire_enum! { Missed { 0 => Latest(runs), 1 => All, 2 => Skip } }
 wire_enum! { Overlap { 0 => Allow, 1 => Skip } }
 
 wire_struct! { Step { name, kind, value } }
+wire_struct! { StepPage { steps, is_last } }
 wire_enum! { StepKind { 0 => Value, 1 => Spawned, 2 => Sleep, 3 => Join } }
 
 wire_struct! { HistoryEntry { number, at, what, state, owner, text, tube } }

@@ -1,6 +1,6 @@
 //! The bytes in front of a verb that is a type: those of the call that it is, what it is made on, its number.
 
-use super::basic::{Wire, put_bytes, text};
+use super::basic::{Wire, put_bytes, put_items, text};
 use super::input::{Input, Malformed};
 use crate::core::call::TubeRef;
 use crate::core::state::{ClaimKey, Holder};
@@ -44,12 +44,18 @@ pub(in crate::core) fn put_of_claim(claimed: Claimed<'_>, number: u8, out: &mut 
     out.push(number);
 }
 
+pub(in crate::core) fn put_of_claims(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
+    out.push(number);
+    put_items(claims.iter(), out);
+}
+
 fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {
     number.put(out);
     put_bytes(name.as_bytes(), out);
 }
 
-/// Reads what is in front of a verb. A verb of the store has one byte there.
+/// Reads what is in front of a verb. A verb of the store has one byte there, and one of many claims, which
+/// follow it.
 pub(in crate::core) fn get_target<'a>(input: &mut Input<'a>) -> Result<Numbered<'a>, Malformed> {
     Ok(match input.byte()? {
         ON_TUBE => {

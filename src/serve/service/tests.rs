@@ -11,11 +11,11 @@ use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
 use crate::core::verbs::{
-    Ack, CountsOf, CreateTube, DropTube, HistoryOf, InfoOf, NextId, Peek, PutAndWait, PutTask,
-    SetPriority, Steps, Tubes, WaitDrained,
+    Ack, CountsOf, CreateTube, DescribeHeld, DropTube, HistoryOf, InfoOf, LogHeld, NextId, Peek, PutAndWait,
+    PutTask, ReleaseIn, Renew, SetPriority, Steps, Tubes, WaitDrained,
 };
 use crate::core::{
-    Answer, Call, ClaimKey, Holder, HolderVerb, PutRequest, StoreId, TubeRef, Verb, from_bytes,
+    Answer, Call, ClaimKey, Holder, PutRequest, StoreId, TubeRef, Verb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -87,7 +87,6 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let calls = [
         tube(Verb::DeleteMany(&[1, 2, 3])),
-        tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
     ];
@@ -110,7 +109,10 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
         Request::Counters,
         Request::Clock,
     ];
-    calls.chain(others).map(|request| request.to_bytes()).chain(verbs).collect()
+    let key = ClaimKey { tube: number, by: Holder { session, epoch: None }, id: 0 };
+    let log = LogHeld { text: "text".into() };
+    let logs = modes.map(|mode| verb_to_bytes(mode, Claimed { key, tube: Some("jobs") }, &log));
+    calls.chain(others).map(|request| request.to_bytes()).chain(verbs).chain(logs).collect()
 }
 
 #[test]
@@ -203,7 +205,6 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let held = |verb| Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, verb);
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
@@ -211,10 +212,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
         tube(Verb::Resolve { id: 1, result: Some(&result) }),
         tube(Verb::Kick { count: u64::MAX }),
         tube(Verb::Truncate),
-        held(HolderVerb::Log("text")),
-        held(HolderVerb::Release { delay: 1 }),
     ];
-    let reads = [held(HolderVerb::Renew { hold: 1_000_000 }), held(HolderVerb::Describe)];
     fill_buffer(&served, true);
     for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
     {
@@ -250,6 +248,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
+            verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
+            verb_to_bytes(mode, claimed, &ReleaseIn { delay: 1 }),
         ] {
             let waits = match served.service.call(&served.peer, &request) {
                 Answering::Later(mut answer) => {
@@ -258,6 +258,13 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
                 _ => false,
             };
             assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {request:?}");
+        }
+        for request in [
+            verb_to_bytes(mode, claimed, &Renew { hold: 1_000_000 }),
+            verb_to_bytes(mode, claimed, &DescribeHeld {}),
+        ] {
+            let answering = served.service.call(&served.peer, &request);
+            assert!(matches!(answering, Answering::Now(_)), "{mode:?} {request:?}");
         }
     }
     assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
@@ -360,15 +367,13 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let number = served.number();
-    let tube = TubeRef { number, name: "jobs" };
-    for call in [
-        Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, HolderVerb::EndSignal),
-        Call::Tube(tube, Verb::Held(by, claim.id(), HolderVerb::EndSignal)),
-    ] {
-        let request = Request::Call(Mode::Ask, call).to_bytes();
+    let key = ClaimKey { tube: served.number(), by, id: claim.id() };
+    for tube in [None, Some("jobs")] {
+        let describe = verb_to_bytes(Mode::Ask, Claimed { key, tube }, &DescribeHeld {});
+        // No verb of a claim has the number 13.
+        let request = [&describe[..describe.len() - 1], &[13]].concat();
         let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
-            panic!("{call:?} waits");
+            panic!("{tube:?} waits");
         };
         let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
         assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");

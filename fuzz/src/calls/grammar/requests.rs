@@ -1,9 +1,9 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Arrival, Body, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Key, Kinds,
-    Label, Limit, List, Moment, One, Option, Path, Session, StepName, SubQueue, Tag, Text, Time,
-    Tube, TubeName, TubeNumber,
+    All, Arrival, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id,
+    Instead, Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Session, StepName,
+    SubQueue, Tag, Text, Time, Tube, TubeName, TubeNumber,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED,
@@ -160,41 +160,42 @@ static HOLDER_VERB: Choice = Choice {
     later: &[(15, "Limit", &[Time])],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
-        (1, "Release", &[Time]),
+        (1, "Release", &[ByTime((1, "Release"), (30, "ReleaseIn"))]),
         (2, "Touch", &[Time]),
         (3, "Renew", &[Time]),
-        (4, "Progress", &[One(&PROGRESS_REPORT)]),
+        (4, "ReportProgress", &[Instead(&REPORT)]),
         (5, "Park", &[Time]),
         (6, "Checkpoint", &[Body]),
-        (7, "Bury", &[Option(&FAILURE)]),
+        (7, "BuryHeld", &[Option(&FAILURE)]),
         (8, "Fail", &[Option(&Time), FAILURE]),
-        (9, "Snooze", &[Time]),
-        (10, "Log", &[Text]),
-        (11, "Finish", &[Option(&Body), List(&PUT_INTO), Option(&PUT_INTO)]),
-        (12, "Step", &[One(&STEP_VERB)]),
-        (13, "EndSignal", &[]),
-        (14, "Describe", &[]),
+        (9, "Snooze", &[ByTime((9, "Snooze"), (31, "SnoozeIn"))]),
+        (10, "LogHeld", &[Text]),
+        (11, "FinishTask", &[Option(&Body), List(&PUT_INTO), Option(&PUT_INTO)]),
+        (33, "ReadStep", &[Instead(&STEP)]),
+        // No verb has the number 13. Its place is taken, so that existing inputs keep their meaning.
+        (14, "DescribeHeld", &[]),
+        (14, "DescribeHeld", &[]),
     ],
 };
 
-static PROGRESS_REPORT: Choice = Choice {
-    name: "ProgressReport",
+static REPORT: Choice = Choice {
+    name: "HolderVerb",
     often: &[0, 1],
     later: &[],
-    variants: &[(0, "Count", &[Count, Count]), (1, "Text", &[Text])],
+    variants: &[(4, "ReportProgress", &[Count, Count]), (32, "ReportText", &[Text])],
 };
 
-static STEP_VERB: Choice = Choice {
-    name: "StepVerb",
+static STEP: Choice = Choice {
+    name: "HolderVerb",
     often: &[0, 1, 2, 3, 4, 5],
-    later: &[(6, "ListAfter", &[StepName])],
+    later: &[(38, "StepsHeld", &[Field::Byte(1), StepName])],
     variants: &[
-        (0, "Read", &[StepName]),
-        (1, "Write", &[StepName, Body]),
-        (2, "Spawn", &[StepName, PUT_INTO]),
-        (3, "Sleep", &[StepName, Time]),
-        (4, "Join", &[StepName, Tube, List(&Id)]),
-        (5, "List", &[]),
+        (33, "ReadStep", &[StepName]),
+        (34, "WriteStep", &[StepName, Body]),
+        (35, "Spawn", &[StepName, PUT_INTO]),
+        (36, "Sleep", &[StepName, Time]),
+        (37, "Join", &[StepName, Tube, List(&Id)]),
+        (38, "StepsHeld", &[Field::Byte(0)]),
     ],
 };
 

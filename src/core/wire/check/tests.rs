@@ -8,15 +8,18 @@ use tubewell_drivers::{Body, RecurRule};
 
 use super::{check_call, check_distinct_tags};
 use crate::core::answer::{Answer, FromAnswer};
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb};
+use crate::core::call::{Call, ScheduleVerb, TubeRef, Verb};
 use crate::core::state::{
     ClaimKey, FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
     UpdateRequest, check_tags,
 };
 use crate::core::verb::{
-    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, SeeVerb, Verb as _, each_verb,
+    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, SeeVerb, Verb as _, each_verb,
 };
-use crate::core::verbs::{Ack, ByKey, ByteBudget, Grants, PutAndWait, PutOrWait, PutTask};
+use crate::core::verbs::{
+    Ack, BuryHeld, ByKey, ByteBudget, Checkpoint, Fail, FinishTask, Grants, PutAndWait, PutOrWait, PutTask,
+    ReportText, Spawn, WriteStep,
+};
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
@@ -302,10 +305,6 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     }
 }
 
-fn held(verb: HolderVerb<'_>) -> Call<'_> {
-    Call::Claim(key(), verb)
-}
-
 #[test]
 fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
@@ -317,34 +316,41 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let ack = Ack { result: Some(large.clone()) };
     refused_verb(take().ack_with(large.clone()), &ack);
     refused_verb(tube.ack_with(take().id(), &large), &ack);
-    let body = Body::new(large.clone());
-    refused(take().checkpoint(large.clone()), held(HolderVerb::Checkpoint(&body)));
+    let checkpoint = Checkpoint { body: Body::new(large.clone()) };
+    refused_verb(take().checkpoint(large.clone()), &checkpoint);
+    let failure = || Failure::new("", "no group");
+    let fail = Fail { delay: None, failure: failure() };
+    refused_verb(take().fail(failure()), &fail);
+    refused_verb(tube.fail(take().id(), &failure()), &fail);
+    refused_verb(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
+    let report = ReportText { text: long(1025).into() };
+    refused_verb(take().progress_text(&long(1025)), &report);
 
     let finish = |result: Option<&[u8]>, puts: Vec<PutInto>, advance: Option<PutInto>| {
-        FinishRequest { result: result.map(<[u8]>::to_vec), puts, advance }
+        let result = result.map(<[u8]>::to_vec);
+        FinishTask { request: FinishRequest { result, puts, advance } }
     };
     let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
     let hostile = finish(Some(&large), Vec::new(), None);
     let by_handle = take().finish(Finish::new().result(large.clone()));
-    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    refused_verb(by_handle, &hostile);
     let hostile = finish(Some(b"a"), Vec::new(), Some(into(request(|_| {}))));
     let by_handle = take().finish(Finish::new().result("a").advance(&tube, "work"));
-    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    refused_verb(by_handle, &hostile);
     for (put, edit) in hostile_puts(&tube) {
         let hostile = finish(None, vec![into(request(edit))], None);
         let by_handle = take().finish(Finish::new().put(&tube, put.clone()));
-        refused(by_handle, held(HolderVerb::Finish(&hostile)));
+        refused_verb(by_handle, &hostile);
         let hostile = finish(None, Vec::new(), Some(into(request(edit))));
-        refused(take().advance(&tube, put.clone()), held(HolderVerb::Finish(&hostile)));
-        let hostile = into(request(edit));
-        let spawn = StepVerb::Spawn { name: "a", into: &hostile };
-        refused(take().spawn("a", &tube, put), held(HolderVerb::Step(spawn)));
+        refused_verb(take().advance(&tube, put.clone()), &hostile);
+        let spawn = Spawn { name: "a".into(), into: into(request(edit)) };
+        refused_verb(take().spawn("a", &tube, put), &spawn);
     }
     let value = vec![7_u8; MAX_BODY];
     let encoded = <crate::Bincode as crate::Codec>::encode(&value).unwrap();
-    let write = StepVerb::Write { name: "a", value: &encoded };
+    let write = WriteStep { name: "a".into(), value: encoded };
     let by_handle = take().step("a", || Ok::<_, Error>(value.clone()));
-    refused(by_handle, held(HolderVerb::Step(write)));
+    refused_verb(by_handle, &write);
 }
 
 #[test]
@@ -531,6 +537,37 @@ fn make_calls<T: Numbered>(
     samples.map(wrap).filter(|call| make_call(store, *call)).count()
 }
 
+/// Makes each call of a claim with any values in it, if it passes the checks.
+struct CallsOfClaim<'a> {
+    store: &'a Store,
+    key: ClaimKey,
+    seed: u64,
+    made: usize,
+}
+
+impl SeeVerb for CallsOfClaim<'_> {
+    fn in_store<V: Begin<On = InStore> + Sample>(&mut self) {}
+
+    fn in_tube<V: Begin<On = InTube> + Sample>(&mut self) {}
+
+    fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
+        let verb = V::sample(&mut Random::new(self.seed << 16 | u64::from(V::NUMBER) << 8 | 1));
+        if verb.check(Limits { max_body: MAX_BODY * 100 }).is_ok() {
+            let on = Claimed { key: self.key, tube: Some("tube") };
+            assert_no_damage(self.store.handle.make(FILE, on, &verb).err(), &V::NAME);
+            self.made += 1;
+        }
+    }
+
+    fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
+        let verb = V::sample(&mut Random::new(self.seed));
+        let on: &[ClaimKey] = &[self.key, self.key];
+        let made = self.store.handle.make(FILE, on, &verb);
+        assert_no_damage(made.err(), &V::NAME);
+        self.made += 1;
+    }
+}
+
 /// A put of any values: as it is, it would often be one that only a restore makes.
 fn more_likely(request: &PutRequest) -> PutRequest {
     let PutRequest { mut tags, after, .. } = request.clone();
@@ -576,7 +613,7 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         // Its session may have been ended.
         let _ = take_many(&store, [&timed, &hosts][usize::from(round) % 2], session, 3);
         let first = u64::from(round) * 4;
-        let (one, some) = (first..first + 1, first..first + 4);
+        let some = first..first + 4;
         made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
         made += make_calls(&store, &some, |call: Call<'_>| call);
         for seed in 0..40 {
@@ -589,8 +626,10 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         made += any.made;
         for id in 0..100 {
             let by = Holder { session, epoch: None };
-            let held = |verb| Call::Tube(next_tube(), Verb::Held(by, id, verb));
-            made += make_calls(&store, &one, held);
+            let key = ClaimKey { tube: next_tube().number, by, id };
+            let mut calls = CallsOfClaim { store: &store, key, seed: first, made: 0 };
+            each_verb(&mut calls);
+            made += calls.made;
         }
         clock.advance(Duration::from_secs(3600));
         assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "round {round}");
