@@ -4,7 +4,7 @@
 //! answered.
 
 use super::request::{Mode, Request};
-use crate::core::{Call, PutRequest, Verb};
+use crate::core::{Call, Verb};
 
 impl Request<'_> {
     /// Whether it may be made twice, if its connection breaks before the answer.
@@ -44,7 +44,6 @@ fn may_repeat(mode: Mode, call: &Call<'_>) -> bool {
         Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
         Call::ResumeClaim(..) => true,
         Call::Tube(_, Verb::PutAndWait { request, .. }) => request.has_token(),
-        Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
         _ => mode == Mode::Ask,
     }
 }

@@ -9,7 +9,7 @@ use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::days::FailedStep;
 use super::state::Decided;
-use super::verbs::{FindStep, MoveStep, SelectStep, StepPage};
+use super::verbs::{FindStep, StepPage};
 use super::waits::Watching;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
@@ -25,7 +25,6 @@ use crate::{
 pub(crate) enum Answer {
     Done,
     Receipt(Receipt),
-    Receipts(Vec<Receipt>),
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
     Watching(Watching),
@@ -37,10 +36,6 @@ pub(crate) enum Answer {
     WaitReady(Option<Watching>),
     Count(u64),
     Ids(Vec<u64>),
-    Moved(MoveStep),
-    SelectStep(SelectStep),
-    /// How many claims have ended, and the first error.
-    Released(u64, Result<()>),
     Task(Task),
     Page(Page),
     TaskPage(TaskPage),
@@ -149,7 +144,6 @@ from_answer! {
     Answer::Receipt(receipt) => receipt, Receipt;
     Answer::Watching(watching) => watching, Watching;
     Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
-    Answer::Receipts(receipts) => receipts, Vec<Receipt>;
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
@@ -157,9 +151,6 @@ from_answer! {
     Answer::WaitReady(watching) => watching, Option<Watching>;
     Answer::Count(count) => count, u64;
     Answer::Ids(ids) => ids, Vec<u64>;
-    Answer::Moved(step) => step, MoveStep;
-    Answer::SelectStep(step) => step, SelectStep;
-    Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;
     Answer::TaskPage(page) => page, TaskPage;

@@ -19,15 +19,12 @@ use std::sync::Arc;
 use super::answer::{Answer, FromAnswer, answer, done, finished, now, steps};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::Chosen;
-use super::state::{
-    About, ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest, WatchKey,
-};
+use super::state::{About, ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
 use super::verbs::{ByteBudget, Grants};
 use super::waits::TakeAttempt;
-use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Result, SessionId, State, TubeOptions};
+use crate::{Result, SessionId};
 pub(crate) use edges::EdgeVerb;
 pub(crate) use held::HolderVerb;
 pub(crate) use history::HistoryVerb;
@@ -105,9 +102,6 @@ pub(crate) enum Call<'a> {
 pub(crate) enum Verb<'a> {
     /// Nothing: whether the tube exists.
     Check,
-    PutMany(&'a [PutRequest]),
-    /// A put that replaces the task which has its key.
-    Requeue(&'a PutRequest),
     /// A put, and a wait for the end of its task.
     PutAndWait {
         session: SessionId,
@@ -121,58 +115,11 @@ pub(crate) enum Verb<'a> {
         session: SessionId,
         id: u64,
     },
-    Revoke(u64),
     OwnerOf(u64),
     /// A verb of the session that holds the task.
     Held(Holder, u64, HolderVerb<'a>),
-    AckMany(Holder, &'a [u64]),
-    Bury(u64),
-    KickTask(u64),
-    Kick {
-        count: u64,
-    },
-    /// A move of this task to another tube.
-    Move {
-        id: u64,
-        to: TubeRef<'a>,
-    },
-    /// A step of a move of all tasks with ids below `below`.
-    MoveSome {
-        to: TubeRef<'a>,
-        after: Option<&'a Cursor>,
-        below: u64,
-    },
-    Edges(EdgeVerb<'a>),
-    Delete(u64),
-    Update {
-        id: u64,
-        request: &'a UpdateRequest,
-    },
-    EditTags {
-        id: u64,
-        edit: TagEdit<'a>,
-    },
-    /// A delete of a task that is not taken and not done.
-    Cancel(u64),
-    /// A delete of a task in one of these states.
-    DeleteIf {
-        id: u64,
-        states: &'a [State],
-    },
-    DeleteMany(&'a [u64]),
-    /// A step of a delete of selected tasks.
-    DeleteWhere {
-        select: &'a Select,
-        after: Option<&'a Cursor>,
-        limit: u64,
-    },
-    /// A step of a kick of selected tasks.
-    KickWhere {
-        select: &'a Select,
-        after: Option<&'a Cursor>,
-        limit: u64,
-    },
-    History(HistoryVerb<'a>),
+    Edges(EdgeVerb),
+    History(HistoryVerb),
     /// The first steps of a task, by name.
     Steps(u64),
     /// Those whose names follow this one.
@@ -181,33 +128,9 @@ pub(crate) enum Verb<'a> {
         after: &'a str,
     },
     List(ListVerb<'a>),
-    ReleaseAll {
-        limit: usize,
-        forgive: bool,
-    },
-    /// An end of a task that nobody has taken.
-    Resolve {
-        id: u64,
-        result: Option<&'a [u8]>,
-    },
     Schedules(ScheduleVerb<'a>),
-    Forget(u64),
     Outcome(u64),
     Groups,
-    Truncate,
-    /// No task may be taken for this time; `NEVER` for one without an end. Zero ends the pause.
-    Pause {
-        time: u64,
-    },
-    /// No task may be taken until this moment of the wall clock.
-    PauseUntil {
-        moment: u64,
-    },
-    /// No task of this sub-queue may be taken for this time.
-    PauseSubQueue {
-        name: &'a str,
-        time: u64,
-    },
     PausedSubQueues,
     /// The numbers of these days, counted from 1970.
     Days {
@@ -220,7 +143,6 @@ pub(crate) enum Verb<'a> {
         to: u32,
         next: &'a [u8],
     },
-    Alter(&'a TubeOptions),
     /// Whether its driver has delays, and claims that expire.
     IsTimed,
     Info,
@@ -305,8 +227,6 @@ impl Core {
     fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
         match verb {
             Verb::Check => done(()),
-            Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
-            Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
             Verb::PutAndWait { session, request, timeout } => {
                 let put = self.put_and_wait(number, session, request, timeout)?;
                 answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))
@@ -319,72 +239,23 @@ impl Core {
             Verb::Claim { session, id } => {
                 answer(self.claim_task(number, session, id)?, Answer::Chosen)
             }
-            Verb::Revoke(id) => answer(self.revoke(number, id)?, Answer::Receipt),
             Verb::OwnerOf(id) => now(self.owner_of(number, id)?, Answer::Owner),
             Verb::Held(by, id, verb) => {
                 self.carry_out_held(ClaimKey { tube: number, by, id }, verb)
-            }
-            Verb::AckMany(by, ids) => {
-                let keys = ids.iter().map(|id| ClaimKey { tube: number, by, id: *id });
-                answer(self.ack_many(keys), Answer::Acks)
-            }
-            Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
-            Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
-            Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
-            Verb::Move { id, to } => {
-                self.tube(to.number, to.name)?;
-                answer(self.move_task(number, id, to.number)?, Answer::Receipt)
-            }
-            Verb::MoveSome { to, after, below } => {
-                self.tube(to.number, to.name)?;
-                answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),
             Verb::History(verb) => self.carry_out_on_history(number, verb),
             Verb::Steps(id) => answer(self.steps(number, id, None)?, steps),
             Verb::StepsAfter { id, after } => answer(self.steps(number, id, Some(after))?, steps),
-            Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
-            Verb::Update { id, request } => {
-                answer(self.update(number, id, request)?, Answer::Receipt)
-            }
-            Verb::EditTags { id, edit } => {
-                answer(self.edit_tags(number, id, edit)?, Answer::Receipt)
-            }
-            Verb::Cancel(id) => answer(self.cancel(number, id)?, Answer::Receipt),
-            Verb::DeleteIf { id, states } => {
-                answer(self.delete_if(number, id, states)?, Answer::Receipt)
-            }
-            Verb::DeleteMany(ids) => answer(self.delete_many(number, ids)?, Answer::Count),
-            Verb::DeleteWhere { select, after, limit } => {
-                answer(self.delete_where(number, select, after, limit)?, Answer::SelectStep)
-            }
-            Verb::KickWhere { select, after, limit } => {
-                answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
-            }
             Verb::List(verb) => self.carry_out_list(number, verb),
-            Verb::ReleaseAll { limit, forgive } => {
-                let released = self.release_all(number, limit, forgive);
-                now(released, |(released, outcome)| Answer::Released(released, outcome))
-            }
-            Verb::Resolve { id, result } => {
-                answer(self.resolve(number, id, result)?, Answer::Receipt)
-            }
-            Verb::Forget(id) => answer(self.forget(number, id)?, Answer::Receipt),
             Verb::Outcome(id) => answer(self.outcome(number, id)?, Answer::Outcome),
             Verb::Groups => now(self.groups(number)?, Answer::Groups),
-            Verb::Truncate => finished(self.truncate(number)?),
-            Verb::Pause { time } => finished(self.pause(number, time)?),
-            Verb::PauseUntil { moment } => finished(self.pause_until(number, moment)?),
-            Verb::PauseSubQueue { name, time } => {
-                finished(self.pause_sub_queue(number, name, time)?)
-            }
             Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
             Verb::Days { from, to } => now(self.days(number, (from, to))?, Answer::Days),
             Verb::FailedOn { from, to, next } => {
                 now(self.failed_on(number, (from, to), next)?, Answer::FailedOn)
             }
-            Verb::Alter(options) => finished(self.alter(number, options)?),
             Verb::IsTimed => now(self.is_timed(number), Answer::Bool),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),

@@ -7,9 +7,16 @@ use std::task::{Poll, Waker};
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
 use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot};
-use super::verbs::{Ack, ByKey, Peek, PutOrWait, PutTask as Put, SetPriority};
+use super::verbs::{
+    Ack, AckMany, AddParents, AddTags, Alter, Bury, ByKey, CancelTask, ChangeSchedule, Delete,
+    DeleteIf, DeleteMany, DeleteWhere, Forget, Kick, KickTask, KickWhere, Log, MoveSome, MoveTo,
+    Pause, PauseSubQueue, PauseUntil, Peek, PutMany, PutOrWait, PutTask as Put, ReleaseAll,
+    RemoveParents, RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule,
+    Truncate, UpdateTask,
+};
 use super::wire::{
     Input, Malformed, Numbered, Wire, get_target, put_in_store, put_in_tube, put_of_claim,
+    wire_struct,
 };
 use crate::{Error, Receipt, Result};
 
@@ -46,6 +53,9 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
 
     /// Its answer may come after a wait without a limit: the owner is told if the caller goes.
     const WAITS: bool = false;
+
+    /// Its answer waits for no commit, so that it may be made inside a transaction of the application.
+    const AT_ONCE: bool = false;
 }
 
 /// A verb whose answer is known when it is decided, as that of most.
@@ -195,6 +205,23 @@ impl Target for InTube {
 
     fn put(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
         put_in_tube(tube, number, out);
+    }
+}
+
+/// A tube that a verb names beside the one that it is made in.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherTube {
+    pub(crate) number: u32,
+    pub(crate) name: Arc<str>,
+}
+
+wire_struct! { OtherTube { number, name } }
+
+impl OtherTube {
+    /// Its number. Refuses a tube that does not exist.
+    pub(super) fn find(&self, core: &mut Core) -> Result<u32> {
+        core.tube(self.number, &self.name)?;
+        Ok(self.number)
     }
 }
 
@@ -425,6 +452,10 @@ pub(in crate::core) trait SeeVerb {
 
 verbs! {
     in store: ByKey;
-    in tube: Peek, Put, PutOrWait, SetPriority;
+    in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Delete, DeleteIf,
+        DeleteMany, DeleteWhere, Forget, Kick, KickTask, KickWhere, Log, MoveSome, MoveTo, Pause,
+        PauseSubQueue, PauseUntil, Peek, Put, PutMany, PutOrWait, ReleaseAll, RemoveParents,
+        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, Truncate,
+        UpdateTask;
     of claim: Ack;
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::Ack;
-use crate::core::{HolderVerb, Verb};
+use crate::core::HolderVerb;
+use crate::core::verbs::{Ack, Forget, Resolve};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
@@ -62,8 +62,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Ticket<Receipt>> {
-        let result = self.tube.checked_result(result)?;
-        self.defer(Verb::Resolve { id, result })
+        self.make(&Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// As [`Tube::forget`](crate::Tube::forget), except that a missing task is reported immediately.
@@ -73,6 +72,6 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn forget(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Forget(id))
+        self.make(&Forget { id })
     }
 }

@@ -1,7 +1,8 @@
 //! Deferred entries in histories.
 
 use super::{Deferred, Ticket};
-use crate::core::{Call, HistoryVerb, HolderVerb, Verb};
+use crate::core::verbs::Log;
+use crate::core::{Call, HolderVerb};
 use crate::{Claim, Receipt, Result, WhenFull};
 
 impl Deferred {
@@ -12,7 +13,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn log(&self, id: u64, text: &str) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::History(HistoryVerb::Log { id, text }))
+        self.make(&Log { id, text: text.into() })
     }
 }
 

@@ -3,7 +3,8 @@
 use super::Deferred;
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{FinishRequest, HolderVerb, Verb};
+use crate::core::verbs::MoveTo;
+use crate::core::{FinishRequest, HolderVerb};
 use crate::finish::put_into;
 use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
 
@@ -15,7 +16,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn move_to(&self, id: u64, to: &Tube) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Move { id, to: self.tube.target(to)? })
+        self.make(&MoveTo { id, to: self.tube.other(to)? })
     }
 }
 

@@ -128,7 +128,11 @@ impl StoreInner {
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {
-        let core = self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?;
+        let core = if V::AT_ONCE {
+            self.lock()
+        } else {
+            self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?
+        };
         let begun = if verb.refusal_waits() {
             self.call_locked(core, |core| core.make(on, verb, true))??
         } else {

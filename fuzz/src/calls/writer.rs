@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::SessionId;
 
-use super::grammar::{Choice, Field, REQUEST};
+use super::grammar::{Choice, Field, REQUEST, Variant};
 
 const MS: u64 = 1000;
 const SECOND: u64 = 1000 * MS;
@@ -118,9 +118,27 @@ impl Writer<'_, '_> {
         } else {
             choice.variants[byte % choice.variants.len()]
         };
+        let (at, variant) = (self.out.len(), self.variants.len());
         self.variants.push(format!("{}::{name}", choice.name));
         self.out.push(number);
-        self.fields(fields)
+        for field in fields {
+            let Field::Instead(variants, often) = field else {
+                self.field(field)?;
+                continue;
+            };
+            let (number, name, fields) = self.one_instead(variants, often)?;
+            self.variants[variant] = format!("{}::{name}", choice.name);
+            self.out[at] = number;
+            self.fields(fields)?;
+        }
+        Ok(())
+    }
+
+    /// Chosen as a variant of a choice was.
+    fn one_instead(&mut self, variants: &[Variant], often: &[usize]) -> Result<Variant> {
+        let byte = usize::from(u8::arbitrary(self.source)?);
+        let is_often = byte < 208;
+        Ok(variants[if is_often { often[byte % often.len()] } else { byte % variants.len() }])
     }
 
     fn fields(&mut self, fields: &[Field]) -> Result<()> {
@@ -134,6 +152,10 @@ impl Writer<'_, '_> {
                 self.out.push(u8::from(flag));
             }
             Field::Byte(byte) => self.out.push(*byte),
+            Field::Fixed(number, name) => {
+                self.variants.push((*name).to_owned());
+                self.out.push(*number);
+            }
             Field::Option(some) => {
                 let is_some = !self.is_plain && self.one_in(5)?;
                 self.out.push(u8::from(is_some));

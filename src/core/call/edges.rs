@@ -1,23 +1,12 @@
 //! The calls on what a task waits for.
 
-use super::TubeRef;
 use crate::Result;
-use crate::core::answer::{Answer, FromAnswer, answer, now};
+use crate::core::answer::{Answer, FromAnswer, now};
 use crate::core::state::{Core, Decided};
 
 /// A verb on what a task waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum EdgeVerb<'a> {
-    /// Parents of a task of this tube: tasks of the tube `of`.
-    Add {
-        id: u64,
-        of: TubeRef<'a>,
-        parents: &'a [u64],
-    },
-    Remove {
-        id: u64,
-        parents: Option<&'a [u64]>,
-    },
+pub(crate) enum EdgeVerb {
     Parents(u64),
     Children(u64),
 }
@@ -26,16 +15,9 @@ impl Core {
     pub(super) fn carry_out_edges<T: FromAnswer>(
         &mut self,
         number: u32,
-        verb: EdgeVerb<'_>,
+        verb: EdgeVerb,
     ) -> Result<Decided<T>> {
         match verb {
-            EdgeVerb::Add { id, of, parents } => {
-                self.tube(of.number, of.name)?;
-                answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
-            }
-            EdgeVerb::Remove { id, parents } => {
-                answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
-            }
             EdgeVerb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
             EdgeVerb::Children(id) => now(self.children(number, id)?, Answer::Ids),
         }

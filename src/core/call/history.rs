@@ -6,26 +6,18 @@ use crate::core::state::{Core, Decided};
 
 /// A verb on the history of a task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum HistoryVerb<'a> {
+pub(crate) enum HistoryVerb {
     Read(u64),
-    /// Adds an entry of a program.
-    Log {
-        id: u64,
-        text: &'a str,
-    },
 }
 
 impl Core {
     pub(super) fn carry_out_on_history<T: FromAnswer>(
         &mut self,
         number: u32,
-        verb: HistoryVerb<'_>,
+        verb: HistoryVerb,
     ) -> Result<Decided<T>> {
         match verb {
             HistoryVerb::Read(id) => answer(self.history(number, id)?, Answer::History),
-            HistoryVerb::Log { id, text } => {
-                answer(self.log_entry(number, id, text)?, Answer::Receipt)
-            }
         }
     }
 }

@@ -5,7 +5,6 @@
 use super::{
     Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, Verb, WaitVerb,
 };
-use crate::core::state::PutRequest;
 
 /// What a call does, and so whether it needs space in its write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +54,6 @@ const SPACE: Properties = Properties { kind: Kind::Space, refusal_waits: false }
 impl Properties {
     const fn once_visible(self) -> Properties {
         Properties { kind: self.kind, refusal_waits: true }
-    }
-
-    const fn once_visible_if(self, refusal_waits: bool) -> Properties {
-        Properties { kind: self.kind, refusal_waits }
     }
 }
 
@@ -119,17 +114,12 @@ impl Verb<'_> {
             Verb::Held(_, _, verb) => verb.properties(),
             Verb::Edges(verb) => match verb {
                 EdgeVerb::Parents(_) | EdgeVerb::Children(_) => READ,
-                EdgeVerb::Add { .. } | EdgeVerb::Remove { .. } => EDIT.once_visible(),
             },
             Verb::Schedules(verb) => match verb {
                 ScheduleVerb::List { .. } => READ,
-                ScheduleVerb::Set { .. }
-                | ScheduleVerb::Change { .. }
-                | ScheduleVerb::Remove(_) => EDIT.once_visible(),
             },
             Verb::History(verb) => match verb {
                 HistoryVerb::Read(_) => READ.once_visible(),
-                HistoryVerb::Log { .. } => EDIT.once_visible(),
             },
             Verb::List(
                 ListVerb::State { .. }
@@ -152,33 +142,8 @@ impl Verb<'_> {
             Verb::Claim { .. } | Verb::Steps(_) | Verb::StepsAfter { .. } | Verb::Outcome(_) => {
                 READ.once_visible()
             }
-            Verb::CancelWatch(_) | Verb::Revoke(_) | Verb::ReleaseAll { .. } => MEMORY,
-            Verb::PutMany(requests) => {
-                EDIT.once_visible_if(requests.iter().any(PutRequest::has_key))
-            }
-            Verb::PutAndWait { .. }
-            | Verb::Requeue(_)
-            | Verb::Update { .. }
-            | Verb::EditTags { .. }
-            | Verb::Move { .. }
-            | Verb::Bury(_)
-            | Verb::KickTask(_)
-            | Verb::Cancel(_)
-            | Verb::Delete(_)
-            | Verb::DeleteIf { .. }
-            | Verb::Resolve { .. }
-            | Verb::Forget(_) => EDIT.once_visible(),
-            Verb::AckMany(..)
-            | Verb::Kick { .. }
-            | Verb::MoveSome { .. }
-            | Verb::DeleteMany(_)
-            | Verb::DeleteWhere { .. }
-            | Verb::KickWhere { .. }
-            | Verb::Truncate
-            | Verb::Pause { .. }
-            | Verb::PauseUntil { .. }
-            | Verb::PauseSubQueue { .. }
-            | Verb::Alter(_) => EDIT,
+            Verb::CancelWatch(_) => MEMORY,
+            Verb::PutAndWait { .. } => EDIT.once_visible(),
         }
     }
 }

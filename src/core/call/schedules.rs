@@ -1,30 +1,14 @@
 //! The calls on the schedules of a tube.
 
-use std::sync::Arc;
-
 use crate::Result;
-use crate::core::answer::{Answer, FromAnswer, answer, now};
-use crate::core::state::{Core, Decided, ScheduleRequest};
+use crate::core::answer::{Answer, FromAnswer, now};
+use crate::core::state::{Core, Decided};
 use crate::task::Cursor;
 
 /// A verb on the schedules of a tube.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScheduleVerb<'a> {
-    /// A schedule with this key.
-    Set {
-        key: &'a Arc<str>,
-        request: &'a ScheduleRequest,
-    },
-    /// Changes of the schedule with this key.
-    Change {
-        key: &'a str,
-        request: &'a ScheduleRequest,
-    },
-    Remove(&'a str),
-    List {
-        after: Option<&'a Cursor>,
-        limit: usize,
-    },
+    List { after: Option<&'a Cursor>, limit: usize },
 }
 
 impl Core {
@@ -34,13 +18,6 @@ impl Core {
         verb: ScheduleVerb<'_>,
     ) -> Result<Decided<T>> {
         match verb {
-            ScheduleVerb::Set { key, request } => {
-                answer(self.schedule(number, key, request)?, Answer::Receipt)
-            }
-            ScheduleVerb::Change { key, request } => {
-                answer(self.reschedule(number, key, request)?, Answer::Receipt)
-            }
-            ScheduleVerb::Remove(key) => answer(self.unschedule(key)?, Answer::Receipt),
             ScheduleVerb::List { after, limit } => {
                 now(self.schedules(number, after, limit)?, Answer::Schedules)
             }

@@ -8,6 +8,7 @@ mod similar;
 mod store_id;
 mod tubes;
 
+pub(crate) use alter::Alter;
 pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
@@ -20,4 +21,4 @@ pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
 pub(crate) use store_id::StoreId;
-pub(crate) use tubes::{TubeHead, TubeRequest};
+pub(crate) use tubes::{Truncate, TubeHead, TubeRequest};

@@ -3,7 +3,9 @@
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
+use crate::core::call::TubeRef;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
@@ -18,6 +20,26 @@ pub(crate) enum Chosen {
     Task(Grant),
     /// The last change of the task is not yet visible: wait for it, then try again.
     NotVisible,
+}
+
+verb! {
+    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
+    11 InTube Memory: Revoke { id: u64 } -> Receipt
+}
+
+impl Decide for Revoke {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Revoke { id } = *self;
+        if core.claims.get(&id).is_none_or(|claim| claim.tube != number) {
+            core.find(number, id)?;
+            return Err(Error::NotTaken { id });
+        }
+        core.end_now(number, id, End::Revoke)
+    }
 }
 
 impl Core {
@@ -94,15 +116,6 @@ impl Core {
             (false, false) => Some(End::SessionEnded),
             (false, true) => None,
         }
-    }
-
-    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
-    pub(in crate::core) fn revoke(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        if self.claims.get(&id).is_none_or(|claim| claim.tube != number) {
-            self.find(number, id)?;
-            return Err(Error::NotTaken { id });
-        }
-        self.end_now(number, id, End::Revoke)
     }
 
     /// The owner of a task; `None` if it is not taken.

@@ -11,7 +11,7 @@ mod progress;
 mod row;
 mod session;
 
-pub(crate) use choose::Chosen;
+pub(crate) use choose::{Chosen, Revoke};
 pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;

@@ -13,3 +13,4 @@ mod in_doubt;
 mod join;
 
 pub(crate) use chores::read_ended_parents;
+pub(crate) use edges::{AddParents, RemoveParents};

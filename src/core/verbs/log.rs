@@ -1,10 +1,27 @@
 //! The history of a task for callers: read it, and add entries of a program.
 
 use super::outcome::check_no_schedule;
+use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::verb::{Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
+
+verb! {
+    /// Adds an entry of any caller to the history of a task, in any state.
+    67 InTube Edit: Log { id: u64, text: Box<str> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Log {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.log_entry(on.number, self.id, &self.text)
+    }
+}
 
 impl Core {
     /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
@@ -28,13 +45,7 @@ impl Core {
         self.log_entry(key.tube, key.id, text)
     }
 
-    /// Adds an entry of any caller to the history of a task, in any state.
-    pub(in crate::core) fn log_entry(
-        &mut self,
-        number: u32,
-        id: u64,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
+    fn log_entry(&mut self, number: u32, id: u64, text: &str) -> Result<Decided<Receipt>> {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;

@@ -93,6 +93,70 @@ impl Begin for PutOrWait {
     }
 }
 
+verb! {
+    /// Puts all of these tasks, or none.
+    4 InTube Edit: PutMany { requests: Vec<PutRequest> } -> Vec<Receipt> {
+        fn may_repeat(&self) -> bool {
+            self.requests.iter().all(PutRequest::has_token)
+        }
+
+        fn refusal_waits(&self) -> bool {
+            self.requests.iter().any(PutRequest::has_key)
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            PutRequest::check_all(&self.requests, limits.max_body)
+        }
+    }
+}
+
+impl Decide for PutMany {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<Receipt>>> {
+        let PutMany { requests } = self;
+        let bytes = requests.iter().map(PutRequest::bytes).sum();
+        if requests.is_empty() {
+            return Ok(Decided { answer: Vec::new(), wait: None });
+        }
+        if requests.iter().any(|request| request.has_key() || request.token.is_some()) {
+            return core.put_many_with_look_ups(number, requests);
+        }
+        let headers = core.new_headers(number, requests)?;
+        let next_id = core.check_ids(requests)?;
+        core.check_disk_space(number, bytes, requests.len())?;
+        let visibility = core.put_visibility(number, next_id);
+        let changes = core.atomically(number, |core| {
+            let mut next = core.ids.next;
+            let tasks = requests.iter().zip(headers);
+            let puts = tasks.map(|(request, header)| {
+                let id = request.id.unwrap_or(next);
+                next = next.max(id + 1);
+                core.insert_task(number, id, request, header)
+            });
+            puts.collect::<Result<Vec<Change>>>()
+        })?;
+        for (change, request) in changes.iter().zip(requests) {
+            core.note_id(change.id, request.id.is_some());
+        }
+        let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
+        let ended = requests.iter().filter_map(|request| request.restored_as);
+        core.publish_together(|core| {
+            for change in changes {
+                core.make_put_visible(change, visibility);
+            }
+            for state in ended {
+                core.trim(number, state.shelf(), visibility);
+            }
+        });
+        Ok(core.decided(number, visibility, |commit| {
+            stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
+        }))
+    }
+}
+
 /// The ids of the tasks of one call.
 pub(in crate::core) struct IdCheck {
     next: u64,
@@ -265,51 +329,6 @@ impl Core {
         self.note_id(id, request.id.is_some());
         self.make_put_visible(change, visibility);
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
-    }
-
-    /// Puts all of these tasks, or none.
-    pub(in crate::core) fn put_many(
-        &mut self,
-        number: u32,
-        requests: &[PutRequest],
-    ) -> Result<Decided<Vec<Receipt>>> {
-        let bytes = requests.iter().map(PutRequest::bytes).sum();
-        if requests.is_empty() {
-            return Ok(Decided { answer: Vec::new(), wait: None });
-        }
-        if requests.iter().any(|request| request.has_key() || request.token.is_some()) {
-            return self.put_many_with_look_ups(number, requests);
-        }
-        let headers = self.new_headers(number, requests)?;
-        let next_id = self.check_ids(requests)?;
-        self.check_disk_space(number, bytes, requests.len())?;
-        let visibility = self.put_visibility(number, next_id);
-        let changes = self.atomically(number, |core| {
-            let mut next = core.ids.next;
-            let tasks = requests.iter().zip(headers);
-            let puts = tasks.map(|(request, header)| {
-                let id = request.id.unwrap_or(next);
-                next = next.max(id + 1);
-                core.insert_task(number, id, request, header)
-            });
-            puts.collect::<Result<Vec<Change>>>()
-        })?;
-        for (change, request) in changes.iter().zip(requests) {
-            self.note_id(change.id, request.id.is_some());
-        }
-        let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
-        let ended = requests.iter().filter_map(|request| request.restored_as);
-        self.publish_together(|core| {
-            for change in changes {
-                core.make_put_visible(change, visibility);
-            }
-            for state in ended {
-                core.trim(number, state.shelf(), visibility);
-            }
-        });
-        Ok(self.decided(number, visibility, |commit| {
-            stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
-        }))
     }
 
     /// Refuses restored ids that this store may have assigned; returns the id that follows these

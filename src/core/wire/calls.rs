@@ -11,7 +11,7 @@ use crate::core::call::{
     WaitVerb,
 };
 use crate::core::claims::ProgressReport;
-use crate::core::state::{About, ClaimKey, Holder, TagEdit, WatchKey};
+use crate::core::state::{About, ClaimKey, Holder, WatchKey};
 
 pub(crate) fn encode_call(call: &Call<'_>, out: &mut Vec<u8>) {
     call.put_part(out);
@@ -55,48 +55,23 @@ borrowing_enum! { Call {
 borrowing_enum! { Verb {
     0 => Check,
     // 3 was the end of a wait, which is no call now. Those that are not here are types.
-    4 => PutMany(requests),
-    5 => Requeue(request),
     6 => PutAndWait { session, request, timeout },
     7 => Wait(verb),
     8 => CancelWatch(key),
     // 9 was a take of several tasks, which is a request now. Numbers are not used again.
     10 => Claim { session, id },
-    11 => Revoke(id),
     12 => OwnerOf(id),
     13 => Held(holder, id, verb),
-    14 => AckMany(holder, ids),
-    15 => Bury(id),
-    16 => KickTask(id),
-    17 => Kick { count },
-    18 => Move { id, to },
-    19 => MoveSome { to, after, below },
     20 => Edges(verb),
-    21 => Delete(id),
-    23 => Update { id, request },
-    24 => EditTags { id, edit },
-    25 => Cancel(id),
-    26 => DeleteIf { id, states },
-    27 => DeleteMany(ids),
-    28 => DeleteWhere { select, after, limit },
-    29 => KickWhere { select, after, limit },
     30 => History(verb),
     31 => Steps(id),
     33 => List(verb),
-    34 => ReleaseAll { limit, forgive },
-    35 => Resolve { id, result },
     36 => Schedules(verb),
-    37 => Forget(id),
     38 => Outcome(id),
     39 => Groups,
-    40 => Truncate,
-    41 => Pause { time },
-    42 => PauseUntil { moment },
-    43 => PauseSubQueue { name, time },
     44 => PausedSubQueues,
     45 => Days { from, to },
     46 => FailedOn { from, to, next },
-    47 => Alter(options),
     48 => Info,
     49 => Statistics,
     50 => IsTimed,
@@ -136,16 +111,13 @@ borrowing_enum! { StepVerb {
     6 => ListAfter { after },
 }}
 
-borrowing_enum! { EdgeVerb {
-    0 => Add { id, of, parents },
-    1 => Remove { id, parents },
+wire_enum! { EdgeVerb {
     2 => Parents(id),
     3 => Children(id),
 }}
 
-borrowing_enum! { HistoryVerb {
+wire_enum! { HistoryVerb {
     0 => Read(id),
-    1 => Log { id, text },
 }}
 
 borrowing_enum! { ListVerb {
@@ -157,9 +129,6 @@ borrowing_enum! { ListVerb {
 }}
 
 borrowing_enum! { ScheduleVerb {
-    0 => Set { key, request },
-    1 => Change { key, request },
-    2 => Remove(key),
     3 => List { after, limit },
 }}
 
@@ -174,11 +143,6 @@ wire_enum! { WatchKey {
     0 => Task(id, arrival),
     1 => Tube(tube, arrival),
     2 => Ready(tube, arrival),
-}}
-
-borrowing_enum! { TagEdit {
-    0 => Add(tags),
-    1 => Remove(tags),
 }}
 
 impl<'a> Borrowing<'a> for TubeRef<'a> {

@@ -3,8 +3,8 @@
 //! What the core checks itself is not repeated here.
 
 use crate::Result;
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, Verb};
-use crate::core::state::{PutRequest, TagEdit, check_distinct_tags, check_key, check_size};
+use crate::core::call::{Call, HolderVerb, StepVerb, Verb};
+use crate::core::state::check_size;
 use crate::owner::check_label;
 
 /// Refuses a call that no handle of a store with this limit makes, with the error of the handle.
@@ -43,50 +43,23 @@ pub(crate) fn check_call(call: &Call<'_>, max_body: usize) -> Result<()> {
 fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
     match verb {
         Verb::PutAndWait { request, .. } => request.check(max_body),
-        Verb::PutMany(requests) => PutRequest::check_all(requests, max_body),
-        Verb::Requeue(request) => request.check_requeue(max_body),
         Verb::Held(_, _, verb) => check_held(verb, max_body),
-        Verb::Update { request, .. } => request.check(max_body),
-        Verb::EditTags { edit: TagEdit::Add(tags) | TagEdit::Remove(tags), .. } => {
-            check_distinct_tags(tags)
-        }
-        Verb::DeleteWhere { select, .. } => select.check_delete(),
-        Verb::KickWhere { select, .. } => select.check_for_kick(),
-        Verb::Resolve { result, .. } => check_result(*result, max_body),
-        Verb::Schedules(verb) => check_schedule(verb, max_body),
         Verb::Check
         | Verb::Wait(_)
         | Verb::CancelWatch(_)
         | Verb::Claim { .. }
-        | Verb::Revoke(_)
         | Verb::OwnerOf(_)
-        | Verb::AckMany(..)
-        | Verb::Bury(_)
-        | Verb::KickTask(_)
-        | Verb::Kick { .. }
-        | Verb::Move { .. }
-        | Verb::MoveSome { .. }
         | Verb::Edges(_)
-        | Verb::Delete(_)
-        | Verb::Cancel(_)
-        | Verb::DeleteIf { .. }
-        | Verb::DeleteMany(_)
+        | Verb::Schedules(_)
         | Verb::History(_)
         | Verb::Steps(_)
         | Verb::StepsAfter { .. }
         | Verb::List(_)
-        | Verb::ReleaseAll { .. }
-        | Verb::Forget(_)
         | Verb::Outcome(_)
         | Verb::Groups
-        | Verb::Truncate
-        | Verb::Pause { .. }
-        | Verb::PauseUntil { .. }
-        | Verb::PauseSubQueue { .. }
         | Verb::PausedSubQueues
         | Verb::Days { .. }
         | Verb::FailedOn { .. }
-        | Verb::Alter(_)
         | Verb::IsTimed
         | Verb::Info
         | Verb::Statistics => Ok(()),
@@ -121,22 +94,6 @@ fn check_held(verb: &HolderVerb<'_>, max_body: usize) -> Result<()> {
         | HolderVerb::EndSignal
         | HolderVerb::Describe => Ok(()),
     }
-}
-
-fn check_schedule(verb: &ScheduleVerb<'_>, max_body: usize) -> Result<()> {
-    match verb {
-        ScheduleVerb::Set { key, request } => request.check_new(key, max_body),
-        ScheduleVerb::Change { key, request } => {
-            check_key(key)?;
-            request.check(max_body)
-        }
-        ScheduleVerb::Remove(key) => check_key(key),
-        ScheduleVerb::List { .. } => Ok(()),
-    }
-}
-
-fn check_result(result: Option<&[u8]>, max_body: usize) -> Result<()> {
-    result.map_or(Ok(()), |result| check_size("result", result, max_body))
 }
 
 #[cfg(test)]

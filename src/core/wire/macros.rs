@@ -16,12 +16,14 @@ macro_rules! wire_struct {
 
             fn put(&self, out: &mut Vec<u8>) {
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
+                let _ = &out;
                 $($crate::core::wire::Wire::put($field, out);)*
             }
 
             fn get(
                 input: &mut $crate::core::wire::Input<'_>,
             ) -> Result<Self, $crate::core::wire::Malformed> {
+                let _ = &input;
                 $(let $field = $crate::core::wire::Wire::get(input)?;)*
                 Ok($type { $($field,)* $($($unsent: $value),*)? })
             }
@@ -30,6 +32,7 @@ macro_rules! wire_struct {
         #[cfg(test)]
         impl $crate::core::wire::tests::Sample for $type {
             fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                let _ = &random;
                 $(let $field = $crate::core::wire::tests::Sample::sample(random);)*
                 $type { $($field,)* $($($unsent: $value),*)? }
             }

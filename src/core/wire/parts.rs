@@ -6,17 +6,13 @@ use tubewell_drivers::Body;
 
 use super::basic::{Wire, put_bytes, put_items, text};
 use super::input::{Input, Malformed};
-use crate::core::call::WaitVerb;
+use crate::core::call::{EdgeVerb, HistoryVerb, WaitVerb};
 use crate::core::catalog::TubeRequest;
-use crate::core::state::{
-    About, ClaimKey, FinishRequest, Holder, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
-    WatchKey,
-};
+use crate::core::state::{About, ClaimKey, FinishRequest, Holder, PutInto, PutRequest, WatchKey};
 use crate::listing::Where;
-use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Failure, SessionId, State, TubeOptions};
+use crate::{Failure, SessionId, State};
 
 /// The values that a decoded call refers to. No call refers to more than two.
 #[derive(Debug, Default)]
@@ -75,14 +71,9 @@ macro_rules! kept {
 
 kept! {
     PutRequest => Put;
-    Vec<PutRequest> => Puts;
     PutInto => PutInto;
     FinishRequest => Finish;
-    UpdateRequest => Update;
-    ScheduleRequest => Schedule;
     TubeRequest => Tube;
-    TubeOptions => Options;
-    Select => Select;
     Where => Where;
     Cursor => Cursor;
     ClaimToken => Token;
@@ -90,9 +81,7 @@ kept! {
     About => About;
     Body => Body;
     Arc<str> => Text;
-    Vec<Arc<str>> => Texts;
     Vec<ClaimKey> => Claims;
-    Vec<State> => States;
     Vec<u64> => Ids;
 }
 
@@ -112,7 +101,7 @@ macro_rules! owned {
 
 owned! {
     u32, u64, usize, bool, Option<u32>, Option<u64>, State, SessionId, ClaimKey, Holder, WatchKey,
-    WaitVerb
+    WaitVerb, EdgeVerb, HistoryVerb
 }
 
 impl<'a, T: Kept> Borrowing<'a> for &'a T {

@@ -10,10 +10,12 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
-use crate::core::verbs::{Ack, Peek, PutTask, SetPriority};
+use crate::core::verbs::{
+    Ack, Delete, DeleteMany, Kick, Peek, PutTask, Resolve, SetPriority, Truncate,
+};
 use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
-    TubeRequest, Verb, WaitVerb, from_bytes,
+    Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef, TubeRequest,
+    Verb, WaitVerb, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -89,15 +91,20 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
         tube(Verb::PutAndWait { session, request: &put, timeout: Some(5) }),
         tube(Verb::Claim { session, id: 0 }),
         tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
-        tube(Verb::DeleteMany(&[1, 2, 3])),
         tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
     ];
     let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
     let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
     let others = [Request::Flush, Request::Counters, Request::Clock];
-    calls.chain(others).map(|request| request.to_bytes()).collect()
+    let verbs = modes.into_iter().flat_map(|mode| {
+        let target = TubeRef { number, name: "jobs" };
+        [
+            verb_to_bytes(mode, target, &DeleteMany { ids: vec![1, 2, 3] }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
+        ]
+    });
+    calls.chain(others).map(|request| request.to_bytes()).chain(verbs).collect()
 }
 
 #[test]
@@ -192,12 +199,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
     let held = |verb| Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, verb);
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
-    let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
     let changes = [
-        tube(Verb::Resolve { id: 1, result: Some(&result) }),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
         held(HolderVerb::Log("text")),
         held(HolderVerb::Release { delay: 1 }),
         Call::DropTube("jobs"),
@@ -229,11 +232,15 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     }
     let target = TubeRef { number, name: "jobs" };
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
-    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
+    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
+    {
         let priority = SetPriority { id: 1, pri: 7 };
         for request in [
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
+            verb_to_bytes(mode, target, &Resolve { id: 1, result: Some(vec![7; 1000]) }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
         ] {
             let waits = match served.service.call(&served.peer, &request) {
@@ -266,9 +273,8 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
         let served = served();
         let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
         let target = TubeRef { number: served.number(), name: "jobs" };
-        let delete = Call::Tube(target, Verb::Delete(id));
         // Nothing has flushed it when this returns.
-        served.store.inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
+        served.store.inner().run(|core| drop(core.decide_verb(target, &Delete { id }).unwrap()));
         let answering = served.service.call(&served.peer, &read(target, id));
         assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{answering:?}");
     }
@@ -500,7 +506,6 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
         is_busy(answer.err())
     };
     let target = TubeRef { number: served.number(), name: "jobs" };
-    let tube = |verb| Call::Tube(target, verb);
     let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0 });
     assert!(is_refusal(answer_to(&peek).busy));
     let taken = answer(&served.take_from(1));
@@ -509,8 +514,8 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
     // A change is not refused once it is made.
-    let kick = Request::Call(Mode::Call, tube(Verb::Kick { count: 1 }));
-    assert!(answer(&kick).busy.is_none());
+    let kick = verb_to_bytes(Mode::Call, target, &Kick { count: 1 });
+    assert!(answer_to(&kick).busy.is_none());
 }
 
 /// Its subscription misses the others, and the next event that it gets says how many.

@@ -1,15 +1,15 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Arrival, Body, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Key, Kinds,
-    Label, Limit, List, Moment, One, Option, Path, Session, StepName, SubQueue, Tag, Text, Time,
-    Tube, TubeName, TubeNumber,
+    All, Arrival, Body, Count, Count32, Day, Driver, Epoch, Fixed, Flag, Group, Holder, Id,
+    Instead, Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Session, StepName,
+    SubQueue, Tag, Text, Time, Tube, TubeName, TubeNumber,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED,
     SCHEDULE, SELECT, STATE, TUBE_OPTIONS, WHERE,
 };
-use super::{Choice, Field};
+use super::{Choice, Field, Variant};
 
 const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 
@@ -107,14 +107,14 @@ static VERB: Choice = Choice {
         (15, "Bury", &[Id]),
         (16, "KickTask", &[Id]),
         (17, "Kick", &[Count]),
-        (18, "Move", &[Id, Tube]),
+        (18, "MoveTo", &[Id, Tube]),
         (19, "MoveSome", &[Tube, Option(&CURSOR), Count]),
-        (20, "Edges", &[One(&EDGE_VERB)]),
+        (20, "Edges", &[Instead(EDGE_VERBS, &[0, 0, 1, 2, 3])]),
         (21, "Delete", &[Id]),
         (22, "SetPriority", &[Id, Count32]),
         (
             23,
-            "Update",
+            "UpdateTask",
             &[
                 Id,
                 Option(&Count32),
@@ -124,19 +124,19 @@ static VERB: Choice = Choice {
                 Option(&List(&Tag)),
             ],
         ),
-        (24, "EditTags", &[Id, One(&TAG_EDIT)]),
-        (25, "Cancel", &[Id]),
+        (24, "EditTags", &[Id, Instead(TAG_EDITS, &[0, 1])]),
+        (25, "CancelTask", &[Id]),
         (26, "DeleteIf", &[Id, List(&One(&STATE))]),
         (27, "DeleteMany", &[List(&Id)]),
         (28, "DeleteWhere", &[SELECT, Option(&CURSOR), Count]),
         (29, "KickWhere", &[SELECT, Option(&CURSOR), Count]),
-        (30, "History", &[One(&HISTORY_VERB)]),
+        (30, "History", &[Instead(HISTORY_VERBS, &[0, 1])]),
         (31, "Steps", &[Id]),
         (32, "Peek", &[Id]),
         (33, "List", &[One(&LIST_VERB)]),
         (34, "ReleaseAll", &[Count, Flag]),
         (35, "Resolve", &[Id, Option(&Body)]),
-        (36, "Schedules", &[One(&SCHEDULE_VERB)]),
+        (36, "Schedules", &[Instead(SCHEDULE_VERBS, &[0, 0, 1, 2, 3])]),
         (37, "Forget", &[Id]),
         (38, "Outcome", &[Id]),
         (39, "Groups", &[]),
@@ -198,24 +198,15 @@ static STEP_VERB: Choice = Choice {
     ],
 };
 
-static EDGE_VERB: Choice = Choice {
-    name: "EdgeVerb",
-    often: &[0, 0, 1, 2, 3],
-    later: &[],
-    variants: &[
-        (0, "Add", &[Id, Tube, List(&Id)]),
-        (1, "Remove", &[Id, Option(&List(&Id))]),
-        (2, "Parents", &[Id]),
-        (3, "Children", &[Id]),
-    ],
-};
+const EDGE_VERBS: &[Variant] = &[
+    (62, "AddParents", &[Id, Tube, List(&Id)]),
+    (63, "RemoveParents", &[Id, Option(&List(&Id))]),
+    (20, "Edges", &[Fixed(2, "EdgeVerb::Parents"), Id]),
+    (20, "Edges", &[Fixed(3, "EdgeVerb::Children"), Id]),
+];
 
-static HISTORY_VERB: Choice = Choice {
-    name: "HistoryVerb",
-    often: &[0, 1],
-    later: &[],
-    variants: &[(0, "Read", &[Id]), (1, "Log", &[Id, Text])],
-};
+const HISTORY_VERBS: &[Variant] =
+    &[(30, "History", &[Fixed(0, "HistoryVerb::Read"), Id]), (67, "Log", &[Id, Text])];
 
 static LIST_VERB: Choice = Choice {
     name: "ListVerb",
@@ -230,17 +221,12 @@ static LIST_VERB: Choice = Choice {
     ],
 };
 
-static SCHEDULE_VERB: Choice = Choice {
-    name: "ScheduleVerb",
-    often: &[0, 0, 1, 2, 3],
-    later: &[],
-    variants: &[
-        (0, "Set", &[Key, NEW_SCHEDULE]),
-        (1, "Change", &[Key, SCHEDULE]),
-        (2, "Remove", &[Key]),
-        (3, "List", &[Option(&CURSOR), Count]),
-    ],
-};
+const SCHEDULE_VERBS: &[Variant] = &[
+    (64, "SetSchedule", &[Key, NEW_SCHEDULE]),
+    (65, "ChangeSchedule", &[Key, SCHEDULE]),
+    (66, "RemoveSchedule", &[Key]),
+    (36, "Schedules", &[Fixed(3, "ScheduleVerb::List"), Option(&CURSOR), Count]),
+];
 
 static WAIT_VERB: Choice = Choice {
     name: "WaitVerb",
@@ -264,9 +250,5 @@ static WATCH_KEY: Choice = Choice {
     ],
 };
 
-static TAG_EDIT: Choice = Choice {
-    name: "TagEdit",
-    often: &[0, 1],
-    later: &[],
-    variants: &[(0, "Add", &[List(&Tag)]), (1, "Remove", &[List(&Tag)])],
-};
+/// The id is in front of them.
+const TAG_EDITS: &[Variant] = &[(60, "AddTags", &[List(&Tag)]), (61, "RemoveTags", &[List(&Tag)])];
