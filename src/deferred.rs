@@ -16,8 +16,10 @@ mod ticket;
 use std::time::Duration;
 
 use crate::core::verb::{Decide, InTube, OfClaim};
-use crate::core::verbs::{Ack, PutTask, Release, ReleaseIn, SpaceInTube, Touch};
-use crate::core::{FromAnswer, PutRequest, Verb};
+use crate::core::verbs::{
+    Ack, AckMany, Bury, Delete, Kick, KickTask, PutMany, PutTask, Release, ReleaseIn, Revoke, SpaceInTube, Touch, Truncate,
+};
+use crate::core::PutRequest;
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
@@ -139,8 +141,7 @@ impl Deferred {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Ticket<Vec<Receipt>>> {
-        let requests = PutRequest::many(tasks, self.tube.max_body())?;
-        self.defer(Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 
     /// As [`Tube::restore_many`].
@@ -151,8 +152,7 @@ impl Deferred {
         &self,
         tasks: impl IntoIterator<Item = Restore>,
     ) -> Result<Ticket<Vec<Receipt>>> {
-        let requests = PutRequest::restored_many(tasks, self.tube.max_body())?;
-        self.defer(Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::restored_many(tasks)? })
     }
 
     /// As [`Tube::ack`].
@@ -169,7 +169,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack_many(&self, ids: &[u64]) -> Result<Ticket<Vec<Result<Receipt>>>> {
-        self.defer(Verb::AckMany(self.tube.holder(), ids))
+        self.make(&AckMany { by: self.tube.holder(), ids: ids.to_vec() })
     }
 
     /// As [`Claim::ack_deferred`](crate::Claim::ack_deferred), with this handle's `when_full`.
@@ -230,7 +230,7 @@ impl Deferred {
     /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still
     /// to be flushed, a crash may bring it back.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Bury(id))
+        self.make(&Bury { id })
     }
 
     /// As [`Tube::kick_task`].
@@ -238,7 +238,7 @@ impl Deferred {
     /// # Errors
     /// As [`Tube::kick_task`]; here only those that are known before the flush.
     pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::KickTask(id))
+        self.make(&KickTask { id })
     }
 
     /// As [`Tube::kick`], with one commit: kicks at most 512 tasks in one call. The ticket has the
@@ -259,7 +259,7 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn kick(&self, count: u64) -> Result<Ticket<u64>> {
-        self.defer(Verb::Kick { count })
+        self.make(&Kick { count })
     }
 
     /// As [`Tube::revoke`], without waiting for the flush.
@@ -267,7 +267,7 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::revoke`]; [`Overloaded`](crate::Error::Overloaded).
     pub fn revoke(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Revoke(id))
+        self.make(&Revoke { id })
     }
 
     /// As [`Tube::delete`], except that a missing task is reported immediately.
@@ -277,7 +277,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn delete(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Delete(id))
+        self.make(&Delete { id })
     }
 
     /// As [`Tube::truncate`].
@@ -285,7 +285,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn truncate(&self) -> Result<Ticket<()>> {
-        self.defer(Verb::Truncate)
+        self.make(&Truncate {})
     }
 
     pub(super) fn make<V: Decide<On = InTube>>(&self, verb: &V) -> Result<Ticket<V::Answer>> {

@@ -4,7 +4,7 @@
 //! answered.
 
 use super::request::{Mode, Request};
-use crate::core::{Call, PutRequest, Verb};
+use crate::core::{Call, Verb};
 
 impl Request<'_> {
     /// Whether it may be made twice, if its connection breaks before the answer.

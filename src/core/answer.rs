@@ -14,7 +14,6 @@ use crate::{Error, Receipt, Result, Step};
 pub(crate) enum Answer {
     Done,
     Receipt(Receipt),
-    Receipts(Vec<Receipt>),
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
     Chosen(Chosen),

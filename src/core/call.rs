@@ -17,10 +17,9 @@ use super::claims::Chosen;
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, TagEdit, UpdateRequest};
 use super::verbs::{ByteBudget, Grants};
 use super::waits::TakeAttempt;
-use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Result, SessionId, State, TubeOptions};
+use crate::{Result, SessionId};
 pub(crate) use edges::EdgeVerb;
 pub(crate) use history::HistoryVerb;
 pub(crate) use kind::Kind;
@@ -195,21 +194,6 @@ impl Core {
             Verb::Revoke(id) => answer(self.revoke(number, id)?, Answer::Receipt),
             Verb::Held(by, id, verb) => {
                 self.carry_out_held(ClaimKey { tube: number, by, id }, verb)
-            }
-            Verb::AckMany(by, ids) => {
-                let keys = ids.iter().map(|id| ClaimKey { tube: number, by, id: *id });
-                answer(self.ack_many(keys), Answer::Acks)
-            }
-            Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
-            Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
-            Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
-            Verb::Move { id, to } => {
-                self.tube(to.number, to.name)?;
-                answer(self.move_task(number, id, to.number)?, Answer::Receipt)
-            }
-            Verb::MoveSome { to, after, below } => {
-                self.tube(to.number, to.name)?;
-                answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
             Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Schedules(verb) => self.carry_out_schedules(number, verb),

@@ -45,12 +45,12 @@ pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey,
-    WatchSlot, check_key, check_size, check_tags,
+    ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
+    check_size, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{
-    ByteBudget, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE, decode_step,
+    ByteBudget, Grants, KICK_STEP, SelectStep, StepPage, TAG_COUNTS_PAGE, decode_step,
     describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]

@@ -8,11 +8,10 @@ use std::task::{Poll, Waker};
 pub(crate) use super::call::Kind;
 use super::call::TubeRef;
 use super::state::{ClaimKey, Core, Decided, PutSlot, WaitSlot, WatchKey};
-use super::verbs::{Ack,
-};
+use super::verbs::{Ack, AckClaims, AckMany, AddParents, AddTags, AllCounts, AllLimits, Alter, Bury, BuryHeld, ByKey, CancelTask, ChangeSchedule, Checkpoint, Children, CountsOf, CreateTube, Days, Delete, DeleteIf, DeleteMany, DeleteWhere, DescribeHeld, DescribeSession, DropClaim, DropTube, EndingOf, Fail, FailedOn, Find, FindTube, FinishTask, Forget, Groups, HistoryOf, InfoOf, IsTimed, Join, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, LogHeld, MoveSome, MoveTo, NextId, OwnerOf, OwnerOfClaim, Owners, Parents, Park, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, ReadStep, Release, ReleaseAll, ReleaseIn, RemoveParents, RemoveSchedule, RemoveTags, Renew, ReportProgress, ReportText, Requeue, Resolve, Revoke, SetLimit, SetPriority, SetSchedule, Sleep, Snooze, SnoozeIn, Space, SpaceInTube, Spawn, Steps, StepsHeld, TagCounts, Tagged, Touch, Truncate, Tubes, UpdateTask, WaitDone, WaitDrained, WriteStep, PutTask as Put};
 use super::wire::{
     Input, Malformed, Numbered, Wire, get_target, put_in_store, put_in_tube, put_of_claim,
-    put_of_claims,
+    put_of_claims, wire_struct,
 };
 use crate::{Error, Receipt, Result};
 
@@ -61,7 +60,7 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     const WAITS: bool = false;
 
     /// Its answer waits for no commit, so that it may be made inside a transaction of the application.
-    const AT_ONCE: bool = false;
+    const AT_ONCE: bool = matches!(Self::KIND, Kind::Look);
 
     /// It is decided while the storage fails and after the close, too: it needs memory only.
     const IN_OUTAGE: bool = false;
@@ -216,6 +215,23 @@ impl Target for InTube {
 
     fn put(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
         put_in_tube(tube, number, out);
+    }
+}
+
+/// A tube that a verb names beside the one that it is made in.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherTube {
+    pub(crate) number: u32,
+    pub(crate) name: Arc<str>,
+}
+
+wire_struct! { OtherTube { number, name } }
+
+impl OtherTube {
+    /// Its number. Refuses a tube that does not exist.
+    pub(super) fn find(&self, core: &mut Core) -> Result<u32> {
+        core.tube(self.number, &self.name)?;
+        Ok(self.number)
     }
 }
 
@@ -500,10 +516,12 @@ pub(in crate::core) trait SeeVerb {
 verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
-    in tube: Children, CountsOf, Days, EndingOf, FailedOn, Groups, HistoryOf, InfoOf,
-        IsTimed, List, ListBodies, ListGroup, ListSchedules, ListWhere, OwnerOf, Parents,
-        PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutOrWait, SetPriority, SpaceInTube,
-        Steps, WaitDone, WaitDrained;
+    in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
+        DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
+        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, MoveSome, MoveTo, OwnerOf, Parents,
+        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutMany, PutOrWait, ReleaseAll, RemoveParents,
+        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
+        Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
     of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
         ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,
         StepsHeld, Touch, WriteStep;

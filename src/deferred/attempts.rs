@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::Verb;
-use crate::core::verbs::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
+use crate::core::verbs::{Ack, BuryHeld, Fail, Forget, Resolve, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
@@ -66,8 +65,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Ticket<Receipt>> {
-        let result = self.tube.checked_result(result)?;
-        self.defer(Verb::Resolve { id, result })
+        self.make(&Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// As [`Tube::forget`](crate::Tube::forget), except that a missing task is reported immediately.
@@ -77,6 +75,6 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn forget(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Forget(id))
+        self.make(&Forget { id })
     }
 }

@@ -1,8 +1,7 @@
 //! Deferred entries in histories.
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::LogHeld;
-use crate::core::{HistoryVerb, Verb};
+use crate::core::verbs::{Log, LogHeld};
 use crate::{Claim, Receipt, Result, WhenFull};
 
 impl Deferred {
@@ -13,7 +12,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn log(&self, id: u64, text: &str) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::History(HistoryVerb::Log { id, text }))
+        self.make(&Log { id, text: text.into() })
     }
 }
 

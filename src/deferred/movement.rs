@@ -3,8 +3,8 @@
 use super::Deferred;
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::verbs::FinishTask;
-use crate::core::{FinishRequest, Verb};
+use crate::core::FinishRequest;
+use crate::core::verbs::{FinishTask, MoveTo};
 use crate::finish::put_into;
 use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
 
@@ -16,7 +16,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn move_to(&self, id: u64, to: &Tube) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Move { id, to: self.tube.target(to)? })
+        self.make(&MoveTo { id, to: self.tube.other(to)? })
     }
 }
 

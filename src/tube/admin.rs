@@ -1,10 +1,10 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::verbs::{List, OwnerOf, Peek};
-use crate::core::{FromAnswer, KICK_STEP, Verb};
+use crate::core::KICK_STEP;
+use crate::core::verbs::{Bury, Delete, Kick, KickTask, List, OwnerOf, Peek, Revoke, Truncate};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -32,7 +32,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dead letter")]
     pub fn bury(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Bury(id))
+        self.make(&Bury { id })
     }
 
     /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
@@ -66,7 +66,7 @@ impl Tube {
         let mut kicked = 0;
         while kicked < count {
             let step = (count - kicked).min(KICK_STEP);
-            let now = self.call::<u64>(Verb::Kick { count: step })?;
+            let now = self.make(&Kick { count: step })?;
             kicked += now;
             if now < step {
                 break;
@@ -99,7 +99,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn kick_task(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::KickTask(id))
+        self.make(&KickTask { id })
     }
 
     /// As [`kick`](Tube::kick), as a future that blocks no thread. If it is dropped between two
@@ -123,8 +123,7 @@ impl Tube {
             let mut kicked = 0;
             while kicked < count {
                 let step = (count - kicked).min(KICK_STEP);
-                let kick = tube.verb(Verb::Kick { count: step });
-                let now: u64 = call(&tube.handle, tube.buffer(), kick).await?;
+                let now = tube.make_async(Kick { count: step }).await?;
                 kicked += now;
                 if now < step {
                     break;
@@ -160,7 +159,7 @@ impl Tube {
     #[doc(alias = "steal")]
     #[doc(alias = "unlock")]
     pub fn revoke(&self, id: u64) -> Result<Receipt> {
-        self.call(Verb::Revoke(id))
+        self.make(&Revoke { id })
     }
 
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
@@ -212,7 +211,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn delete(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Delete(id))
+        self.make(&Delete { id })
     }
 
     /// Returns a task with its body, and changes nothing.
@@ -324,7 +323,7 @@ impl Tube {
     #[doc(alias = "clear")]
     #[doc(alias = "purge")]
     pub fn truncate(&self) -> Result<()> {
-        self.call(Verb::Truncate)
+        self.make(&Truncate {})
     }
 
     pub(super) fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {

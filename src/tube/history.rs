@@ -1,7 +1,7 @@
 //! The history of a task.
 
 use super::Tube;
-use crate::core::verbs::HistoryOf;
+use crate::core::verbs::{HistoryOf, Log};
 use crate::core::{HistoryVerb, Verb};
 use crate::wait::CallFuture;
 use crate::{HistoryEntry, Receipt, Result};
@@ -82,6 +82,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, id: u64, text: &str) -> Result<Receipt> {
-        self.call_once_visible(Verb::History(HistoryVerb::Log { id, text }))
+        self.make(&Log { id, text: text.into() })
     }
 }

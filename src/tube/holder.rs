@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::{Ack, Release, ReleaseIn, Renew, Touch};
-use crate::core::{Holder, Verb};
+use crate::core::verbs::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
+use crate::core::Holder;
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
@@ -59,7 +59,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn ack_many(&self, ids: &[u64]) -> Result<Vec<Result<Receipt>>> {
-        self.call(Verb::AckMany(self.holder(), ids))
+        self.make(&AckMany { by: self.holder(), ids: ids.to_vec() })
     }
 
     /// Gives back a task that this handle's session has taken: ready in its old place, or ready
@@ -207,8 +207,7 @@ impl Tube {
         // In steps, so that other calls get the lock in between.
         while left > 0 {
             let limit = usize::try_from(left).unwrap_or(usize::MAX);
-            let release = self.verb(Verb::ReleaseAll { limit, forgive });
-            let (now, step): (u64, Result<()>) = self.handle.ask(release)?;
+            let (now, step) = self.make(&ReleaseAll { limit, forgive })?;
             outcome = outcome.and(step);
             if now == 0 {
                 break;

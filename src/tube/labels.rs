@@ -1,10 +1,8 @@
 //! Tags of the tasks of a tube, and listings on conditions.
 
-use std::sync::Arc;
-
 use super::Tube;
-use crate::core::verbs::{ListBodies, ListWhere, PeekReady};
-use crate::core::{TagEdit, Verb, check_tags};
+use crate::core::distinct_tags;
+use crate::core::verbs::{AddTags, ListBodies, ListWhere, PeekReady, RemoveTags};
 use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, TaskInfo};
 use crate::{Receipt, Result};
@@ -42,7 +40,7 @@ impl Tube {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Receipt> {
-        self.edit_tags(id, &check_tags(tags)?, TagEdit::Add)
+        self.make(&AddTags { id, tags: distinct_tags(tags) })
     }
 
     /// Removes tags of a task, whatever its state and whichever session has taken it. A tag that it does
@@ -59,7 +57,7 @@ impl Tube {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Receipt> {
-        self.edit_tags(id, &check_tags(tags)?, TagEdit::Remove)
+        self.make(&RemoveTags { id, tags: distinct_tags(tags) })
     }
 
     /// Returns the tasks that meet all conditions of `wanted`, a page at a time: up to `limit` of them,
@@ -153,14 +151,5 @@ impl Tube {
     /// ```
     pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
         self.make(&PeekReady { count })
-    }
-
-    fn edit_tags<'a>(
-        &self,
-        id: u64,
-        tags: &'a [Arc<str>],
-        edit: fn(&'a [Arc<str>]) -> TagEdit<'a>,
-    ) -> Result<Receipt> {
-        self.call_once_visible(Verb::EditTags { id, edit: edit(tags) })
     }
 }

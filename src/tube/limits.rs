@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::core::Verb;
-use crate::core::verbs::PausedSubQueues;
+use crate::core::verbs::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};
 
@@ -49,7 +49,7 @@ impl Tube {
     /// ```
     #[doc(alias = "snooze")]
     pub fn pause_sub_queue(&self, name: &str, time: Duration) -> Result<()> {
-        self.call(Verb::PauseSubQueue { name, time: micros_ceil(time) })
+        self.make(&PauseSubQueue { name: name.into(), time: micros_ceil(time) })
     }
 
     /// Ends the pause of a sub-queue. Waiting takers get its tasks in the order in which they came. A
@@ -75,7 +75,7 @@ impl Tube {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause_sub_queue(&self, name: &str) -> Result<()> {
-        self.call(Verb::PauseSubQueue { name, time: 0 })
+        self.make(&PauseSubQueue { name: name.into(), time: 0 })
     }
 
     /// The paused sub-queues, by name. Reads memory and does not block.

@@ -1,8 +1,7 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::verbs::{Ack, EndingOf, Groups, ListGroup};
-use crate::core::{Verb, check_size};
+use crate::core::verbs::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
 use crate::wait::CallFuture;
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
@@ -136,8 +135,7 @@ impl Tube {
     /// ```
     #[doc(alias = "complete")]
     pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Receipt> {
-        let result = self.checked_result(result)?;
-        self.call_once_visible(Verb::Resolve { id, result })
+        self.make(&Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// Removes a task that is done and kept, before its time.
@@ -163,7 +161,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn forget(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Forget(id))
+        self.make(&Forget { id })
     }
 
     /// Finishes a task that this handle's session has taken, with a result. As
@@ -175,12 +173,5 @@ impl Tube {
     /// Nothing changed: the task is still taken.
     pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Receipt> {
         self.make_held(id, &Ack { result: Some(result.as_ref().to_vec()) })
-    }
-
-    pub(crate) fn checked_result<'a>(&self, result: Option<&'a [u8]>) -> Result<Option<&'a [u8]>> {
-        if let Some(result) = result {
-            check_size("result", result, self.max_body())?;
-        }
-        Ok(result)
     }
 }

@@ -1,7 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
-use crate::core::verbs::{Children, Parents};
+use crate::core::verbs::{AddParents, Children, Parents, RemoveParents};
 use crate::core::{EdgeVerb, Verb};
 use crate::{Error, Put, Receipt, Result};
 
@@ -72,7 +72,7 @@ impl Tube {
     /// ```
     #[doc(alias = "depend")]
     pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Receipt> {
-        self.call_once_visible(self.add_parents_verb(id, of, parents)?)
+        self.make(&self.add_parents_verb(id, of, parents)?)
     }
 
     /// Removes parents of a task: those with these ids, or all with `None`. A blocked task with no
@@ -97,7 +97,7 @@ impl Tube {
     /// ```
     #[doc(alias = "undepend")]
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Receipt> {
-        self.call_once_visible(Verb::Edges(EdgeVerb::Remove { id, parents }))
+        self.make(&RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
     }
 
     /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
@@ -136,15 +136,15 @@ impl Tube {
         self.make(&Children { id })
     }
 
-    pub(crate) fn add_parents_verb<'a>(
+    pub(crate) fn add_parents_verb(
         &self,
         id: u64,
-        of: &'a Tube,
-        parents: &'a [u64],
-    ) -> Result<Verb<'a>> {
+        of: &Tube,
+        parents: &[u64],
+    ) -> Result<AddParents> {
         if !self.handle.is_same_store(&of.handle) {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
-        Ok(Verb::Edges(EdgeVerb::Add { id, of: of.as_target(), parents }))
+        Ok(AddParents { id, of: of.as_other(), parents: parents.to_vec() })
     }
 }

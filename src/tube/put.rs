@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::{PutOrWait, PutTask};
-use crate::core::{FromAnswer, PutRequest, Verb};
+use crate::core::PutRequest;
+use crate::core::verbs::{PutMany, PutOrWait, PutTask};
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result};
@@ -149,8 +149,7 @@ impl Tube {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
-        let requests = PutRequest::many(tasks, self.max_body())?;
-        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
@@ -190,12 +189,6 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
-        let requests = PutRequest::restored_many(tasks, self.max_body())?;
-        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
-    }
-
-    /// Makes a put. A refusal because of a key waits for what has caused it.
-    pub(super) fn call_put<T: FromAnswer>(&self, has_key: bool, verb: Verb<'_>) -> Result<T> {
-        if has_key { self.call_once_visible(verb) } else { self.call(verb) }
+        self.make(&PutMany { requests: PutRequest::restored_many(tasks)? })
     }
 }

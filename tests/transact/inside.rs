@@ -53,6 +53,10 @@ fn calls_that_do_not_block_work() {
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let [one, two] = work.take_many(2, None).unwrap().try_into().unwrap();
+    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    other.put("c").unwrap();
+    let three = other.try_take().unwrap().unwrap();
+    let three_id = three.id();
     store
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
@@ -62,6 +66,7 @@ fn calls_that_do_not_block_work() {
             assert_eq!(served(&store, "ann"), 0);
             one.renew(Duration::from_secs(60))?;
             drop(two);
+            assert_eq!(other.revoke_all()?, 1);
             let client = store.session();
             client.tube("work")?;
             client.end()?;
@@ -69,6 +74,7 @@ fn calls_that_do_not_block_work() {
         })
         .unwrap();
     assert_eq!(work.statistics().unwrap().tasks.ready, 1);
+    assert_eq!(three.ack().map(drop), Err(Error::NotTaken { id: three_id }));
 }
 
 /// The same task twice, and tables twice.

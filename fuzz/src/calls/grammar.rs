@@ -70,6 +70,9 @@ pub enum Field {
     All(&'static [Field]),
     /// A variant, after its number.
     One(&'static Choice),
+    /// The variant that has this field is one of these, with its number and its name: they had a number
+    /// together when there were inputs already.
+    Among(&'static [Variant], &'static [usize]),
     /// One of these, without a number.
     Either(&'static [Field]),
     /// This byte.

@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::SessionId;
 
-use super::grammar::{Choice, Field, REQUEST};
+use super::grammar::{Choice, Field, REQUEST, Variant};
 
 const MS: u64 = 1000;
 const SECOND: u64 = 1000 * MS;
@@ -131,9 +131,31 @@ impl Writer<'_, '_> {
             }
             fields => {
                 self.begin(choice, number, name);
-                self.fields(fields)
+                self.fields_of(choice, fields)
             }
         }
+    }
+
+    fn fields_of(&mut self, choice: &Choice, fields: &[Field]) -> Result<()> {
+        let (at, variant) = (self.out.len() - 1, self.variants.len() - 1);
+        for field in fields {
+            let Field::Among(variants, often) = field else {
+                self.field(field)?;
+                continue;
+            };
+            let (number, name, fields) = self.one_among(variants, often)?;
+            self.variants[variant] = format!("{}::{name}", choice.name);
+            self.out[at] = number;
+            self.fields(fields)?;
+        }
+        Ok(())
+    }
+
+    /// Chosen as a variant of a choice was.
+    fn one_among(&mut self, variants: &[Variant], often: &[usize]) -> Result<Variant> {
+        let byte = usize::from(u8::arbitrary(self.source)?);
+        let is_often = byte < 208;
+        Ok(variants[if is_often { often[byte % often.len()] } else { byte % variants.len() }])
     }
 
     /// Writes the number of a variant.
@@ -153,6 +175,10 @@ impl Writer<'_, '_> {
                 self.out.push(u8::from(flag));
             }
             Field::Byte(byte) => self.out.push(*byte),
+            Field::Fixed(number, name) => {
+                self.variants.push((*name).to_owned());
+                self.out.push(*number);
+            }
             Field::Option(some) => {
                 let is_some = !self.is_plain && self.one_in(5)?;
                 self.out.push(u8::from(is_some));

@@ -1,6 +1,5 @@
 //! The calls on what a task waits for.
 
-use super::TubeRef;
 use crate::Result;
 use crate::core::answer::{Answer, FromAnswer, answer};
 use crate::core::state::{Core, Decided};
@@ -24,7 +23,7 @@ impl Core {
     pub(super) fn carry_out_edges<T: FromAnswer>(
         &mut self,
         number: u32,
-        verb: EdgeVerb<'_>,
+        verb: EdgeVerb,
     ) -> Result<Decided<T>> {
         match verb {
             EdgeVerb::Add { id, of, parents } => {

@@ -15,7 +15,7 @@ impl Core {
     pub(super) fn carry_out_on_history<T: FromAnswer>(
         &mut self,
         number: u32,
-        verb: HistoryVerb<'_>,
+        verb: HistoryVerb,
     ) -> Result<Decided<T>> {
         match verb {
             HistoryVerb::Log { id, text } => {

@@ -60,10 +60,6 @@ impl Properties {
     const fn once_visible(self) -> Properties {
         Properties { kind: self.kind, refusal_waits: true }
     }
-
-    const fn once_visible_if(self, refusal_waits: bool) -> Properties {
-        Properties { kind: self.kind, refusal_waits }
-    }
 }
 
 impl Call<'_> {

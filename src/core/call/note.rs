@@ -20,7 +20,6 @@ fn note_verb(verb: &Verb<'_>) {
         Verb::History(verb) => add(verb),
         Verb::List(verb) => add(verb),
         Verb::Schedules(verb) => add(verb),
-        Verb::EditTags { edit, .. } => add(edit),
         _ => {}
     }
 }

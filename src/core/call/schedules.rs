@@ -1,7 +1,5 @@
 //! The calls on the schedules of a tube.
 
-use std::sync::Arc;
-
 use crate::Result;
 use crate::core::answer::{Answer, FromAnswer, answer};
 use crate::core::state::{Core, Decided, ScheduleRequest};

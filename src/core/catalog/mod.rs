@@ -9,6 +9,7 @@ mod similar;
 mod store_id;
 mod tubes;
 
+pub(crate) use alter::Alter;
 pub(crate) use infos::{FindTube, InfoOf, IsTimed, Tubes};
 pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
@@ -22,4 +23,4 @@ pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
 pub(crate) use store_id::StoreId;
-pub(crate) use tubes::{CreateTube, DropTube, TubeHead};
+pub(crate) use tubes::{CreateTube, DropTube, Truncate, TubeHead};

@@ -10,6 +10,7 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::commit::DueCursor;
+use crate::core::call::TubeRef;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
@@ -65,6 +66,51 @@ pub(crate) struct TubeHead {
     pub(crate) name: Arc<str>,
     pub(crate) driver: Arc<str>,
     pub(crate) buffer: usize,
+}
+
+verb! {
+    /// Removes all tasks of a tube, in any state. Their rows are purged later.
+    40 InTube Edit: Truncate {} -> ()
+}
+
+impl Decide for Truncate {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let taken: Vec<u64> = match core.tubes.get(&number) {
+            Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
+            None => return Err(Error::Closed),
+        };
+        let space = core.new_space()?;
+        let days = core.take_days(number)?;
+        let may_have_edges = core.may_have_edges(number);
+        for id in taken {
+            core.remove_claim(id);
+            core.forget_origin(id);
+        }
+        let Some(tube) = core.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
+        tube.counts = Counts::default();
+        tube.occupied = 0;
+        let done = tube.visible.tasks.done;
+        tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
+        tube.window = Window::default();
+        tube.head_cache.clear();
+        let definition = tube.definition.clone();
+        core.schedule_purge(buffer, old, may_have_edges);
+        core.spaces.insert(space, number);
+        core.put_days_back(number, days);
+        core.buffers[buffer].dirty_counts.insert(number);
+        core.write_definition(&definition);
+        core.end_watches_of(number);
+        // Before the storage can fail, which ends this wait with an error.
+        let changed = core.catalog_changed(number);
+        let freed = core.remove_all_holders(number);
+        core.shared_limits_freed(&freed);
+        if let Err(error) = core.admit_waiting_puts(number) {
+            // The tube is truncated even if a waiting put fails.
+            core.fail_with(&error);
+        }
+        Ok(changed.map(|_| ()))
+    }
 }
 
 impl Core {
@@ -153,45 +199,6 @@ impl Core {
         // Before the storage can fail, which ends this wait with an error.
         let changed = self.catalog_changed(number);
         self.shared_limits_freed(&freed);
-        Ok(changed.map(|_| ()))
-    }
-
-    /// Removes all tasks of a tube, in any state. Their rows are purged later.
-    pub(crate) fn truncate(&mut self, number: u32) -> Result<Decided<()>> {
-        let taken: Vec<u64> = match self.tubes.get(&number) {
-            Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
-            None => return Err(Error::Closed),
-        };
-        let space = self.new_space()?;
-        let days = self.take_days(number)?;
-        let may_have_edges = self.may_have_edges(number);
-        for id in taken {
-            self.remove_claim(id);
-            self.forget_origin(id);
-        }
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
-        tube.counts = Counts::default();
-        tube.occupied = 0;
-        let done = tube.visible.tasks.done;
-        tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
-        tube.window = Window::default();
-        tube.head_cache.clear();
-        let definition = tube.definition.clone();
-        self.schedule_purge(buffer, old, may_have_edges);
-        self.spaces.insert(space, number);
-        self.put_days_back(number, days);
-        self.buffers[buffer].dirty_counts.insert(number);
-        self.write_definition(&definition);
-        self.end_watches_of(number);
-        // Before the storage can fail, which ends this wait with an error.
-        let changed = self.catalog_changed(number);
-        let freed = self.remove_all_holders(number);
-        self.shared_limits_freed(&freed);
-        if let Err(error) = self.admit_waiting_puts(number) {
-            // The tube is truncated even if a waiting put fails.
-            self.fail_with(&error);
-        }
         Ok(changed.map(|_| ()))
     }
 

@@ -23,6 +23,26 @@ pub(crate) enum Chosen {
 }
 
 verb! {
+    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
+    11 InTube Memory: Revoke { id: u64 } -> Receipt
+}
+
+impl Decide for Revoke {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Revoke { id } = *self;
+        if core.claims.get(&id).is_none_or(|claim| claim.tube != number) {
+            core.find(number, id)?;
+            return Err(Error::NotTaken { id });
+        }
+        core.end_now(number, id, End::Revoke)
+    }
+}
+
+verb! {
     /// The owner of a task; `None` if it is not taken.
     12 InTube Look: OwnerOf { id: u64 } -> Option<Owner>
 }
@@ -42,6 +62,19 @@ impl Decide for OwnerOf {
     }
 }
 
+verb! {
+    /// The owner of a claim; `None` if it has ended.
+    4 InStore Look: OwnerOfClaim { key: ClaimKey } -> Option<Owner> {
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for OwnerOfClaim {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<Owner>>> {
+        Ok(Decided::now(core.owner_of_claim(self.key)))
+    }
+}
+
 impl Core {
     /// Takes this task for a session. A refusal waits for the change that may have caused it.
     pub(crate) fn claim_chosen(
@@ -58,7 +91,12 @@ impl Core {
     }
 
     /// Takes this task for a session, wherever it stands in its tube.
-    fn claim_task(&mut self, number: u32, session: SessionId, id: u64) -> Result<Decided<Chosen>> {
+    fn claim_task(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        id: u64,
+    ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
         if tube.alarm_is_due(self.now) {
@@ -125,15 +163,6 @@ impl Core {
             (false, false) => Some(End::SessionEnded),
             (false, true) => None,
         }
-    }
-
-    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
-    pub(in crate::core) fn revoke(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        if self.claims.get(&id).is_none_or(|claim| claim.tube != number) {
-            self.find(number, id)?;
-            return Err(Error::NotTaken { id });
-        }
-        self.end_now(number, id, End::Revoke)
     }
 
     /// The owner of a claim; `None` if it has ended.

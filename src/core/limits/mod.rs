@@ -4,4 +4,4 @@ mod sub_queues;
 mod verbs;
 mod verify;
 
-pub(crate) use verbs::{AllLimits, PausedSubQueues, SetLimit};
+pub(crate) use verbs::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};

@@ -15,6 +15,40 @@ use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
 
 verb! {
+    /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has: none
+    /// of its tasks may be taken. Zero ends it.
+    43 InTube Edit: PauseSubQueue { name: Box<str>, time: u64 } -> ()
+}
+
+impl Decide for PauseSubQueue {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let PauseSubQueue { name: ref sub, time } = *self;
+        check_sub_queue(sub)?;
+        let until = core.now.timeline.saturating_add(time);
+        let until = Some(until).filter(|until| *until > core.now.timeline);
+        let Some(tube) = core.tubes.get(&number) else { return Err(Error::Closed) };
+        if !tube.definition.sub_queued {
+            return Err(tube.unsupported("sub-queues"));
+        }
+        let key = pause_key(&tube.definition.name, sub);
+        let sub: Arc<str> = sub.clone().into();
+        let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, core.now));
+        if paused == until {
+            return Ok(core.once_stored(&key));
+        }
+        core.store_pause(number, &sub, until);
+        // Before the storage can fail, which ends this wait with an error.
+        let decided = core.once_stored(&key);
+        let offered = core.offer_or_remove(number, &sub);
+        core.await_sub_queues(number);
+        if let Err(error) = offered.and_then(|()| core.serve(&[number])) {
+            core.fail_with(&error);
+        }
+        Ok(decided)
+    }
+}
+
+verb! {
     /// The paused sub-queues of a tube, by name.
     44 InTube Look: PausedSubQueues {} -> Vec<PausedSubQueue>
 }
@@ -84,38 +118,6 @@ impl Decide for AllLimits {
 }
 
 impl Core {
-    /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has. Zero
-    /// ends it.
-    pub(in crate::core) fn pause_sub_queue(
-        &mut self,
-        number: u32,
-        sub: &str,
-        time: u64,
-    ) -> Result<Decided<()>> {
-        check_sub_queue(sub)?;
-        let until = self.now.timeline.saturating_add(time);
-        let until = Some(until).filter(|until| *until > self.now.timeline);
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        if !tube.definition.sub_queued {
-            return Err(tube.unsupported("sub-queues"));
-        }
-        let key = pause_key(&tube.definition.name, sub);
-        let sub: Arc<str> = sub.into();
-        let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, self.now));
-        if paused == until {
-            return Ok(self.once_stored(&key));
-        }
-        self.store_pause(number, &sub, until);
-        // Before the storage can fail, which ends this wait with an error.
-        let decided = self.once_stored(&key);
-        let offered = self.offer_or_remove(number, &sub);
-        self.await_sub_queues(number);
-        if let Err(error) = offered.and_then(|()| self.serve(&[number])) {
-            self.fail_with(&error);
-        }
-        Ok(decided)
-    }
-
     /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
     fn once_stored(&self, key: &[u8]) -> Decided<()> {
         let is_pending = self.buffers[FILE].edits.get(Table::Meta, key).is_some();

@@ -12,6 +12,7 @@ mod runs;
 mod verbs;
 
 pub(crate) use pages::{ListSchedules, describe_schedule};
+pub(crate) use verbs::{ChangeSchedule, RemoveSchedule, SetSchedule};
 
 #[cfg(all(test, feature = "cron"))]
 mod tests {

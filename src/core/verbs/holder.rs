@@ -4,9 +4,11 @@
 
 use tubewell_drivers::{Body, NEVER};
 
+use crate::core::call::TubeRef;
 use crate::core::claims::End;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, Wait, check_size};
+use crate::core::call::TubeRef;
+use crate::core::state::{ClaimKey, Core, Decided, Holder, Wait, check_size};
 use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
@@ -171,6 +173,22 @@ impl Decide for Limit {
 impl Decide for Checkpoint {
     fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
         core.checkpoint(on.key, &self.body)
+    }
+}
+
+verb! {
+    /// Acks each of these tasks of a session with one commit. Each ack succeeds or fails by itself.
+    14 InTube Edit: AckMany { by: Holder, ids: Vec<u64> } -> Vec<Result<Receipt>>
+}
+
+impl Decide for AckMany {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<Result<Receipt>>>> {
+        let AckMany { by, ref ids } = *self;
+        Ok(core.ack_many(ids.iter().map(|id| ClaimKey { tube: number, by, id: *id })))
     }
 }
 

@@ -9,6 +9,21 @@ use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 
 verb! {
+    /// Adds an entry of any caller to the history of a task, in any state.
+    67 InTube Edit: Log { id: u64, text: Box<str> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Log {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.log_entry(on.number, self.id, &self.text)
+    }
+}
+
+verb! {
     /// Adds an entry of the holder of a task to its history.
     10 OfClaim Edit: LogHeld { text: Box<str> } -> Receipt
 }
@@ -42,13 +57,7 @@ impl Decide for HistoryOf {
 }
 
 impl Core {
-    /// Adds an entry of any caller to the history of a task, in any state.
-    pub(in crate::core) fn log_entry(
-        &mut self,
-        number: u32,
-        id: u64,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
+    fn log_entry(&mut self, number: u32, id: u64, text: &str) -> Result<Decided<Receipt>> {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;

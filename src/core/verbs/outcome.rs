@@ -21,8 +21,7 @@ verb! {
         const ENDS_CLAIM: bool = true;
 
         fn check(&self, limits: Limits) -> Result<()> {
-            let result = self.result.as_deref();
-            result.map_or(Ok(()), |result| check_size("result", result, limits.max_body))
+            check_result(self.result.as_deref(), limits)
         }
     }
 }
@@ -31,6 +30,70 @@ impl Decide for Ack {
     #[inline]
     fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
         core.ack(on.key, self.result.as_deref())
+    }
+}
+
+verb! {
+    /// Ends a task that nobody has taken, as its holder would.
+    35 InTube Edit: Resolve { id: u64, result: Option<Vec<u8>> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_result(self.result.as_deref(), limits)
+        }
+    }
+}
+
+impl Decide for Resolve {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let (id, result) = (self.id, self.result.as_deref());
+        let found = core.find(number, id)?;
+        if let Some(why) = core.holder_of(id) {
+            return Err(Error::NotReady { id, state: State::Taken, why });
+        }
+        check_not_done(id, &found)?;
+        let header = found.record.header.clone();
+        let (keeping, freed) = core.end_parent(number, id, |core| {
+            core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
+        })?;
+        let from = core.remove_from_memory(number, &found, id);
+        let (kind, to) = (EventKind::Resolve, State::Done);
+        let change = core.change(number, id, kind, Some(from), to, Some(header));
+        Ok(core.publish_with_freed(number, freed, |core| {
+            core.end_with_result(Change { keeping, ..change }, result)
+        }))
+    }
+}
+
+verb! {
+    /// Removes a task that is done and kept.
+    37 InTube Edit: Forget { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Forget {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Forget { id } = *self;
+        let found = core.find(number, id)?;
+        if found.shelf != Shelf::Done {
+            return Err(Error::NotDone { id, state: core.state_of(id, found.shelf) });
+        }
+        let visibility = core.visibility(number);
+        core.forget_one(number, id, &found, visibility)?;
+        Ok(core.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
     }
 }
 
@@ -104,9 +167,7 @@ impl Decide for ListGroup {
         }
         Ok(Decided::now(page))
     }
-}
-
-impl Core {
+}impl Core {
     /// Ends a task for its holder, with or without a result.
     pub(in crate::core) fn ack(
         &mut self,
@@ -131,41 +192,6 @@ impl Core {
             change.keeping = keeping;
             core.end_with_result(change, result)
         }))
-    }
-
-    /// Ends a task that nobody has taken, as its holder would.
-    pub(in crate::core) fn resolve(
-        &mut self,
-        number: u32,
-        id: u64,
-        result: Option<&[u8]>,
-    ) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        if let Some(why) = self.holder_of(id) {
-            return Err(Error::NotReady { id, state: State::Taken, why });
-        }
-        check_not_done(id, &found)?;
-        let header = found.record.header.clone();
-        let (keeping, freed) = self.end_parent(number, id, |core| {
-            core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
-        })?;
-        let from = self.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Resolve, State::Done);
-        let change = self.change(number, id, kind, Some(from), to, Some(header));
-        Ok(self.publish_with_freed(number, freed, |core| {
-            core.end_with_result(Change { keeping, ..change }, result)
-        }))
-    }
-
-    /// Removes a task that is done and kept.
-    pub(in crate::core) fn forget(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        if found.shelf != Shelf::Done {
-            return Err(Error::NotDone { id, state: self.state_of(id, found.shelf) });
-        }
-        let visibility = self.visibility(number);
-        self.forget_one(number, id, &found, visibility)?;
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
     }
 
     /// Removes a task that is kept after its end: done, or buried.
@@ -259,6 +285,11 @@ impl Core {
             decided
         })
     }
+}
+
+/// Refuses a result that is too large.
+fn check_result(result: Option<&[u8]>, limits: Limits) -> Result<()> {
+    result.map_or(Ok(()), |result| check_size("result", result, limits.max_body))
 }
 
 /// Refuses a task that is done, and a schedule.

@@ -509,6 +509,7 @@ mod tests {
 
     use super::*;
     use crate::core::state::{ClaimKey, Holder};
+    use crate::core::verbs::KickTask;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
     /// A store with a task that its own session has taken, and its key.
@@ -581,7 +582,7 @@ mod tests {
             let [buried, acked] = store.inner().run(|core| {
                 let buried = begin_wait(core, tube, key);
                 core.bury(key.tube, key.id, None).unwrap();
-                core.kick_task(key.tube, key.id).unwrap();
+                core.decide_verb(tube.as_target(), &KickTask { id: key.id }).unwrap();
                 let mut bury = core.change(
                     key.tube,
                     key.id,

@@ -76,7 +76,6 @@ macro_rules! wire_answer {
 wire_answer! {
     0 => Done,
     1 => Receipt(receipt),
-    2 => Receipts(receipts),
     3 => Acks(acks),
     4 => Owner(owner),
     6 => Count(count),

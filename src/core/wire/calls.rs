@@ -40,21 +40,7 @@ borrowing_enum! { Verb {
     // 9 was a take of several tasks, which is a request now. Numbers are not used again.
     11 => Revoke(id),
     13 => Held(holder, id, verb),
-    14 => AckMany(holder, ids),
-    15 => Bury(id),
-    16 => KickTask(id),
-    17 => Kick { count },
-    18 => Move { id, to },
-    19 => MoveSome { to, after, below },
     20 => Edges(verb),
-    21 => Delete(id),
-    23 => Update { id, request },
-    24 => EditTags { id, edit },
-    25 => Cancel(id),
-    26 => DeleteIf { id, states },
-    27 => DeleteMany(ids),
-    28 => DeleteWhere { select, after, limit },
-    29 => KickWhere { select, after, limit },
     30 => History(verb),
     34 => ReleaseAll { limit, forgive },
     35 => Resolve { id, result },
@@ -80,11 +66,6 @@ borrowing_enum! { ScheduleVerb {
     0 => Set { key, request },
     1 => Change { key, request },
     2 => Remove(key),
-}}
-
-borrowing_enum! { TagEdit {
-    0 => Add(tags),
-    1 => Remove(tags),
 }}
 
 impl<'a> Borrowing<'a> for TubeRef<'a> {

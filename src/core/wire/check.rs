@@ -41,10 +41,7 @@ fn check_verb(verb: &Verb<'_>, max_body: usize) -> Result<()> {
         | Verb::Move { .. }
         | Verb::MoveSome { .. }
         | Verb::Edges(_)
-        | Verb::Delete(_)
-        | Verb::Cancel(_)
-        | Verb::DeleteIf { .. }
-        | Verb::DeleteMany(_)
+        | Verb::Schedules(_)
         | Verb::History(_)
         | Verb::ReleaseAll { .. }
         | Verb::Forget(_)

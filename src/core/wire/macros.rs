@@ -18,6 +18,7 @@ macro_rules! wire_struct {
                 // A type without fields has no bytes.
                 let _ = &out;
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
+                let _ = &out;
                 $($crate::core::wire::Wire::put($field, out);)*
             }
 

@@ -11,11 +11,11 @@ use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
 use crate::core::verbs::{
-    Ack, CountsOf, CreateTube, DescribeHeld, DropTube, HistoryOf, InfoOf, LogHeld, NextId, Peek, PutAndWait,
-    PutTask, ReleaseIn, Renew, SetPriority, Steps, Tubes, WaitDrained,
+    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick, LogHeld, NextId, Peek, PutAndWait,
+    PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps, Truncate, Tubes, WaitDrained,
 };
 use crate::core::{
-    Answer, Call, ClaimKey, Holder, PutRequest, StoreId, TubeRef, Verb, from_bytes,
+    ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes,
 };
 use crate::events::EventBytes;
 use crate::random::random_u64;
@@ -86,9 +86,6 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let calls = [
-        tube(Verb::DeleteMany(&[1, 2, 3])),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
     ];
     let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
     let target = TubeRef { number, name: "jobs" };
@@ -110,9 +107,16 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
         Request::Clock,
     ];
     let key = ClaimKey { tube: number, by: Holder { session, epoch: None }, id: 0 };
-    let log = LogHeld { text: "text".into() };
-    let logs = modes.map(|mode| verb_to_bytes(mode, Claimed { key, tube: Some("jobs") }, &log));
-    calls.chain(others).map(|request| request.to_bytes()).chain(verbs).chain(logs).collect()
+    let claimed = Claimed { key, tube: Some("jobs") };
+    let edits = modes.into_iter().flat_map(|mode| {
+        [
+            verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
+            verb_to_bytes(mode, target, &DeleteMany { ids: vec![1, 2, 3] }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
+        ]
+    });
+    others.iter().map(Request::to_bytes).chain(verbs).chain(edits).collect()
 }
 
 #[test]
@@ -206,12 +210,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
     let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
-    let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
     let changes = [
-        tube(Verb::Resolve { id: 1, result: Some(&result) }),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
     ];
     fill_buffer(&served, true);
     for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
@@ -232,7 +232,8 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     }
     let target = TubeRef { number, name: "jobs" };
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
-    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
+    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
+    {
         let priority = SetPriority { id: 1, pri: 7 };
         for read in [
             verb_to_bytes(mode, (), &Tubes {}),
@@ -247,6 +248,9 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, (), &DropTube { name: "jobs".into() }),
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
+            verb_to_bytes(mode, target, &Resolve { id: 1, result: Some(vec![7; 1000]) }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
             verb_to_bytes(mode, claimed, &ReleaseIn { delay: 1 }),
@@ -285,9 +289,8 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
         let served = served();
         let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
         let target = TubeRef { number: served.number(), name: "jobs" };
-        let delete = Call::Tube(target, Verb::Delete(id));
         // Nothing has flushed it when this returns.
-        served.store.inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
+        served.store.inner().run(|core| drop(core.decide_verb(target, &Delete { id }).unwrap()));
         let answering = served.service.call(&served.peer, &read(target, id));
         assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{answering:?}");
     }
@@ -528,7 +531,6 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
         is_busy(answer.err())
     };
     let target = TubeRef { number: served.number(), name: "jobs" };
-    let tube = |verb| Call::Tube(target, verb);
     let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0 });
     assert!(is_refusal(answer_to(&peek).busy));
     let taken = answer(&served.take_from(1));
@@ -537,8 +539,8 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
     // A change is not refused once it is made.
-    let kick = Request::Call(Mode::Call, tube(Verb::Kick { count: 1 }));
-    assert!(answer(&kick).busy.is_none());
+    let kick = verb_to_bytes(Mode::Call, target, &Kick { count: 1 });
+    assert!(answer_to(&kick).busy.is_none());
 }
 
 /// Its subscription misses the others, and the next event that it gets says how many.

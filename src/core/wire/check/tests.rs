@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
-use super::{check_call, check_distinct_tags};
+use super::check_call;
 use crate::core::answer::{Answer, FromAnswer};
-use crate::core::call::{Call, ScheduleVerb, TubeRef, Verb};
+use crate::core::call::TubeRef;
 use crate::core::state::{
-    ClaimKey, FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
-    UpdateRequest, check_tags,
+    ClaimKey, FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
+    UpdateRequest, check_distinct_tags, distinct_tags,
 };
 use crate::core::verb::{
     Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, SeeVerb, Verb as _, each_verb,
 };
 use crate::core::verbs::{
-    Ack, BuryHeld, ByKey, ByteBudget, Checkpoint, Fail, FinishTask, Grants, PutAndWait, PutOrWait, PutTask,
-    ReportText, Spawn, WriteStep,
+    Ack, AddTags, BuryHeld, ByKey, ByteBudget, ChangeSchedule, Checkpoint, DeleteWhere, Fail, FinishTask, Grants, KickWhere, PutAndWait, PutMany, PutOrWait, PutTask,
+    ReleaseAll, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
 };
 use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
@@ -59,8 +59,8 @@ fn refused_verb<T: std::fmt::Debug, V: crate::core::verb::Verb>(
 }
 
 #[track_caller]
-fn accepted(verb: Verb<'_>) {
-    assert_eq!(check_call(&Call::Tube(JOBS, verb), MAX_BODY), Ok(()));
+fn accepted(verb: &impl crate::core::verb::Verb) {
+    assert_eq!(verb.check(LIMITS), Ok(()));
 }
 
 fn on_tube(verb: Verb<'_>) -> Call<'_> {
@@ -118,11 +118,11 @@ fn puts_are_refused_as_by_a_handle() {
         refused_verb(tube.put_wait(put.clone(), None), &or_wait);
         let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
         refused_verb(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
-        let many = [request(|_| {}), hostile.clone()];
-        refused(tube.put_many([Put::new("work"), put.clone()]), on_tube(Verb::PutMany(&many)));
+        let many = PutMany { requests: vec![request(|_| {}), hostile.clone()] };
+        refused_verb(tube.put_many([Put::new("work"), put.clone()]), &many);
         let restore = Restore::new(put).takes(1);
-        let many = [PutRequest { takes: 1, ..hostile }];
-        refused(tube.restore_many([restore]), on_tube(Verb::PutMany(&many)));
+        let many = PutMany { requests: vec![PutRequest { takes: 1, ..hostile }] };
+        refused_verb(tube.restore_many([restore]), &many);
     }
     let most = PutTask { request: request(|it| it.tags = tags(32)) };
     assert_eq!(most.check(LIMITS), Ok(()));
@@ -145,26 +145,26 @@ fn put_cannot_bring_what_only_a_restore_brings() {
     for hostile in
         [request(|it| it.key = Some("a".into())), request(|it| it.on_key = OnKey::Replace)]
     {
-        assert!(check_call(&on_tube(Verb::Requeue(&hostile)), MAX_BODY).is_err());
+        assert!(Requeue { request: hostile }.check(LIMITS).is_err());
     }
-    accepted(Verb::Requeue(&PutRequest::requeue("a", Put::new("work"), MAX_BODY).unwrap()));
+    accepted(&Requeue { request: PutRequest::requeue("a", Put::new("work")).unwrap() });
 }
 
 #[test]
 fn too_many_puts_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
-    let many = vec![request(|_| {}); 100_001];
-    refused(tube.put_many(vec!["work"; 100_001]), on_tube(Verb::PutMany(&many)));
+    let many = PutMany { requests: vec![request(|_| {}); 100_001] };
+    refused_verb(tube.put_many(vec!["work"; 100_001]), &many);
     let restored = vec![PutRequest { takes: 1, ..request(|_| {}) }; 100_001];
     let tasks = (0..100_001).map(|_| Restore::new("work").takes(1));
-    refused(tube.restore_many(tasks), on_tube(Verb::PutMany(&restored)));
+    refused_verb(tube.restore_many(tasks), &PutMany { requests: restored });
     let after = |it: &mut PutRequest| {
         let parents = vec![("jobs".into(), (0..10_000).collect())];
         it.after = Some(Box::new(After { parents, ..After::default() }));
     };
-    let many = vec![request(after); 11];
+    let many = PutMany { requests: vec![request(after); 11] };
     let puts = vec![Put::new("work").after(&tube, 0..10_000); 11];
-    refused(tube.put_many(puts), on_tube(Verb::PutMany(&many)));
+    refused_verb(tube.put_many(puts), &many);
 }
 
 fn history() -> History {
@@ -250,23 +250,23 @@ fn restores_are_refused_as_by_a_handle() {
         ),
     ];
     for (task, hostile) in cases {
-        refused(tube.restore_many([task]), on_tube(Verb::PutMany(&[hostile])));
+        refused_verb(tube.restore_many([task]), &PutMany { requests: vec![hostile] });
     }
     for hostile in [
         with(None, &|it| it.result = Some(vec![7])),
         with(Some(State::Taken), &|_| {}),
         with(None, &|it| it.failure = Some(LastFailure::new("net", long(10_001), 1))),
     ] {
-        assert!(check_call(&on_tube(Verb::PutMany(&[hostile])), MAX_BODY).is_err());
+        assert!(PutMany { requests: vec![hostile] }.check(LIMITS).is_err());
     }
 }
 
-fn delete(select: &Select) -> Call<'_> {
-    on_tube(Verb::DeleteWhere { select, after: None, limit: 1 })
+fn delete(select: &Select) -> DeleteWhere {
+    DeleteWhere { select: select.clone(), after: None, limit: 1 }
 }
 
-fn kick(select: &Select) -> Call<'_> {
-    on_tube(Verb::KickWhere { select, after: None, limit: 1 })
+fn kick(select: &Select) -> KickWhere {
+    KickWhere { select: select.clone(), after: None, limit: 1 }
 }
 
 #[test]
@@ -274,32 +274,30 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     let (store, tube) = store_and_tube();
     let id = tube.put("work").unwrap().id;
     let body = UpdateRequest { body: Some(Body::new(vec![7; 101])), ..UpdateRequest::default() };
-    let update = Verb::Update { id, request: &body };
-    refused(tube.update(id, Update::new().body(vec![7; 101])), on_tube(update));
+    let update = UpdateTask { id, request: body };
+    refused_verb(tube.update(id, Update::new().body(vec![7; 101])), &update);
     let many = UpdateRequest { tags: Some(tags(33)), ..UpdateRequest::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
-    let update = Verb::Update { id, request: &many };
-    refused(tube.update(id, Update::new().tags(names.clone())), on_tube(update));
+    let update = UpdateTask { id, request: many };
+    refused_verb(tube.update(id, Update::new().tags(names.clone())), &update);
     for hostile in [tags(33), ["".into()].into(), [long(256).into()].into()] {
-        let add = Verb::EditTags { id, edit: TagEdit::Add(&hostile) };
-        refused(tube.add_tags(id, hostile.iter()), on_tube(add));
-        let remove = Verb::EditTags { id, edit: TagEdit::Remove(&hostile) };
-        refused(tube.remove_tags(id, hostile.iter()), on_tube(remove));
+        let add = AddTags { id, tags: hostile.clone() };
+        refused_verb(tube.add_tags(id, hostile.iter()), &add);
+        let remove = RemoveTags { id, tags: hostile.clone() };
+        refused_verb(tube.remove_tags(id, hostile.iter()), &remove);
     }
     for select in [Select::new(), Select::new().state(State::Ready).group("net")] {
-        refused(tube.delete_where(select.clone()), delete(&select));
+        refused_verb(tube.delete_where(select.clone()), &delete(&select));
+        let none = select.clone().limit(0);
+        refused_verb(tube.delete_where(none.clone()), &delete(&none));
     }
     let ready = Select::new().state(State::Ready);
-    refused(tube.kick_where(ready.clone()), kick(&ready));
-    assert!(check_call(&kick(&Select::new().tag("a")), MAX_BODY).is_err());
-    accepted(Verb::KickWhere {
-        select: &Select::new().tag("a").for_kick().unwrap(),
-        after: None,
-        limit: 1,
-    });
+    refused_verb(tube.kick_where(ready.clone()), &kick(&ready));
+    assert!(kick(&Select::new().tag("a")).check(LIMITS).is_err());
+    accepted(&kick(&Select::new().tag("a").for_kick().unwrap()));
     let result = vec![7; MAX_BODY + 1];
-    let resolve = Verb::Resolve { id, result: Some(&result) };
-    refused(tube.resolve(id, Some(&result)), on_tube(resolve));
+    let resolve = Resolve { id, result: Some(result.clone()) };
+    refused_verb(tube.resolve(id, Some(&result)), &resolve);
     for key in [String::new(), long(4097)] {
         refused_verb(store.by_key(&key), &ByKey { key: key.into() });
     }
@@ -359,7 +357,7 @@ fn schedules_are_refused_as_by_a_handle() {
     let second = Duration::from_secs(1);
     let whole = || {
         let schedule = Schedule::every(second).key("a").put("work");
-        ScheduleRequest::new(schedule, MAX_BODY).unwrap().1
+        ScheduleRequest::new(schedule).unwrap().1
     };
     let schedule = || Schedule::every(second).key("a").put("work");
     let put = |edit: fn(&mut PutRequest)| Some(request(edit));
@@ -397,38 +395,52 @@ fn schedules_are_refused_as_by_a_handle() {
         ),
     ];
     let key: Arc<str> = "a".into();
-    for (schedule, request) in &cases {
-        let set = ScheduleVerb::Set { key: &key, request };
-        refused(tube.schedule(schedule.clone()), on_tube(Verb::Schedules(set)));
+    for (schedule, request) in cases {
+        let set = SetSchedule { key: key.clone(), request };
+        refused_verb(tube.schedule(schedule), &set);
     }
-    let request = whole();
-    let key: Arc<str> = long(4072).into();
-    let set = Verb::Schedules(ScheduleVerb::Set { key: &key, request: &request });
-    refused(tube.schedule(schedule().key(long(4072))), on_tube(set));
+    let set = SetSchedule { key: long(4072).into(), request: whole() };
+    refused_verb(tube.schedule(schedule().key(long(4072))), &set);
 
-    let change = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    let change = |key: &str, request| ChangeSchedule { key: key.into(), request };
+    let request = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
     let by_handle = tube.reschedule("a", Reschedule::new().body(vec![7; 101]));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    let change = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    refused_verb(by_handle, &change("a", request));
+    let request = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
     let by_handle = tube.reschedule("a", Reschedule::new().tags(names));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    let change = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "", request: &change };
-    refused(tube.reschedule("", Reschedule::new()), on_tube(Verb::Schedules(verb)));
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    refused_verb(by_handle, &change("a", request));
+    let request = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
+    refused_verb(tube.reschedule("", Reschedule::new()), &change("", request.clone()));
     let by_handle = tube.reschedule("a", Reschedule::new().max_attempts(0));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    refused(tube.unschedule(""), on_tube(Verb::Schedules(ScheduleVerb::Remove(""))));
+    refused_verb(by_handle, &change("a", request));
+    refused_verb(tube.unschedule(""), &RemoveSchedule { key: "".into() });
+    // What is as far below a millisecond is a millisecond in the request.
+    let short = Duration::from_nanos(999_001);
+    assert!(matches!(tube.schedule(Schedule::every(short).key("a")), Err(Error::Invalid { .. })));
+    let none = schedule().missed(Missed::Latest(0));
+    assert!(matches!(tube.schedule(none), Err(Error::Invalid { .. })));
 }
 
 /// What a handle makes passes the checks of a call.
 #[test]
 fn tags_of_a_handle_are_distinct() {
-    let tags = check_tags(["a", "b", "a"]).unwrap();
-    accepted(Verb::EditTags { id: 7, edit: TagEdit::Add(&tags) });
+    let tags = distinct_tags(["a", "b", "a"]);
+    accepted(&AddTags { id: 7, tags });
+}
+
+/// An iterator without an end is refused, and not read for ever.
+#[test]
+fn tags_and_tasks_of_a_handle_are_read_up_to_their_limits() {
+    let (_store, tube) = store_and_tube();
+    let id = tube.put("work").unwrap().id;
+    let refused = tube.add_tags(id, (0..).map(|at: u64| at.to_string())).unwrap_err();
+    assert!(refused.to_string().contains("at most 32 tags"), "{refused}");
+    let refused = tube.put_many(std::iter::repeat("work")).unwrap_err();
+    assert!(refused.to_string().contains("put_many accepts at most"), "{refused}");
+    let restores = std::iter::repeat_with(|| Restore::new("work"));
+    let refused = tube.restore_many(restores).unwrap_err();
+    assert!(refused.to_string().contains("restore_many accepts at most"), "{refused}");
 }
 
 /// Takes tasks as the owner of a store does, and leaves them to the session.
@@ -449,9 +461,8 @@ fn take_many_and_release_all_stop_after_a_step() {
     tube.put_many(vec!["work"; 600]).unwrap();
     let claims = tube.take_many(600, Duration::ZERO).unwrap();
     assert_eq!(claims.len(), 600);
-    let release = tube.verb(Verb::ReleaseAll { limit: usize::MAX, forgive: false });
-    let (released, outcome): (u64, crate::Result<()>) = store.handle.ask(release).unwrap();
-    assert_eq!((released, outcome), (512, Ok(())));
+    let released = tube.make(&ReleaseAll { limit: usize::MAX, forgive: false });
+    assert_eq!(released, Ok((512, Ok(()))));
     assert_eq!(tube.release_all(), Ok(88));
     let session = tube.session();
     let grants = take_many(&store, &tube, session, usize::MAX).unwrap();
@@ -615,7 +626,6 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         let first = u64::from(round) * 4;
         let some = first..first + 4;
         made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
-        made += make_calls(&store, &some, |call: Call<'_>| call);
         for seed in 0..40 {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
             made += make_verb(&store, next_tube(), &PutTask { request: more_likely(&request) });
