@@ -22,7 +22,7 @@ use tubewell_wire::{
 use crate::clock::Clock;
 use crate::core::verb::{Named, Verb};
 use crate::core::verbs::DropClaim;
-use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
+use crate::core::{Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
@@ -32,7 +32,7 @@ pub(crate) use request::{
     ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
     encode_value, read_call, verb_to_bytes,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refusal_in};
+use request::{grants_in, read_grants, read_value, refusal_in};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -96,16 +96,10 @@ impl Connection {
     }
 
     /// Makes a call and blocks until it is answered.
-    pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
-        read_answer(&self.answer(&Request::Call(mode, call), false)?)
-    }
-
-    /// Makes a call and blocks until it is answered.
     pub(crate) fn make<V: Verb>(&self, on: Named<'_, V>, verb: &V) -> Result<V::Answer> {
         verb.check_sendable()?;
         let bytes = verb_to_bytes(Mode::Call, on, verb);
-        let kind = kind_of_verb(Mode::Call, verb);
-        read_value(&self.client.call_and_wait(bytes, kind).map_err(into_error)?)
+        read_value(&self.client.call_and_wait(bytes, kind_of_verb(verb)).map_err(into_error)?)
     }
 
     /// As `make`, for a caller that waits for the answer later or never.
@@ -121,12 +115,12 @@ impl Connection {
     }
 
     /// Makes a request and blocks until it is answered.
-    pub(crate) fn ask<T: Wire>(&self, request: &Request<'_>) -> Result<T> {
+    pub(crate) fn ask<T: Wire>(&self, request: &Request) -> Result<T> {
         read_value(&self.answer(request, true)?)
     }
 
     /// As `ask`, for a request that hands out tasks.
-    pub(crate) fn ask_grants(&self, request: &Request<'_>) -> Result<Vec<Grant>> {
+    pub(crate) fn ask_grants(&self, request: &Request) -> Result<Vec<Grant>> {
         read_grants(&self.answer(request, true)?)
     }
 
@@ -135,23 +129,12 @@ impl Connection {
         self.client.check_process().map_err(into_error)
     }
 
-    fn answer(&self, request: &Request<'_>, cancel: bool) -> Result<Vec<u8>> {
+    fn answer(&self, request: &Request, cancel: bool) -> Result<Vec<u8>> {
         self.client.call_and_wait(request.to_bytes(), kind_of(request, cancel)).map_err(into_error)
     }
 
-    /// Sends a call.
-    pub(crate) fn send<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> RemotePromise<T> {
-        RemotePromise::new(self.post(&Request::Call(mode, call), false), read_answer)
-    }
-
-    /// Sends a call whose answer nobody needs.
-    pub(crate) fn tell(&self, call: Call<'_>) {
-        // Without a connection, the session and its claims have ended or will be resumed as they were.
-        self.send_request(&Request::Call(Mode::Ask, call));
-    }
-
     /// Sends a request whose answer nobody needs.
-    fn send_request(&self, request: &Request<'_>) {
+    fn send_request(&self, request: &Request) {
         drop(self.post(request, false));
     }
 
@@ -162,17 +145,17 @@ impl Connection {
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
-    pub(crate) fn request<T: Wire>(&self, request: &Request<'_>) -> RemotePromise<T> {
+    pub(crate) fn request<T: Wire>(&self, request: &Request) -> RemotePromise<T> {
         RemotePromise::new(self.post(request, true), read_value)
     }
 
     /// As `request`, for one that hands out tasks.
-    pub(crate) fn request_grants(&self, request: &Request<'_>) -> RemotePromise<Vec<Grant>> {
+    pub(crate) fn request_grants(&self, request: &Request) -> RemotePromise<Vec<Grant>> {
         RemotePromise::new(self.post(request, true), read_grants)
     }
 
     /// Sends a request. `cancel`: the owner is told if its caller goes.
-    fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
+    fn post(&self, request: &Request, cancel: bool) -> Pending {
         self.client.call(request.to_bytes(), kind_of(request, cancel))
     }
 
@@ -324,14 +307,13 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
 }
 
 /// What may happen to a request besides an answer. `cancel`: the owner is told if its caller goes.
-fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
+fn kind_of(request: &Request, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
 }
 
 /// `Mode::Ask`: the caller accepts that the verb is made twice.
-fn kind_of_verb<V: Verb>(mode: Mode, verb: &V) -> CallKind {
-    let resend = mode == Mode::Ask || verb.may_repeat();
-    CallKind { resend, cancel: V::WAITS, changes: V::KIND.changes() }
+fn kind_of_verb<V: Verb>(verb: &V) -> CallKind {
+    CallKind { resend: verb.may_repeat(), cancel: V::WAITS, changes: V::KIND.changes() }
 }
 
 /// Why there is no first connection.

@@ -15,11 +15,12 @@ mod ticket;
 
 use std::time::Duration;
 
+use crate::core::PutRequest;
 use crate::core::verb::{Decide, InTube, OfClaim};
 use crate::core::verbs::{
-    Ack, AckMany, Bury, Delete, Kick, KickTask, PutMany, PutTask, Release, ReleaseIn, Revoke, SpaceInTube, Touch, Truncate,
+    Ack, AckMany, Bury, Delete, Kick, KickTask, PutMany, PutTask, Release, ReleaseIn, Revoke,
+    SpaceInTube, Touch, Truncate,
 };
-use crate::core::PutRequest;
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
@@ -303,10 +304,5 @@ impl Deferred {
         let Deferred { tube, when_full } = self;
         let on = tube.claimed(id);
         tube.handle().make_deferred(tube.buffer(), *when_full, on, verb).map(Ticket::new)
-    }
-
-    pub(super) fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
-        let handle = self.tube.handle();
-        handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb)).map(Ticket::new)
     }
 }

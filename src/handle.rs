@@ -9,7 +9,7 @@ use tubewell_drivers::Shelf;
 use crate::connection::{Connection, Mode, Promise, Request};
 use crate::core::verb::{Begin, Claimed, Decide, Limits, Named};
 use crate::core::verbs::DescribeHeld;
-use crate::core::{Call, Core, FromAnswer, Grant, describe_unreachable};
+use crate::core::{Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
 
@@ -76,73 +76,6 @@ impl StoreHandle {
 
     pub(crate) fn limits(&self) -> Limits {
         Limits { max_body: self.max_body() }
-    }
-
-    /// Makes a call that changes memory alone or nothing.
-    pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
-        debug_assert!(!call.needs_space() && !call.refusal_waits(), "{call:?}");
-        match self {
-            StoreHandle::Here(store) => Ok(store.inner()?.run(|core| core.carry_out(call))?.answer),
-            StoreHandle::Remote(owner) => owner.call(Mode::Ask, call),
-        }
-    }
-
-    /// As `ask`, for a caller that does not wait: nothing follows from the answer.
-    pub(crate) fn tell(&self, call: Call<'_>) {
-        match self {
-            // What cannot be read stays as it is; `verify` reports it.
-            StoreHandle::Here(_) => drop(self.ask::<()>(call)),
-            StoreHandle::Remote(owner) => owner.tell(call),
-        }
-    }
-
-    /// Makes a call, once its write buffer has space if it needs that, and waits for its flush or
-    /// write.
-    pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
-        debug_assert!(!call.refusal_waits(), "{call:?}");
-        match self {
-            StoreHandle::Here(store) => {
-                store.inner()?.call(call.space_in(buffer), |core| core.carry_out(call))
-            }
-            StoreHandle::Remote(owner) => owner.call(Mode::Call, call),
-        }
-    }
-
-    /// As `call`. A refusal waits for the change that may have caused it.
-    pub(crate) fn call_once_visible<T: FromAnswer>(
-        &self,
-        buffer: usize,
-        call: Call<'_>,
-    ) -> Result<T> {
-        debug_assert!(call.refusal_waits(), "{call:?}");
-        match self {
-            StoreHandle::Here(store) => {
-                let space = call.space_in(buffer);
-                store.inner()?.call(space, |core| core.carry_out_once_visible(call))?
-            }
-            StoreHandle::Remote(owner) => owner.call(Mode::OnceVisible, call),
-        }
-    }
-
-    /// Makes a call whose caller waits for the answer later, or never. A call of another process is
-    /// only sent: its promise has the refusal.
-    pub(crate) fn defer<T: FromAnswer>(
-        &self,
-        buffer: usize,
-        when_full: WhenFull,
-        call: Call<'_>,
-    ) -> Result<Promise<T>> {
-        match self {
-            StoreHandle::Here(store) => {
-                let space = call.space_in(buffer);
-                let decided =
-                    store.inner()?.defer(space, when_full, |core| core.carry_out(call))?;
-                Ok(Promise::Here(store.clone(), decided))
-            }
-            StoreHandle::Remote(owner) => {
-                Ok(Promise::Remote(owner.send(Mode::of_deferred(when_full), call)))
-            }
-        }
     }
 
     /// As [`Store::catch_up_with`](crate::Store::catch_up_with).

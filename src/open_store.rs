@@ -6,9 +6,7 @@ use tubewell_wire::Server;
 
 use crate::core::verb::Claimed;
 use crate::core::verbs::{BuryHeld, DropClaim};
-use crate::core::{
-    ByteBudget, Call, ClaimKey, Core, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead,
-};
+use crate::core::{ByteBudget, ClaimKey, Core, Grant, Grants, TakeAttempt, TubeHead};
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
 use crate::signal::Signal;
@@ -73,16 +71,6 @@ impl LocalHandle {
             threads: Mutex::default(),
             servers: Arc::default(),
         })
-    }
-
-    /// As `StoreHandle::defer`, for a call that adds a few rows at most: it is decided at once,
-    /// and its answer is waited for without blocking the thread. A refusal waits for the change that
-    /// may have caused it.
-    pub(crate) fn defer_once_visible<T: FromAnswer>(
-        &self,
-        call: Call<'_>,
-    ) -> Result<Decided<Result<T>>> {
-        self.inner()?.defer_now(|core| core.carry_out_once_visible(call))
     }
 
     /// Runs a call on the core that waits for nothing.

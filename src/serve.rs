@@ -1,7 +1,6 @@
 //! Serving a store to other processes.
 
 mod answers;
-mod calls;
 mod peer;
 mod requests;
 mod service;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
 use crate::core::verbs::{CountsOf, IsTimed};
-use crate::core::{Call, ClaimKey, FromAnswer, TubeHead, TubeRef, Verb};
+use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
@@ -202,11 +202,6 @@ impl Tube {
         self.handle.max_body()
     }
 
-    /// A verb on this tube, as a call.
-    pub(crate) fn verb<'a>(&'a self, verb: Verb<'a>) -> Call<'a> {
-        Call::Tube(self.as_target(), verb)
-    }
-
     /// Makes a call on the tube.
     #[inline]
     pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {
@@ -231,9 +226,5 @@ impl Tube {
     /// The tube as a call names it.
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
-    }
-
-    fn call<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
-        self.handle.call(self.head.buffer, self.verb(verb))
     }
 }

@@ -3,24 +3,17 @@
 use std::sync::Arc;
 
 use crate::core::verb::{Named, Verb, put_verb};
-use crate::core::{
-    Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire,
-    decode_call, from_bytes,
-};
+use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes};
 use crate::events::Filter;
 use crate::random::random_id;
+use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId, WhenFull};
 
-/// How the owner makes a call. What the call waits for follows from the call itself: the first three are one to the
-/// owner.
+/// How the owner makes a call. What the call waits for follows from its verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// At once: it changes memory alone or nothing.
-    Ask,
-    /// Once its write buffer has space.
+    /// Its caller waits for the answer.
     Call,
-    /// As `Call`. A refusal waits for the change that may have caused it.
-    OnceVisible,
     /// As `Call`, for a caller that waits for the answer later or never. If a call that ends a claim
     /// is refused, the task is released.
     Deferred,
@@ -40,9 +33,7 @@ impl Mode {
 impl Mode {
     fn tag(self) -> u8 {
         match self {
-            Mode::Ask => tag::ASK,
             Mode::Call => tag::CALL,
-            Mode::OnceVisible => tag::ONCE_VISIBLE,
             Mode::Deferred => tag::DEFERRED,
             Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
         }
@@ -50,9 +41,7 @@ impl Mode {
 
     fn of_tag(tag: u8) -> Option<Mode> {
         Some(match tag {
-            tag::ASK => Mode::Ask,
             tag::CALL => Mode::Call,
-            tag::ONCE_VISIBLE => Mode::OnceVisible,
             tag::DEFERRED => Mode::Deferred,
             tag::DEFERRED_OR_REFUSED => Mode::DeferredOrRefused,
             _ => return None,
@@ -78,9 +67,7 @@ impl TubeName {
 
 /// What is no call of the core: it waits, or reads what is beside the core. Times are in
 /// microseconds.
-pub(crate) enum Request<'a> {
-    /// A call.
-    Call(Mode, Call<'a>),
+pub(crate) enum Request {
     /// A take from the first of these tubes that has a task. With `most`, of up to so many tasks of
     /// the first tube.
     Take {
@@ -102,6 +89,8 @@ pub(crate) enum Request<'a> {
     },
     /// The end of a claim.
     ClaimEnd(ClaimKey),
+    /// A parked claim goes to this session.
+    ResumeClaim(SessionId, ClaimToken),
     BeginSession(SessionId, Option<Arc<str>>),
     ResumeSession(SessionId),
     EndSession(SessionId),
@@ -133,9 +122,7 @@ const GRANTS: u8 = 1;
 
 /// The numbers of the requests in the protocol.
 mod tag {
-    pub(super) const ASK: u8 = 0;
     pub(super) const CALL: u8 = 1;
-    pub(super) const ONCE_VISIBLE: u8 = 2;
     pub(super) const DEFERRED: u8 = 3;
     pub(super) const DEFERRED_OR_REFUSED: u8 = 4;
     pub(super) const TAKE: u8 = 5;
@@ -155,6 +142,7 @@ mod tag {
     pub(super) const RESUME_SESSION: u8 = 20;
     pub(super) const END_SESSION: u8 = 21;
     pub(super) const DROP_SESSION: u8 = 22;
+    pub(super) const RESUME_CLAIM: u8 = 23;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -175,12 +163,7 @@ pub(crate) fn read_call(bytes: &[u8]) -> Option<(Mode, Input<'_>)> {
     Some((mode, input))
 }
 
-impl<'a> Request<'a> {
-    /// A call that waits.
-    pub(crate) fn of(call: Call<'a>) -> Request<'a> {
-        Request::Call(Mode::OnceVisible, call)
-    }
-
+impl Request {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(USUAL_CALL);
         self.put(&mut bytes);
@@ -189,10 +172,6 @@ impl<'a> Request<'a> {
 
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Request::Call(mode, call) => {
-                out.push(mode.tag());
-                crate::core::encode_call(call, out);
-            }
             Request::Take { tubes, session, timeout, most } => {
                 out.push(tag::TAKE);
                 tubes.put(out);
@@ -215,6 +194,11 @@ impl<'a> Request<'a> {
             Request::ClaimEnd(key) => {
                 out.push(tag::CLAIM_END);
                 key.put(out);
+            }
+            Request::ResumeClaim(session, token) => {
+                out.push(tag::RESUME_CLAIM);
+                session.put(out);
+                token.put(out);
             }
             Request::BeginSession(session, label) => {
                 out.push(tag::BEGIN_SESSION);
@@ -256,16 +240,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a request, whose parts are kept in `parts`.
-    pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
+    /// Reads a request that is no call.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Request, Malformed> {
         let mut input = Input::of_request(bytes);
-        let first = input.byte()?;
-        if let Some(mode) = Mode::of_tag(first) {
-            let call = decode_call(&mut input, parts)?;
-            input.end()?;
-            return Ok(Request::Call(mode, call));
-        }
-        let request = match first {
+        let request = match input.byte()? {
             tag::TAKE => Request::Take {
                 tubes: Wire::get(&mut input)?,
                 session: Wire::get(&mut input)?,
@@ -283,6 +261,9 @@ impl<'a> Request<'a> {
                 id: Wire::get(&mut input)?,
             },
             tag::CLAIM_END => Request::ClaimEnd(Wire::get(&mut input)?),
+            tag::RESUME_CLAIM => {
+                Request::ResumeClaim(Wire::get(&mut input)?, Wire::get(&mut input)?)
+            }
             tag::BEGIN_SESSION => {
                 Request::BeginSession(Wire::get(&mut input)?, Wire::get(&mut input)?)
             }
@@ -490,12 +471,6 @@ pub(crate) fn encode_grants(answer: &Result<Vec<Grant>>) -> Vec<u8> {
     let mut out = vec![GRANTS];
     answer.put(&mut out);
     out
-}
-
-/// Reads the answer to a call.
-pub(crate) fn read_answer<T: FromAnswer>(bytes: &[u8]) -> Result<T> {
-    let answer: Answer = read_value(bytes)?;
-    T::from_answer(answer).ok_or_else(|| unreadable("the answer to another call"))
 }
 
 /// The error of an answer that cannot be read. The call may have taken effect.

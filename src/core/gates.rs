@@ -8,8 +8,8 @@
 
 use tubewell_drivers::NEVER;
 
-use super::call::TubeRef;
 use super::state::{Alarm, Core, Decided, Now, TakeRate, TubeState};
+use super::verb::TubeRef;
 use super::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::{Error, Result};

@@ -5,8 +5,6 @@
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
 
-mod answer;
-mod call;
 mod catalog;
 mod claims;
 mod days;
@@ -28,10 +26,6 @@ mod verify_memory;
 mod waits;
 mod wire;
 
-pub(crate) use answer::{Answer, FromAnswer};
-pub(crate) use call::{
-    Call, EdgeVerb, HistoryVerb, ScheduleVerb, TubeRef, Verb,
-};
 pub(crate) use catalog::{
     HEADER, StoreId, TubeHead, check_format, last_commit, purge_closed, read_catalog, read_header,
     read_limits, stored_totals,
@@ -49,13 +43,12 @@ pub(crate) use state::{
     check_size, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
+pub(crate) use verb::TubeRef;
 pub(crate) use verbs::{
-    ByteBudget, Grants, KICK_STEP, SelectStep, StepPage, TAG_COUNTS_PAGE, decode_step,
-    describe, describe_unreachable,
+    ByteBudget, Grants, KICK_STEP, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
+    describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
 pub(crate) use waits::{TakeAttempt, Watching};
-pub(crate) use wire::{
-    Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,
-};
+pub(crate) use wire::{Input, Malformed, Wire, from_bytes, to_bytes};

@@ -13,9 +13,7 @@ use super::peer;
 use super::service::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_bytes};
 use crate::core::verb::{Begin, Named, OnVerb, with_verb};
-use crate::core::{
-    Answer, Call, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire, from_bytes, to_bytes,
-};
+use crate::core::{Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes, to_bytes};
 use crate::{ClockReport, Counters, Delivered, Error, Event, Result, SessionId, Store};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
@@ -123,15 +121,11 @@ pub struct Decoded {
 /// Decodes a request. `None` if the bytes are none.
 #[must_use]
 pub fn decode(request: &[u8]) -> Option<Decoded> {
-    if let Some((mode, mut input)) = read_call(request)
-        && let Some(decoded) = with_verb(&mut input, Decode(mode)).ok()?
-    {
-        return Some(decoded);
+    if let Some((mode, mut input)) = read_call(request) {
+        return with_verb(&mut input, Decode(mode)).ok();
     }
-    let parts = Parts::default();
-    let read = Request::read(request, &parts).ok()?;
+    let read = Request::read(request).ok()?;
     let text = match &read {
-        Request::Call(mode, call) => format!("{mode:?} {call:?}"),
         Request::Take { tubes, timeout, most, .. } => {
             format!("Take {tubes:?} {timeout:?} {most:?}")
         }
@@ -205,16 +199,14 @@ pub struct Said {
 /// The bytes are no answer to this request.
 pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
     if let Some((_, mut input)) = read_call(request)
-        && let Ok(Some(said)) = with_verb(&mut input, ReadAnswer(answer))
+        && let Ok(said) = with_verb(&mut input, ReadAnswer(answer))
     {
         return Ok(said?);
     }
-    let parts = Parts::default();
     // A malformed request is refused as any other one.
-    let Ok(request) = Request::read(request, &parts) else { return Ok(value::<()>(answer)?) };
+    let Ok(request) = Request::read(request) else { return Ok(value::<()>(answer)?) };
     let said = match request {
-        Request::Call(_, call) => answer_to(&call, answer),
-        Request::Take { .. } | Request::Claim { .. } => grants(answer),
+        Request::Take { .. } | Request::Claim { .. } | Request::ResumeClaim(..) => grants(answer),
         Request::WaitReady { .. } | Request::Heartbeat => value::<bool>(answer),
         Request::Verify => value::<Vec<String>>(answer),
         Request::Counters => value::<Counters>(answer),
@@ -232,18 +224,6 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         | Request::DropSession(_) => value::<()>(answer),
     };
     Ok(said?)
-}
-
-fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
-    match call {
-        Call::ResumeClaim(..) => grants(answer),
-        _ => {
-            let said = value::<Answer>(answer)?;
-            Ok(match from_bytes::<Result<Answer>>(&answer[1..])? {
-                _ => said,
-            })
-        }
-    }
 }
 
 /// Reads an answer that begins with this byte. A refusal may begin with any.

@@ -13,10 +13,10 @@ use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, wait};
 
-/// Makes a call. `None` if it is none of a type.
-pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Option<Answering> {
+/// Makes a call.
+pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Answering {
     let made = with_verb(&mut input, Serve { peer, mode });
-    made.unwrap_or_else(|malformed| Some(refused(Error::from(malformed))))
+    made.unwrap_or_else(|malformed| refused(Error::from(malformed)))
 }
 
 struct Serve<'a> {

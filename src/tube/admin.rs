@@ -325,8 +325,4 @@ impl Tube {
     pub fn truncate(&self) -> Result<()> {
         self.make(&Truncate {})
     }
-
-    pub(super) fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
-        self.handle.call_once_visible(self.buffer(), self.verb(verb))
-    }
 }

@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use super::Tube;
-use crate::core::Verb;
 use crate::core::verbs::{Alter, InfoOf, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;

@@ -2,7 +2,6 @@
 
 use super::Tube;
 use crate::core::verbs::{HistoryOf, Log};
-use crate::core::{HistoryVerb, Verb};
 use crate::wait::CallFuture;
 use crate::{HistoryEntry, Receipt, Result};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
 use crate::core::Holder;
+use crate::core::verbs::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 

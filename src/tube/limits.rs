@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::Verb;
 use crate::core::verbs::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};

@@ -125,7 +125,11 @@ impl Tube {
 
     /// The first step of a move of all tasks that are there now.
     fn move_some(&self, to: &Tube) -> Result<MoveSome> {
-        Ok(MoveSome { to: self.other(to)?, after: None, below: self.handle.ask(Call::NextId)? })
+        Ok(MoveSome {
+            to: self.other(to)?,
+            after: None,
+            below: self.handle.make(FILE, (), &NextId {})?,
+        })
     }
 
     /// Another tube as the target of a call on this one.

@@ -2,7 +2,6 @@
 
 use super::Tube;
 use crate::core::verbs::{AddParents, Children, Parents, RemoveParents};
-use crate::core::{EdgeVerb, Verb};
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {

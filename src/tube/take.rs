@@ -223,11 +223,11 @@ impl Tube {
         })
     }
 
-    fn claim_request(&self, id: u64) -> Request<'static> {
+    fn claim_request(&self, id: u64) -> Request {
         Request::Claim { tube: TubeName::of(&self.head), session: self.session, id }
     }
 
-    fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request<'static> {
+    fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request {
         take_request(std::slice::from_ref(&self.head), self.session, timeout, Some(max))
     }
 

@@ -13,7 +13,7 @@ use super::capacity::CapacityWait;
 use crate::connection::Mode;
 use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
 use crate::core::verbs::{Limit, Renew};
-use crate::core::{Call, Core, Decided, FromAnswer, WaitSlot};
+use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
@@ -76,35 +76,12 @@ impl<T> fmt::Debug for CallFuture<T> {
     }
 }
 
-/// Decides a call as soon as its write buffer has space, or at once if it needs none.
-pub(crate) async fn decide<T: FromAnswer>(
-    handle: &LocalHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<Decided<T>> {
-    let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call(context.waker(), call)).await
-}
-
 /// Waits for the commit that an answer depends on.
 pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
     if let Some(wait) = decided.wait {
         poll_fn(|context| wait.batch().poll(context.waker())).await?;
     }
     Ok(decided.answer)
-}
-
-/// Decides a call and waits for its commit.
-pub(crate) async fn call<T: FromAnswer>(
-    handle: &StoreHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<T> {
-    debug_assert!(!call.refusal_waits(), "{call:?}");
-    match handle {
-        StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
-        StoreHandle::Remote(owner) => owner.send(Mode::Call, call).await,
-    }
 }
 
 impl Claim {
@@ -128,16 +105,6 @@ impl Claim {
     pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
         self.make_async(&Limit { most: micros_ceil(most) }).await
     }
-}
-
-/// As `decide`. A refusal waits for the change that may have caused it.
-pub(crate) async fn decide_once_visible<T: FromAnswer>(
-    handle: &LocalHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<Decided<Result<T>>> {
-    let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call_once_visible(context.waker(), call)).await
 }
 
 /// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the

@@ -2,8 +2,8 @@
 
 use super::similar::similar;
 use super::tubes::TubeHead;
-use crate::core::call::TubeRef;
 use crate::core::state::{Core, Decided, TubeState};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::{Error, Result, TubeInfo};
 
@@ -20,7 +20,9 @@ impl Decide for FindTube {
 
 verb! {
     /// The public descriptions of all tubes, by name.
-    10 InStore Look: Tubes {} -> Vec<TubeInfo>
+    10 InStore Look: Tubes {} -> Vec<TubeInfo> {
+        const IN_OUTAGE: bool = true;
+    }
 }
 
 impl Decide for Tubes {

@@ -10,13 +10,13 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::commit::DueCursor;
-use crate::core::call::TubeRef;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
     TubeState, encode_durability,
 };
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};

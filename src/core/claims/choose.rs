@@ -3,8 +3,8 @@
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
-use crate::core::call::TubeRef;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
@@ -91,12 +91,7 @@ impl Core {
     }
 
     /// Takes this task for a session, wherever it stands in its tube.
-    fn claim_task(
-        &mut self,
-        number: u32,
-        session: SessionId,
-        id: u64,
-    ) -> Result<Decided<Chosen>> {
+    fn claim_task(&mut self, number: u32, session: SessionId, id: u64) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
         if tube.alarm_is_due(self.now) {

@@ -15,6 +15,8 @@ const METADATA_MAX: usize = 4096;
 verb! {
     /// What a session says of itself, instead of what it has said before.
     21 InStore Memory: DescribeSession { id: SessionId, about: About } -> () {
+        const AT_ONCE: bool = true;
+
         fn may_repeat(&self) -> bool {
             true
         }
@@ -50,7 +52,9 @@ fn check_length(what: &str, text: &str, most: usize) -> Result<()> {
 verb! {
     /// The sessions that have claims or a description, and those that have parked a claim: by label,
     /// then by session.
-    22 InStore Look: Owners {} -> Vec<OwnerInfo>
+    22 InStore Look: Owners {} -> Vec<OwnerInfo> {
+        const IN_OUTAGE: bool = true;
+    }
 }
 
 impl Decide for Owners {

@@ -73,11 +73,7 @@ impl Core {
     }
 
     /// Gives a parked claim to a session. Only memory changes.
-    pub(in crate::core) fn resume_claim(
-        &mut self,
-        session: SessionId,
-        token: &ClaimToken,
-    ) -> Result<Grant> {
+    pub(crate) fn resume_claim(&mut self, session: SessionId, token: &ClaimToken) -> Result<Grant> {
         let id = token.id;
         let number = self.find_tube(&token.tube)?.number;
         self.check_session(session)?;

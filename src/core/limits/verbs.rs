@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 
-use crate::core::call::TubeRef;
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, Limits, verb};
 use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
@@ -103,7 +103,9 @@ impl Decide for SetLimit {
 
 verb! {
     /// The limits that are set, by name.
-    12 InStore Look: AllLimits {} -> Vec<Limit>
+    12 InStore Look: AllLimits {} -> Vec<Limit> {
+        const IN_OUTAGE: bool = true;
+    }
 }
 
 impl Decide for AllLimits {

@@ -6,10 +6,10 @@ use tubewell_drivers::{
     EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
-use crate::core::call::TubeRef;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, OtherTube, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -108,7 +108,11 @@ verb! {
 }
 
 impl Decide for Parents {
-    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<Vec<u64>>> {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
         let found = core.find(number, self.id)?;
         let parents = core.parents_of(number, self.id, &found)?;
         Ok(Decided::now(parents.into_iter().map(|(id, _)| id).collect()))
@@ -121,7 +125,11 @@ verb! {
 }
 
 impl Decide for Children {
-    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<Vec<u64>>> {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
         core.find(number, self.id)?;
         let children = core.children_of(number, self.id, PAGE_MAX)?;
         Ok(Decided::now(children.into_iter().map(|(id, _)| id).collect()))

@@ -21,13 +21,6 @@ pub(crate) enum Wait {
     Write(Arc<Batch>),
 }
 
-impl<T> Decided<T> {
-    /// An answer that waits for nothing.
-    pub(crate) fn now(answer: T) -> Decided<T> {
-        Decided { answer, wait: None }
-    }
-}
-
 impl Wait {
     /// The batch that has the outcome.
     pub(crate) fn batch(&self) -> &Arc<Batch> {

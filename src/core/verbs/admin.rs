@@ -4,10 +4,10 @@ use tubewell_drivers::{Found, Header, Shelf};
 
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 

@@ -1,9 +1,9 @@
 //! The history of a task for callers: read it, and add entries of a program.
 
 use super::outcome::check_no_schedule;
-use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Claimed, Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};

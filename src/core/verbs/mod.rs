@@ -34,7 +34,8 @@ pub(crate) use super::catalog::{
     Alter, CreateTube, DropTube, FindTube, InfoOf, IsTimed, Truncate, Tubes,
 };
 pub(crate) use super::claims::{
-    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress, ReportText, Revoke,
+    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress,
+    ReportText, Revoke,
 };
 pub(crate) use super::days::{Days, FailedOn};
 pub(crate) use super::gates::{Pause, PauseUntil};
@@ -47,8 +48,8 @@ pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
 pub(crate) use finish::FinishTask;
 pub(crate) use holder::{
-    AckClaims, AckMany, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze, SnoozeIn,
-    Touch,
+    AckClaims, AckMany, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze,
+    SnoozeIn, Touch,
 };
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};

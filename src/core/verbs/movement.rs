@@ -8,9 +8,9 @@ use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Position, Shelf};
 
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, OtherTube, verb};
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};

@@ -6,10 +6,10 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, CursorOf, Page};
@@ -167,7 +167,8 @@ impl Decide for ListGroup {
         }
         Ok(Decided::now(page))
     }
-}impl Core {
+}
+impl Core {
     /// Ends a task for its holder, with or without a result.
     pub(in crate::core) fn ack(
         &mut self,

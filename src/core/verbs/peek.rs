@@ -7,9 +7,9 @@ use std::time::Duration;
 use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use super::keys::key_of;
-use crate::core::call::TubeRef;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::moment::system_time;
@@ -88,7 +88,9 @@ impl Decide for CountsOf {
 
 verb! {
     /// The counts of all tubes, by name.
-    17 InStore Look: AllCounts {} -> BTreeMap<String, Statistics>
+    17 InStore Look: AllCounts {} -> BTreeMap<String, Statistics> {
+        const IN_OUTAGE: bool = true;
+    }
 }
 
 impl Decide for AllCounts {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, Shelf};
 
 use super::take::MAX_EXPIRED_PER_TAKE;
-use crate::core::call::TubeRef;
 use crate::core::state::window::{Rank, ReadUpTo, WindowSlot};
 use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 use crate::task::TaskInfo;
 use crate::{Error, Result};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Begin, Begun, Cancel, Decide, Later, Limits, verb};
 use crate::core::waits::Admission;
 use crate::{Error, EventKind, Receipt, Result, SessionId, State};
@@ -95,7 +95,9 @@ impl Begin for PutOrWait {
 
 verb! {
     /// The id of the next task that is put.
-    18 InStore Look: NextId {} -> u64
+    18 InStore Look: NextId {} -> u64 {
+        const IN_OUTAGE: bool = true;
+    }
 }
 
 impl Decide for NextId {

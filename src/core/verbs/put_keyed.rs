@@ -10,8 +10,8 @@ use super::put::IdCheck;
 use super::replace::Replacement;
 use super::tokens::LookUp;
 use crate::commit::{Change, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::state::{Core, Decided, PutRequest, Wait};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, OnKey, Receipt, Result};
 

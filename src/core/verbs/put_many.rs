@@ -3,8 +3,8 @@
 use tubewell_drivers::Header;
 
 use crate::commit::Change;
-use crate::core::call::TubeRef;
 use crate::core::state::{Core, Decided, PutRequest, TubeState};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, Limits, verb};
 use crate::{Receipt, Result};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::call::TubeRef;
 use crate::core::state::{CapacitySlot, Core, Decided, FILE, MEMORY, WaitingCall};
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
 
 verb! {

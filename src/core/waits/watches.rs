@@ -13,10 +13,10 @@ use std::task::{Poll, Waker};
 use tubewell_drivers::{Found, Note, Shelf};
 
 use crate::commit::{Change, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::state::{
     Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey, WatchSlot,
 };
+use crate::core::verb::TubeRef;
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};

@@ -27,12 +27,6 @@ pub(crate) trait Wire: Sized {
     fn put(&self, out: &mut Vec<u8>);
 
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed>;
-
-    /// The error that takes the place of the value in a [`Result`], for a value that only this process
-    /// can use.
-    fn refusal(&self) -> Option<Error> {
-        None
-    }
 }
 
 pub(crate) fn to_bytes<T: Wire>(value: &T) -> Vec<u8> {
@@ -152,19 +146,13 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
-/// The error of a call is a value too. A value that only this process can use becomes its
-/// [`refusal`](Wire::refusal).
+/// The error of a call is a value too.
 impl<T: Wire> Wire for Result<T> {
     fn put(&self, out: &mut Vec<u8>) {
-        let (is_ok, refused) = match self {
-            Ok(value) => (true, value.refusal()),
-            Err(_) => (false, None),
-        };
-        (is_ok && refused.is_none()).put(out);
-        match (self, refused) {
-            (_, Some(refused)) => refused.put(out),
-            (Ok(value), None) => value.put(out),
-            (Err(error), None) => error.put(out),
+        self.is_ok().put(out);
+        match self {
+            Ok(value) => value.put(out),
+            Err(error) => error.put(out),
         }
     }
 

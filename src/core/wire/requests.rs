@@ -6,7 +6,8 @@ use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::state::{
-    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
+    About, ClaimKey, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
+    UpdateRequest,
 };
 use crate::listing::Where;
 use crate::schedule::Restored;
@@ -69,3 +70,7 @@ wire_struct! { TubeOptions {
     reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit, shared_limits,
     sub_queue_rate, rate, history, metrics, durability, if_not_exists, or_alter,
 } without { callback: None } }
+
+wire_struct! { ClaimKey { tube, by, id } at most PUT_MANY_TASKS }
+wire_struct! { Holder { session, epoch } }
+wire_struct! { About { kind, metadata } }

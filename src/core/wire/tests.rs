@@ -1,6 +1,7 @@
 //! Tests of the encoding. The samples are made by the macros that make the encoding, so that there is
 //! one of every variant.
 
+mod checks;
 mod samples;
 
 use std::collections::BTreeSet;
@@ -8,16 +9,11 @@ use std::fmt::{Debug, Write};
 
 use tubewell_drivers::Body;
 
-use super::{Input, Malformed, Parts, Wire, decode_call, encode_call, from_bytes, to_bytes};
-use crate::core::answer::Answer;
-use crate::core::call::{
-    Call, EdgeVerb, HistoryVerb, Kind, ScheduleVerb, TubeRef,
-    Verb as VerbOfEnum,
-};
+use super::{Input, Malformed, Wire, from_bytes, to_bytes};
 use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest};
 use crate::core::verb::{
-    Begin, Claimed, InStore, InTube, Named, OfClaim, OfClaims, OnVerb, SeeVerb, Verb, each_verb,
-    put_verb, with_verb,
+    Begin, Claimed, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, SeeVerb, TubeRef,
+    Verb, each_verb, put_verb, with_verb,
 };
 use crate::core::verbs::{
     Ack, AckClaims, AddTags, DeleteMany, Peek, PutMany, PutTask, SetLimit, Space,
@@ -27,7 +23,7 @@ use crate::task::CursorOf;
 use crate::{
     ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,
     Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, State,
-    StepKind, TubeOptions,
+    StepKind, TubeInfo, TubeOptions,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -72,21 +68,9 @@ impl Random {
     }
 }
 
-fn bytes_of(call: &Call<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_call(call, &mut bytes);
-    bytes
-}
-
 /// Decodes a call, and encodes it again.
 fn read_back(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
-    if let Some(again) = with_verb(&mut Input::of_request(bytes), Again)? {
-        return Ok(again);
-    }
-    let (mut input, parts) = (Input::of_request(bytes), Parts::default());
-    let call = decode_call(&mut input, &parts)?;
-    input.end()?;
-    Ok(bytes_of(&call))
+    with_verb(&mut Input::of_request(bytes), Again)
 }
 
 pub(super) const JOBS: TubeRef<'static> = TubeRef { number: 300, name: "jobs" };
@@ -96,24 +80,7 @@ pub(super) fn key() -> ClaimKey {
     ClaimKey { tube: 300, by: Holder { session, epoch: Some(5) }, id: 9 }
 }
 
-/// Samples of a call with what `wrap` puts into it: each variant, several times.
-fn calls_with<T: Numbered>(name: &str, wrap: fn(T) -> Call<'static>) -> Vec<(String, Vec<u8>)> {
-    let seeds = 0..16;
-    let samples = T::VARIANTS.iter().flat_map(|variant| seeds.clone().map(move |n| (n, variant)));
-    let samples = samples.map(|(seed, (number, variant))| {
-        let mut random = Random::new(seed << 8 | u64::from(*number));
-        let call = wrap(T::sample_of(*number, &mut random));
-        let bytes = bytes_of(&call);
-        let (mut input, parts) = (Input::of_request(&bytes), Parts::default());
-        let decoded = decode_call(&mut input, &parts).unwrap();
-        assert_eq!(format!("{decoded:?}"), format!("{call:?}"));
-        assert_eq!(input.end(), Ok(()), "{call:?}");
-        (format!("{name}::{variant}"), bytes)
-    });
-    samples.collect()
-}
-
-/// Samples of the verbs that are types, as calls with their names and kinds.
+/// Samples of the verbs, as calls with their names and kinds.
 #[derive(Default)]
 struct Samples(Vec<(&'static str, Kind, Vec<u8>)>);
 
@@ -170,18 +137,8 @@ impl OnVerb for Again {
     }
 }
 
-/// The calls that are variants of the enums, and those that are types.
 fn all_calls() -> Vec<(String, Vec<u8>)> {
-    let types = all_verbs().into_iter().map(|(name, _, bytes)| (name.to_owned(), bytes));
-    calls_of_enums().into_iter().chain(types).collect()
-}
-
-fn calls_of_enums() -> Vec<(String, Vec<u8>)> {
-    [
-        calls_with("Call", |call: Call<'static>| call),
-        calls_with("Verb", |verb: VerbOfEnum<'static>| Call::Tube(JOBS, verb)),
-    ]
-    .concat()
+    all_verbs().into_iter().map(|(name, _, bytes)| (name.to_owned(), bytes)).collect()
 }
 
 type Decode = fn(&[u8]) -> Result<Vec<u8>, Malformed>;
@@ -227,9 +184,6 @@ fn same<T: Debug>(decoded: &T, value: &T) {
 
 fn all_values() -> Vec<Encoded> {
     let lists = [
-        variants::<Answer>("Answer", |decoded, value| {
-            assert_eq!(to_bytes(decoded), to_bytes(value));
-        }),
         variants("Error", same::<Error>),
         variants("State", same::<State>),
         variants("EventKind", same::<EventKind>),
@@ -264,9 +218,6 @@ fn all_values() -> Vec<Encoded> {
 
 #[test]
 fn every_call_reads_back() {
-    let calls = calls_of_enums();
-    let names = |of: &str| calls.iter().filter(|(name, _)| name.starts_with(of)).count();
-    assert_eq!(names("Verb::"), 16 * VerbOfEnum::VARIANTS.len());
     for (name, bytes) in all_calls() {
         assert_eq!(read_back(&bytes).as_ref(), Ok(&bytes), "{name}");
     }
@@ -297,9 +248,6 @@ fn numbers_of_variants_are_named_once() {
         numbers.dedup();
         assert_eq!(numbers.len(), T::VARIANTS.len());
     }
-    check::<Call<'_>>();
-    check::<VerbOfEnum<'_>>();
-    check::<Answer>();
     check::<Error>();
 }
 
@@ -337,11 +285,6 @@ fn kinds_of_calls_are_as_recorded() {
         }
         lines.last_mut().unwrap().1.insert(format!("{kind:?}"));
     };
-    for (name, bytes) in calls_of_enums() {
-        let parts = Parts::default();
-        let call = decode_call(&mut Input::new(&bytes), &parts).unwrap();
-        add(name, call.properties().kind);
-    }
     for (name, kind, _) in all_verbs() {
         add(name.to_owned(), kind);
     }
@@ -349,14 +292,7 @@ fn kinds_of_calls_are_as_recorded() {
         format!("{} {name}\n", kinds.into_iter().collect::<Vec<_>>().join("|"))
     };
     let text: String = lines.into_iter().map(line).collect();
-    assert!(text == include_str!("../call/kinds.txt"), "the kinds are now:\n{text}");
-}
-
-#[test]
-fn calls_have_these_bytes() {
-        assert_eq!(bytes_of(&call), bytes, "{call:?}");
-        assert_eq!(read_back(bytes).unwrap(), bytes);
-    }
+    assert!(text == include_str!("../verb/kinds.txt"), "the kinds are now:\n{text}");
 }
 
 #[test]
@@ -384,33 +320,21 @@ fn verbs_have_these_bytes() {
 
 #[test]
 fn answers_have_these_bytes() {
-    let receipt = Receipt { id: 300, state: State::Buried, commit: u64::MAX };
-    for (answer, bytes) in [
-        (Ok(Answer::Done), &b"\x01\x00"[..]),
-        (
-            Ok(Answer::Receipt(receipt)),
-            b"\x01\x01\xac\x02\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-        ),
-        (Ok(Answer::Acks(vec![Err(Error::NotTaken { id: 9 })])), b"\x01\x03\x01\x00\x00\x09"),
-        (Err(Error::Full { tube: "jobs".into(), capacity: 9 }), b"\x00\x0b\x04jobs\x09"),
-        (
-            Err(Error::NewerFormat { what: "layout", found: 3, supported: 2 }),
-            b"\x00\x12\x00\x03\x02",
-        ),
-    ] {
-        assert_eq!(to_bytes::<Result<Answer>>(&answer), bytes);
-        let decoded: Result<Answer> = from_bytes(bytes).unwrap();
+    fn check<T: Wire>(answer: &Result<T>, bytes: &[u8]) {
+        assert_eq!(to_bytes(answer), bytes);
+        let decoded: Result<T> = from_bytes(bytes).unwrap();
         assert_eq!(to_bytes(&decoded), bytes);
     }
-}
-
-#[test]
-fn answer_of_this_process_becomes_an_error() {
-    let refused: Result<Answer> = Ok(Answer::Chosen(Chosen::NotVisible));
-    let decoded: Result<Answer> = from_bytes(&to_bytes(&refused)).unwrap();
-    let what = "an answer to another process has no Chosen".into();
-    assert_eq!(decoded.err(), Some(Error::Io { what }));
-    assert!(from_bytes::<Answer>(&to_bytes(&Answer::Chosen(Chosen::NotVisible))).is_err());
+    let receipt = Receipt { id: 300, state: State::Buried, commit: u64::MAX };
+    check(&Ok(()), b"\x01");
+    check(&Ok(receipt), b"\x01\xac\x02\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+    check(&Ok(Some(b"v".to_vec())), b"\x01\x01\x01v");
+    let acks: Vec<Result<Receipt>> = vec![Err(Error::NotTaken { id: 9 })];
+    check(&Ok(acks), b"\x01\x01\x00\x00\x09");
+    let full: Result<()> = Err(Error::Full { tube: "jobs".into(), capacity: 9 });
+    check(&full, b"\x00\x0b\x04jobs\x09");
+    let newer: Result<()> = Err(Error::NewerFormat { what: "layout", found: 3, supported: 2 });
+    check(&newer, b"\x00\x12\x00\x03\x02");
 }
 
 #[test]
@@ -493,7 +417,8 @@ fn any_bytes_do_not_panic() {
     for length in 0..2000 {
         let bytes: Vec<u8> = (0..length % 97).map(|_| random.byte()).collect();
         let _ = read_back(&bytes);
-        let _ = from_bytes::<Result<Answer>>(&bytes);
+        let _ = from_bytes::<Result<Receipt>>(&bytes);
+        let _ = from_bytes::<Result<TubeInfo>>(&bytes);
         let _ = from_bytes::<Grant>(&bytes);
         let _ = from_bytes::<Event>(&bytes);
     }
@@ -581,21 +506,11 @@ fn numbers_have_one_encoding() {
 }
 
 #[test]
-fn parts_keep_the_values_of_one_call() {
-    let bytes = bytes_of(&Call::AckClaims(&[key()]));
-    let parts = Parts::default();
-    for round in 0..3 {
-        let decoded = decode_call(&mut Input::of_request(&bytes), &parts);
-        assert_eq!(decoded.is_ok(), round < 2, "{decoded:?}");
-    }
-}
-
-#[test]
 fn malformed_bytes_become_an_error_that_says_what_to_do() {
     let error = Error::from(read_back(b"\xff").unwrap_err());
     assert_eq!(
         error.to_string(),
-        "the bytes of a call are not valid: an unknown number of Call; use the same release on both \
+        "the bytes of a call are not valid: an unknown number of a call; use the same release on both \
          sides"
     );
 }

@@ -2,9 +2,9 @@
 
 use super::basic::{Wire, put_bytes, put_items, text};
 use super::input::{Input, Malformed};
-use crate::core::call::TubeRef;
 use crate::core::state::{ClaimKey, Holder};
 use crate::core::verb::Claimed;
+use crate::core::verb::TubeRef;
 
 /// The numbers of the calls that have a verb in them.
 const ON_TUBE: u8 = 1;

@@ -11,12 +11,11 @@ use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
 use crate::core::verb::Claimed;
 use crate::core::verbs::{
-    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick, LogHeld, NextId, Peek, PutAndWait,
-    PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps, Truncate, Tubes, WaitDrained,
+    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick,
+    LogHeld, NextId, Peek, PutAndWait, PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps,
+    Truncate, Tubes, WaitDrained,
 };
-use crate::core::{
-    ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes,
-};
+use crate::core::{ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -84,10 +83,7 @@ impl Served {
 /// Requests as a handle makes them.
 fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
-    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
-    let calls = [
-    ];
-    let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
+    let modes = [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused];
     let target = TubeRef { number, name: "jobs" };
     let verbs = modes.into_iter().flat_map(|mode| {
         let request = put.clone();
@@ -97,7 +93,6 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
             verb_to_bytes(mode, target, &WaitDrained { session, timeout: Some(9) }),
         ]
     });
-    let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
     let tube = TubeName { number, name: "jobs".into() };
     let others = [
         Request::BeginSession(session, None),
@@ -209,31 +204,11 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
-    let changes = [
-    ];
     fill_buffer(&served, true);
-    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
-    {
-        let ask = |call| served.service.call(&served.peer, &Request::Call(mode, call).to_bytes());
-        for call in reads {
-            assert!(matches!(ask(call), Answering::Now(_)), "{mode:?} {call:?}");
-        }
-        for call in changes {
-            let waits = match ask(call) {
-                Answering::Later(mut answer) => {
-                    answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
-                }
-                _ => false,
-            };
-            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {call:?}");
-        }
-    }
     let target = TubeRef { number, name: "jobs" };
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
-    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
-    {
+    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
         let priority = SetPriority { id: 1, pri: 7 };
         for read in [
             verb_to_bytes(mode, (), &Tubes {}),
@@ -302,7 +277,7 @@ fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
     let served = serve(Store::open(folder.path().join("store")).unwrap());
     let number = served.number();
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
-    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred] {
+    for mode in [Mode::Call, Mode::Deferred] {
         let target = TubeRef { number, name: "jobs" };
         let request = verb_to_bytes(mode, target, &PutTask { request: put.clone() });
         let answering = served.service.call(&served.peer, &request);
@@ -372,7 +347,7 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
     let key = ClaimKey { tube: served.number(), by, id: claim.id() };
     for tube in [None, Some("jobs")] {
-        let describe = verb_to_bytes(Mode::Ask, Claimed { key, tube }, &DescribeHeld {});
+        let describe = verb_to_bytes(Mode::Call, Claimed { key, tube }, &DescribeHeld {});
         // No verb of a claim has the number 13.
         let request = [&describe[..describe.len() - 1], &[13]].concat();
         let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
@@ -430,7 +405,7 @@ fn event_with_the_longest_texts_has_less_than_6_kib() {
 
 impl Served {
     /// The error of a request that is refused at once.
-    fn refusal(&self, request: &Request<'_>) -> Option<Error> {
+    fn refusal(&self, request: &Request) -> Option<Error> {
         self.refusal_of(&request.to_bytes())
     }
 
@@ -439,7 +414,7 @@ impl Served {
         from_bytes::<Result<()>>(&reply.body[1..]).ok()?.err()
     }
 
-    fn take_from(&self, tubes: usize) -> Request<'static> {
+    fn take_from(&self, tubes: usize) -> Request {
         let tubes = vec![TubeName { number: self.number(), name: "jobs".into() }; tubes];
         Request::Take { tubes, session: self.session, timeout: Some(60_000_000), most: None }
     }
@@ -525,7 +500,7 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
         }
         Answering::Many(_) => panic!("items"),
     };
-    let answer = |request: &Request<'_>| answer_to(&request.to_bytes());
+    let answer = |request: &Request| answer_to(&request.to_bytes());
     let is_refusal = |busy: Option<Vec<u8>>| {
         let answer: Result<()> = from_bytes(&busy.unwrap()[1..]).unwrap();
         is_busy(answer.err())

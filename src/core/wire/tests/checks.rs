@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
-use super::check_call;
-use crate::core::answer::{Answer, FromAnswer};
-use crate::core::call::TubeRef;
 use crate::core::state::{
     ClaimKey, FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
     UpdateRequest, check_distinct_tags, distinct_tags,
 };
 use crate::core::verb::{
-    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, SeeVerb, Verb as _, each_verb,
+    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, SeeVerb, TubeRef, Verb as _,
+    each_verb,
 };
 use crate::core::verbs::{
-    Ack, AddTags, BuryHeld, ByKey, ByteBudget, ChangeSchedule, Checkpoint, DeleteWhere, Fail, FinishTask, Grants, KickWhere, PutAndWait, PutMany, PutOrWait, PutTask,
-    ReleaseAll, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
+    Ack, AddTags, BuryHeld, ByKey, ByteBudget, ChangeSchedule, Checkpoint, DeleteWhere, Fail,
+    FinishTask, Grants, KickWhere, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll,
+    RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask,
+    WriteStep,
 };
-use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
+use crate::core::wire::tests::{Random, Sample};
 use crate::schedule::Restored;
 use crate::task::After;
 use crate::{
@@ -39,20 +39,9 @@ fn store_and_tube() -> (Store, Tube) {
     (store, tube)
 }
 
-/// The error of a handle, which a call that this tube could not have made gets too.
+/// The error of a handle, which a call of a peer gets too.
 #[track_caller]
-fn refused<T: std::fmt::Debug>(by_handle: crate::Result<T>, call: Call<'_>) {
-    let error = by_handle.expect_err("the handle accepts it");
-    assert!(matches!(error, Error::Invalid { .. }), "{error}");
-    assert_eq!(check_call(&call, MAX_BODY), Err(error), "{call:?}");
-}
-
-/// As `refused`, of a verb that is a type.
-#[track_caller]
-fn refused_verb<T: std::fmt::Debug, V: crate::core::verb::Verb>(
-    by_handle: crate::Result<T>,
-    verb: &V,
-) {
+fn refused<T: std::fmt::Debug, V: crate::core::verb::Verb>(by_handle: crate::Result<T>, verb: &V) {
     let error = by_handle.expect_err("the handle accepts it");
     assert!(matches!(error, Error::Invalid { .. }), "{error}");
     assert_eq!(verb.check(LIMITS), Err(error), "{}", V::NAME);
@@ -61,10 +50,6 @@ fn refused_verb<T: std::fmt::Debug, V: crate::core::verb::Verb>(
 #[track_caller]
 fn accepted(verb: &impl crate::core::verb::Verb) {
     assert_eq!(verb.check(LIMITS), Ok(()));
-}
-
-fn on_tube(verb: Verb<'_>) -> Call<'_> {
-    Call::Tube(JOBS, verb)
 }
 
 fn request(edit: impl FnOnce(&mut PutRequest)) -> PutRequest {
@@ -113,16 +98,16 @@ fn puts_are_refused_as_by_a_handle() {
     for (put, edit) in hostile_puts(&tube) {
         let hostile = request(edit);
         let typed = PutTask { request: hostile.clone() };
-        refused_verb(tube.put(put.clone()), &typed);
+        refused(tube.put(put.clone()), &typed);
         let or_wait = PutOrWait { session, request: hostile.clone(), timeout: None };
-        refused_verb(tube.put_wait(put.clone(), None), &or_wait);
+        refused(tube.put_wait(put.clone(), None), &or_wait);
         let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
-        refused_verb(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
+        refused(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
         let many = PutMany { requests: vec![request(|_| {}), hostile.clone()] };
-        refused_verb(tube.put_many([Put::new("work"), put.clone()]), &many);
+        refused(tube.put_many([Put::new("work"), put.clone()]), &many);
         let restore = Restore::new(put).takes(1);
         let many = PutMany { requests: vec![PutRequest { takes: 1, ..hostile }] };
-        refused_verb(tube.restore_many([restore]), &many);
+        refused(tube.restore_many([restore]), &many);
     }
     let most = PutTask { request: request(|it| it.tags = tags(32)) };
     assert_eq!(most.check(LIMITS), Ok(()));
@@ -154,17 +139,17 @@ fn put_cannot_bring_what_only_a_restore_brings() {
 fn too_many_puts_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
     let many = PutMany { requests: vec![request(|_| {}); 100_001] };
-    refused_verb(tube.put_many(vec!["work"; 100_001]), &many);
+    refused(tube.put_many(vec!["work"; 100_001]), &many);
     let restored = vec![PutRequest { takes: 1, ..request(|_| {}) }; 100_001];
     let tasks = (0..100_001).map(|_| Restore::new("work").takes(1));
-    refused_verb(tube.restore_many(tasks), &PutMany { requests: restored });
+    refused(tube.restore_many(tasks), &PutMany { requests: restored });
     let after = |it: &mut PutRequest| {
         let parents = vec![("jobs".into(), (0..10_000).collect())];
         it.after = Some(Box::new(After { parents, ..After::default() }));
     };
     let many = PutMany { requests: vec![request(after); 11] };
     let puts = vec![Put::new("work").after(&tube, 0..10_000); 11];
-    refused_verb(tube.put_many(puts), &many);
+    refused(tube.put_many(puts), &many);
 }
 
 fn history() -> History {
@@ -250,7 +235,7 @@ fn restores_are_refused_as_by_a_handle() {
         ),
     ];
     for (task, hostile) in cases {
-        refused_verb(tube.restore_many([task]), &PutMany { requests: vec![hostile] });
+        refused(tube.restore_many([task]), &PutMany { requests: vec![hostile] });
     }
     for hostile in [
         with(None, &|it| it.result = Some(vec![7])),
@@ -275,31 +260,31 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     let id = tube.put("work").unwrap().id;
     let body = UpdateRequest { body: Some(Body::new(vec![7; 101])), ..UpdateRequest::default() };
     let update = UpdateTask { id, request: body };
-    refused_verb(tube.update(id, Update::new().body(vec![7; 101])), &update);
+    refused(tube.update(id, Update::new().body(vec![7; 101])), &update);
     let many = UpdateRequest { tags: Some(tags(33)), ..UpdateRequest::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
     let update = UpdateTask { id, request: many };
-    refused_verb(tube.update(id, Update::new().tags(names.clone())), &update);
+    refused(tube.update(id, Update::new().tags(names.clone())), &update);
     for hostile in [tags(33), ["".into()].into(), [long(256).into()].into()] {
         let add = AddTags { id, tags: hostile.clone() };
-        refused_verb(tube.add_tags(id, hostile.iter()), &add);
+        refused(tube.add_tags(id, hostile.iter()), &add);
         let remove = RemoveTags { id, tags: hostile.clone() };
-        refused_verb(tube.remove_tags(id, hostile.iter()), &remove);
+        refused(tube.remove_tags(id, hostile.iter()), &remove);
     }
     for select in [Select::new(), Select::new().state(State::Ready).group("net")] {
-        refused_verb(tube.delete_where(select.clone()), &delete(&select));
+        refused(tube.delete_where(select.clone()), &delete(&select));
         let none = select.clone().limit(0);
-        refused_verb(tube.delete_where(none.clone()), &delete(&none));
+        refused(tube.delete_where(none.clone()), &delete(&none));
     }
     let ready = Select::new().state(State::Ready);
-    refused_verb(tube.kick_where(ready.clone()), &kick(&ready));
+    refused(tube.kick_where(ready.clone()), &kick(&ready));
     assert!(kick(&Select::new().tag("a")).check(LIMITS).is_err());
     accepted(&kick(&Select::new().tag("a").for_kick().unwrap()));
     let result = vec![7; MAX_BODY + 1];
     let resolve = Resolve { id, result: Some(result.clone()) };
-    refused_verb(tube.resolve(id, Some(&result)), &resolve);
+    refused(tube.resolve(id, Some(&result)), &resolve);
     for key in [String::new(), long(4097)] {
-        refused_verb(store.by_key(&key), &ByKey { key: key.into() });
+        refused(store.by_key(&key), &ByKey { key: key.into() });
     }
 }
 
@@ -312,17 +297,17 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     };
     let large = vec![7; MAX_BODY + 1];
     let ack = Ack { result: Some(large.clone()) };
-    refused_verb(take().ack_with(large.clone()), &ack);
-    refused_verb(tube.ack_with(take().id(), &large), &ack);
+    refused(take().ack_with(large.clone()), &ack);
+    refused(tube.ack_with(take().id(), &large), &ack);
     let checkpoint = Checkpoint { body: Body::new(large.clone()) };
-    refused_verb(take().checkpoint(large.clone()), &checkpoint);
+    refused(take().checkpoint(large.clone()), &checkpoint);
     let failure = || Failure::new("", "no group");
     let fail = Fail { delay: None, failure: failure() };
-    refused_verb(take().fail(failure()), &fail);
-    refused_verb(tube.fail(take().id(), &failure()), &fail);
-    refused_verb(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
+    refused(take().fail(failure()), &fail);
+    refused(tube.fail(take().id(), &failure()), &fail);
+    refused(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
     let report = ReportText { text: long(1025).into() };
-    refused_verb(take().progress_text(&long(1025)), &report);
+    refused(take().progress_text(&long(1025)), &report);
 
     let finish = |result: Option<&[u8]>, puts: Vec<PutInto>, advance: Option<PutInto>| {
         let result = result.map(<[u8]>::to_vec);
@@ -331,24 +316,24 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
     let hostile = finish(Some(&large), Vec::new(), None);
     let by_handle = take().finish(Finish::new().result(large.clone()));
-    refused_verb(by_handle, &hostile);
+    refused(by_handle, &hostile);
     let hostile = finish(Some(b"a"), Vec::new(), Some(into(request(|_| {}))));
     let by_handle = take().finish(Finish::new().result("a").advance(&tube, "work"));
-    refused_verb(by_handle, &hostile);
+    refused(by_handle, &hostile);
     for (put, edit) in hostile_puts(&tube) {
         let hostile = finish(None, vec![into(request(edit))], None);
         let by_handle = take().finish(Finish::new().put(&tube, put.clone()));
-        refused_verb(by_handle, &hostile);
+        refused(by_handle, &hostile);
         let hostile = finish(None, Vec::new(), Some(into(request(edit))));
-        refused_verb(take().advance(&tube, put.clone()), &hostile);
+        refused(take().advance(&tube, put.clone()), &hostile);
         let spawn = Spawn { name: "a".into(), into: into(request(edit)) };
-        refused_verb(take().spawn("a", &tube, put), &spawn);
+        refused(take().spawn("a", &tube, put), &spawn);
     }
     let value = vec![7_u8; MAX_BODY];
     let encoded = <crate::Bincode as crate::Codec>::encode(&value).unwrap();
     let write = WriteStep { name: "a".into(), value: encoded };
     let by_handle = take().step("a", || Ok::<_, Error>(value.clone()));
-    refused_verb(by_handle, &write);
+    refused(by_handle, &write);
 }
 
 #[test]
@@ -397,24 +382,24 @@ fn schedules_are_refused_as_by_a_handle() {
     let key: Arc<str> = "a".into();
     for (schedule, request) in cases {
         let set = SetSchedule { key: key.clone(), request };
-        refused_verb(tube.schedule(schedule), &set);
+        refused(tube.schedule(schedule), &set);
     }
     let set = SetSchedule { key: long(4072).into(), request: whole() };
-    refused_verb(tube.schedule(schedule().key(long(4072))), &set);
+    refused(tube.schedule(schedule().key(long(4072))), &set);
 
     let change = |key: &str, request| ChangeSchedule { key: key.into(), request };
     let request = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
     let by_handle = tube.reschedule("a", Reschedule::new().body(vec![7; 101]));
-    refused_verb(by_handle, &change("a", request));
+    refused(by_handle, &change("a", request));
     let request = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
     let by_handle = tube.reschedule("a", Reschedule::new().tags(names));
-    refused_verb(by_handle, &change("a", request));
+    refused(by_handle, &change("a", request));
     let request = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
-    refused_verb(tube.reschedule("", Reschedule::new()), &change("", request.clone()));
+    refused(tube.reschedule("", Reschedule::new()), &change("", request.clone()));
     let by_handle = tube.reschedule("a", Reschedule::new().max_attempts(0));
-    refused_verb(by_handle, &change("a", request));
-    refused_verb(tube.unschedule(""), &RemoveSchedule { key: "".into() });
+    refused(by_handle, &change("a", request));
+    refused(tube.unschedule(""), &RemoveSchedule { key: "".into() });
     // What is as far below a millisecond is a millisecond in the request.
     let short = Duration::from_nanos(999_001);
     assert!(matches!(tube.schedule(Schedule::every(short).key("a")), Err(Error::Invalid { .. })));
@@ -469,20 +454,6 @@ fn take_many_and_release_all_stop_after_a_step() {
     assert_eq!(grants.tasks.len(), 256);
 }
 
-/// Makes a call of another process, if it passes the checks.
-fn make_call(store: &Store, call: Call<'_>) -> bool {
-    if check_call(&call, MAX_BODY * 100).is_err() {
-        return false;
-    }
-    let error = if call.refusal_waits() {
-        store.handle.call_once_visible::<Any>(FILE, call).err()
-    } else {
-        store.handle.call::<Any>(FILE, call).err()
-    };
-    assert_no_damage(error, &call);
-    true
-}
-
 /// Makes a verb of another process, if it passes the checks. Returns how many were made.
 fn make_verb<V: Begin>(store: &Store, on: Named<'_, V>, verb: &V) -> usize {
     if V::WAITS || verb.check(Limits { max_body: MAX_BODY * 100 }).is_err() {
@@ -528,55 +499,17 @@ impl SeeVerb for AnyVerbs<'_> {
             self.made += verb.map_or(0, |verb| make_verb(self.store, on, &verb));
         }
     }
+
+    fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
+        let keys = [0, 1].map(|id| ClaimKey { tube: (self.tube)().number, by: self.by, id });
+        let verb = self.samples::<V>().next();
+        self.made += verb.map_or(0, |verb| make_verb(self.store, &keys[..], &verb));
+    }
 }
 
 fn assert_no_damage(error: Option<Error>, call: &dyn std::fmt::Debug) {
     let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
     assert!(!is_damage, "{error:?}: {call:?}");
-}
-
-/// Makes calls with any values in them. Returns how many passed the checks.
-fn make_calls<T: Numbered>(
-    store: &Store,
-    seeds: &Range<u64>,
-    wrap: impl Fn(T) -> Call<'static>,
-) -> usize {
-    let samples = T::VARIANTS.iter().flat_map(|(number, _)| {
-        let seeds = seeds.clone().map(|seed| Random::new(seed << 16 | u64::from(*number) << 8 | 1));
-        seeds.map(|mut random| T::sample_of(*number, &mut random))
-    });
-    samples.map(wrap).filter(|call| make_call(store, *call)).count()
-}
-
-/// Makes each call of a claim with any values in it, if it passes the checks.
-struct CallsOfClaim<'a> {
-    store: &'a Store,
-    key: ClaimKey,
-    seed: u64,
-    made: usize,
-}
-
-impl SeeVerb for CallsOfClaim<'_> {
-    fn in_store<V: Begin<On = InStore> + Sample>(&mut self) {}
-
-    fn in_tube<V: Begin<On = InTube> + Sample>(&mut self) {}
-
-    fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
-        let verb = V::sample(&mut Random::new(self.seed << 16 | u64::from(V::NUMBER) << 8 | 1));
-        if verb.check(Limits { max_body: MAX_BODY * 100 }).is_ok() {
-            let on = Claimed { key: self.key, tube: Some("tube") };
-            assert_no_damage(self.store.handle.make(FILE, on, &verb).err(), &V::NAME);
-            self.made += 1;
-        }
-    }
-
-    fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
-        let verb = V::sample(&mut Random::new(self.seed));
-        let on: &[ClaimKey] = &[self.key, self.key];
-        let made = self.store.handle.make(FILE, on, &verb);
-        assert_no_damage(made.err(), &V::NAME);
-        self.made += 1;
-    }
 }
 
 /// A put of any values: as it is, it would often be one that only a restore makes.
@@ -589,15 +522,6 @@ fn more_likely(request: &PutRequest) -> PutRequest {
         PutRequest { id: None, takes: 0, restored_as: None, history: None, ..request.clone() };
     let after = after.filter(|after| !after.keys.iter().any(String::is_empty));
     PutRequest { tags, after, ..plain }
-}
-
-/// The answer to any call.
-struct Any;
-
-impl FromAnswer for Any {
-    fn from_answer(_: Answer) -> Option<Any> {
-        Some(Any)
-    }
 }
 
 #[test]
@@ -625,7 +549,6 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         let _ = take_many(&store, [&timed, &hosts][usize::from(round) % 2], session, 3);
         let first = u64::from(round) * 4;
         let some = first..first + 4;
-        made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
         for seed in 0..40 {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
             made += make_verb(&store, next_tube(), &PutTask { request: more_likely(&request) });
@@ -634,13 +557,6 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
         let mut any = AnyVerbs { store: &store, seeds: some, tube: &next_tube, by, made: 0 };
         each_verb(&mut any);
         made += any.made;
-        for id in 0..100 {
-            let by = Holder { session, epoch: None };
-            let key = ClaimKey { tube: next_tube().number, by, id };
-            let mut calls = CallsOfClaim { store: &store, key, seed: first, made: 0 };
-            each_verb(&mut calls);
-            made += calls.made;
-        }
         clock.advance(Duration::from_secs(3600));
         assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "round {round}");
     }

@@ -1,0 +1,136 @@
+//! The list of all verbs, and how one is declared.
+
+#[cfg(test)]
+use super::{Begin, InStore, InTube, OfClaim, OfClaims};
+use super::{OnVerb, Verb};
+use crate::core::state::ClaimKey;
+use crate::core::verbs::{
+    Ack, AckClaims, AckMany, AddParents, AddTags, AllCounts, AllLimits, Alter, Bury, BuryHeld,
+    ByKey, CancelTask, ChangeSchedule, Checkpoint, Children, CountsOf, CreateTube, Days, Delete,
+    DeleteIf, DeleteMany, DeleteWhere, DescribeHeld, DescribeSession, DropClaim, DropTube,
+    EndingOf, Fail, FailedOn, Find, FindTube, FinishTask, Forget, Groups, HistoryOf, InfoOf,
+    IsTimed, Join, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListSchedules,
+    ListWhere, Log, LogHeld, MoveSome, MoveTo, NextId, OwnerOf, OwnerOfClaim, Owners, Parents,
+    Park, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany,
+    PutOrWait, PutTask as Put, ReadStep, Release, ReleaseAll, ReleaseIn, RemoveParents,
+    RemoveSchedule, RemoveTags, Renew, ReportProgress, ReportText, Requeue, Resolve, Revoke,
+    SetLimit, SetPriority, SetSchedule, Sleep, Snooze, SnoozeIn, Space, SpaceInTube, Spawn, Steps,
+    StepsHeld, TagCounts, Tagged, Touch, Truncate, Tubes, UpdateTask, WaitDone, WaitDrained,
+    WriteStep,
+};
+use crate::core::wire::{Input, Malformed, Numbered, Wire, get_target};
+
+/// Declares a verb: its number, what it is made on, its kind, its name and fields, its answer, and what
+/// is not as usual for it.
+macro_rules! verb {
+    (
+        $(#[$doc:meta])*
+        $number:literal $on:ident $kind:ident:
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? } -> $answer:ty
+        $({ $($item:tt)* })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $field: $type,)*
+        }
+
+        $crate::core::wire::wire_struct! { $name { $($field),* } }
+
+        impl $crate::core::verb::Verb for $name {
+            type On = $crate::core::verb::$on;
+            type Answer = $answer;
+            const NUMBER: u8 = $number;
+            const KIND: $crate::core::verb::Kind = $crate::core::verb::Kind::$kind;
+
+            $($($item)*)?
+        }
+    };
+}
+
+pub(in crate::core) use verb;
+
+/// The list of all verbs.
+macro_rules! verbs {
+    (
+        in store: $($in_store:ident),*;
+        in tube: $($in_tube:ident),*;
+        of claim: $($of_claim:ident),*;
+        of claims: $($of_claims:ident),*;
+    ) => {
+        /// Finds the verb of a call. Two verbs with one number do not compile.
+        #[deny(unreachable_patterns)]
+        pub(crate) fn with_verb<R: OnVerb>(
+            input: &mut Input<'_>,
+            run: R,
+        ) -> Result<R::Done, Malformed> {
+            match get_target(input)? {
+                $(Numbered::InStore(<$in_store as Verb>::NUMBER) => run.run::<$in_store>((), input),)*
+                $(Numbered::InTube(on, <$in_tube as Verb>::NUMBER) => run.run::<$in_tube>(on, input),)*
+                $(Numbered::OfClaim(on, <$of_claim as Verb>::NUMBER) => {
+                    run.run::<$of_claim>(on, input)
+                })*
+                $(Numbered::InStore(<$of_claims as Verb>::NUMBER) => {
+                    let claims: Vec<ClaimKey> = Wire::get(input)?;
+                    run.run::<$of_claims>(&claims, input)
+                })*
+                _ => Err(Malformed::Invalid("an unknown number of a call")),
+            }
+        }
+
+        $(named!($in_store, "Call::");)*
+        $(named!($in_tube, "Verb::");)*
+        $(named!($of_claim, "HolderVerb::");)*
+        $(named!($of_claims, "Call::");)*
+
+        #[cfg(test)]
+        pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
+            $(see.in_store::<$in_store>();)*
+            $(see.in_tube::<$in_tube>();)*
+            $(see.of_claim::<$of_claim>();)*
+            $(see.of_claims::<$of_claims>();)*
+        }
+    };
+}
+
+macro_rules! named {
+    ($verb:ident, $of:literal) => {
+        impl Listed for $verb {
+            #[cfg(any(test, feature = "_peer"))]
+            const NAME: &'static str = concat!($of, stringify!($verb));
+        }
+    };
+}
+
+/// The name of a verb, which the list gives it.
+pub(crate) trait Listed {
+    #[cfg(any(test, feature = "_peer"))]
+    const NAME: &'static str;
+}
+
+/// What a test does with each verb.
+#[cfg(test)]
+pub(in crate::core) trait SeeVerb {
+    fn in_store<V: Begin<On = InStore> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn in_tube<V: Begin<On = InTube> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn of_claim<V: Begin<On = OfClaim> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn of_claims<V: Begin<On = OfClaims> + crate::core::wire::tests::Sample>(&mut self);
+}
+
+verbs! {
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+        FindTube, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
+    in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
+        DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
+        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, MoveSome, MoveTo, OwnerOf, Parents,
+        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutMany, PutOrWait, ReleaseAll, RemoveParents,
+        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
+        Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
+    of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
+        ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,
+        StepsHeld, Touch, WriteStep;
+    of claims: AckClaims;
+}
