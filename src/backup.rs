@@ -28,6 +28,7 @@ impl Store {
     ///
     /// # Errors
     /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
+    /// [`Invalid`](crate::Error::Invalid): the path is that of the store itself, whose file was removed.
     /// Through a connection, [`Invalid`](crate::Error::Invalid): the path must be UTF-8; and
     /// [`OwnerBusy`](crate::Error::OwnerBusy).
     /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
@@ -77,7 +78,7 @@ impl Store {
                 return owner.ask(&Request::Backup(path));
             }
         };
-        let mut snapshot = inner.rows_to_save()?;
+        let mut snapshot = inner.rows_to_save(path.as_ref())?;
         let (ledger, _) = stored_totals(&mut snapshot)?;
         let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
         let nonce = crate::random::random_u64();

@@ -72,8 +72,7 @@ impl ServeOptions {
     }
 
     /// Serves at a TCP port; port 0 lets the operating system choose one. It needs a
-    /// [`secret`](ServeOptions::secret). The bytes are not encrypted: use a tunnel on a network that
-    /// other users can read.
+    /// [`secret`](ServeOptions::secret), with which the connections are encrypted.
     pub fn tcp(address: impl Into<SocketAddr>) -> ServeOptions {
         ServeOptions::at(Address::Tcp(address.into()))
     }
@@ -92,8 +91,10 @@ impl ServeOptions {
         }
     }
 
-    /// The secret that both sides know: at least 16 bytes, at best random ones. It is never sent;
-    /// both sides prove that they know it (HMAC-SHA256 over two nonces).
+    /// The secret that both sides know: at least 16 bytes. Use 32 random ones: whoever reads the network can test
+    /// guesses. It is never sent. All that is sent is encrypted and authenticated with keys that are made from it for each
+    /// connection (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`). A unix socket needs none; with one, its connections are
+    /// encrypted too.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ServeOptions {
         self.secret = Some(secret.into());
         self

@@ -2,8 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/size.rs"]
+mod size;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use size::Size;
 
 struct Source {
     path: String,
@@ -251,6 +256,37 @@ fn waits_of_tests_have_one_limit() {
             }
         }
     }
+}
+
+/// The other variables name one seed or one image, the kind of the stores, the input, and what a child does.
+#[test]
+fn only_size_says_how_much_the_tests_do() {
+    let others = [
+        "tests/behaviour/stores.rs",
+        "tests/bit_rot/main.rs",
+        "tests/conformance/mod.rs",
+        "tests/invariants.rs",
+        "tests/kill/process.rs",
+        "tests/threads/close.rs",
+        "tests/transact/kills.rs",
+        "wire/tests/wire/connect.rs",
+        "cli/tests/command/support.rs",
+    ];
+    for folder in ["tests", "drivers/tests", "wire/tests", "cli/tests"] {
+        for word in ["env::var(", "env::var_os(", "option_env!"] {
+            only(folder, word, &[&["tests/common/size.rs"], &others[..]].concat());
+        }
+    }
+}
+
+#[test]
+fn unknown_size_of_the_tests_is_refused_with_the_known_ones() {
+    assert_eq!(Size::named(None), Ok(Size::Quick));
+    for (name, size) in [("quick", Size::Quick), ("full", Size::Full), ("soak", Size::Soak)] {
+        assert_eq!(Size::named(Some(name)), Ok(size));
+    }
+    let refused = Size::named(Some("long")).unwrap_err();
+    assert_eq!(refused, "TUBEWELL_TESTS is \"long\", and not quick, full or soak");
 }
 
 #[test]

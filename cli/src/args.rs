@@ -71,6 +71,9 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     #[arg(value_hint = ValueHint::FilePath)]
     pub secret_file: Option<PathBuf>,
+    /// The id of a user whose process may be the owner at the unix socket of --connect, besides your own and root
+    #[arg(long, global = true, value_name = "ID", help_heading = GLOBAL)]
+    pub trust_user: Option<u32>,
     /// Print one JSON object per line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,

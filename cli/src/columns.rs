@@ -33,6 +33,26 @@ pub fn cut(text: &str, columns: usize) -> String {
     beginning(text, before_mark).to_owned() + MARK
 }
 
+/// The lines of a text with so many columns, which end between words if these fit.
+pub fn wrap(text: &str, columns: usize) -> Vec<&str> {
+    let (mut lines, mut rest) = (Vec::new(), text);
+    loop {
+        let fits = beginning(rest, columns).len();
+        let end = match rest[fits..].chars().next() {
+            None => rest.len(),
+            Some(' ') => fits,
+            Some(_) => rest[..fits].rfind(' ').unwrap_or(fits),
+        };
+        // A character that is wider than a line has a line of its own.
+        let end = if end == 0 { rest.graphemes(true).next().map_or(0, str::len) } else { end };
+        lines.push(rest[..end].trim_end());
+        rest = rest[end..].trim_start();
+        if rest.is_empty() {
+            return lines;
+        }
+    }
+}
+
 /// The text with blanks up to so many columns, to its left if `right` aligns it to the right.
 pub fn pad(text: &str, columns: usize, right: bool) -> String {
     let blanks = " ".repeat(columns.saturating_sub(width(text)));
@@ -64,6 +84,20 @@ mod tests {
             assert_eq!(width(&text.repeat(3)), columns * 3, "{text}");
         }
         assert_eq!(width(""), 0);
+    }
+
+    #[test]
+    fn wrapped_texts_keep_their_words_and_fit() {
+        assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("one two", 7), ["one two"]);
+        assert_eq!(wrap("one two  three", 8), ["one two", "three"]);
+        assert_eq!(wrap("one two", 6), ["one", "two"]);
+        assert_eq!(wrap("one two", 3), ["one", "two"]);
+        assert_eq!(wrap("a longword b", 4), ["a", "long", "word", "b"]);
+        assert_eq!(wrap("日本語 日本", 5), ["日本", "語", "日本"]);
+        assert_eq!(wrap("日本", 1), ["日", "本"]);
+        assert_eq!(wrap("ab", 0), ["a", "b"]);
+        assert_eq!(wrap(" x", 1), ["", "x"]);
     }
 
     #[test]

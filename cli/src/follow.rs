@@ -15,6 +15,8 @@ pub enum Followed {
     Event(Event),
     /// No event came within the time.
     TimedOut,
+    /// The subscription has ended. The next wait tells why.
+    Interrupted,
     /// The connection to the owner has broken. The next wait is for its return.
     Broken(String),
     /// The owner is back. Events may have been missed.
@@ -32,13 +34,15 @@ pub struct Follower {
     capacity: usize,
     /// `None` while there is no connection.
     events: Option<Subscription>,
+    /// The connection is known to be broken, and was reported.
+    is_broken: bool,
 }
 
 impl Follower {
     /// Subscribes to the events that pass a filter, from now on.
     pub fn new(store: &Store, filter: Filter, capacity: usize) -> tubewell::Result<Follower> {
         let events = Some(store.events(filter.clone(), capacity)?);
-        Ok(Follower { store: store.clone(), filter, capacity, events })
+        Ok(Follower { store: store.clone(), filter, capacity, events, is_broken: false })
     }
 
     /// Waits for the next event, for this long at most.
@@ -50,17 +54,14 @@ impl Follower {
             Some(timeout) => events.recv_timeout(timeout),
         };
         match event {
-            Some(event) => return Followed::Event(event),
+            Some(event) => Followed::Event(event),
             None if timeout.is_some_and(|timeout| waited.elapsed() >= timeout) => {
-                return Followed::TimedOut;
+                Followed::TimedOut
             }
-            None => self.events = None,
-        }
-        match self.ask() {
-            Err(Error::Closed) => Followed::Closed,
-            Err(error @ Error::Refused { .. }) => Followed::Refused(error),
-            Err(error) => Followed::Broken(error.to_string()),
-            Ok(()) => self.subscribe(),
+            None => {
+                self.events = None;
+                Followed::Interrupted
+            }
         }
     }
 
@@ -69,13 +70,17 @@ impl Follower {
         self.events.as_ref()?.try_recv()
     }
 
-    /// Waits for the owner.
+    /// Waits for the owner. A call waits some seconds for a new connection, so the first that fails is reported.
     fn resume(&mut self) -> Followed {
         loop {
             match self.ask() {
                 Ok(()) => return self.subscribe(),
                 Err(Error::Closed) => return Followed::Closed,
                 Err(error @ Error::Refused { .. }) => return Followed::Refused(error),
+                Err(error) if !self.is_broken => {
+                    self.is_broken = true;
+                    return Followed::Broken(error.to_string());
+                }
                 Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
             }
         }
@@ -83,7 +88,7 @@ impl Follower {
 
     fn subscribe(&mut self) -> Followed {
         match self.store.events(self.filter.clone(), self.capacity) {
-            Ok(events) => self.events = Some(events),
+            Ok(events) => (self.events, self.is_broken) = (Some(events), false),
             Err(error) => return Followed::Broken(error.to_string()),
         }
         Followed::Resumed

@@ -619,8 +619,9 @@ process; a socket elsewhere is named with --connect unix:PATH. Applications use
 `tubewell::connect`. Only processes of this user and of root can connect to the
 socket.
 
-The bytes of a TCP connection are not encrypted, and the secret is never sent. For
-a network that others can read, use a tunnel.
+TCP connections are encrypted and authenticated with the secret, which is never
+sent. It must be random, for whoever reads the network can test guesses:
+`openssl rand -hex 32 >secret`.
 
 A signal ends it: what was acknowledged is stored, and tasks that are taken are
 ready again, but for those of `claim`.

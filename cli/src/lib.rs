@@ -76,11 +76,18 @@ fn not_parsed(mut error: clap::Error) -> ExitCode {
         !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     escape_arguments(&mut error);
     let text = error.render().to_string();
+    let mut has_json = || words.any(|word| word == "--json");
     if is_help && printable::lines(text.as_bytes()) == text {
-        error.exit();
+        if error.use_stderr() {
+            error.exit();
+        }
+        return match output::print_help(&error.render()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failed(&failure, has_json()),
+        };
     }
     let failure = Failure::of_command_line(&text);
-    if !is_help && words.any(|word| word == "--json") {
+    if !is_help && has_json() {
         return failed(&failure, true);
     }
     output::print_usage_error(&text);

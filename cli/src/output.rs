@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
+use clap::builder::StyledStr;
 use serde::Serialize;
 
 use crate::columns::{pad, width};
@@ -211,6 +212,12 @@ pub fn json(value: &impl Serialize) -> CommandResult<String> {
 /// Prints a remark on standard error. A failure to print it is ignored.
 pub fn note(text: &str) {
     write_stderr(&printable::on_one_line(text));
+}
+
+/// Prints the help, or the version, that the command line asks for. The parser itself would not tell that it failed.
+pub fn print_help(text: &StyledStr) -> CommandResult {
+    let text = if colours_on(&io::stdout()) { text.ansi().to_string() } else { text.to_string() };
+    StandardOutput.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))
 }
 
 /// Prints what the parser of the command line says, in lines.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
+use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
-/// The most bytes of a secret that are read: the file may be a device without an end.
+/// The most bytes that a file of a secret may have: it may be a device without an end.
 const SECRET_MAX: u64 = 64 << 10;
 
 /// Connects to the owner of this file. `None` if no process serves it, or `no_socket` says not to look for
@@ -85,16 +86,16 @@ fn user_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Connects to the owner at an address, with the secret in a file.
-pub fn connect(url: &str, secret_file: Option<&Path>) -> CommandResult<Store> {
-    let secret = secret_file.map(secret).transpose()?;
-    connection::connect(url, secret, None).map_err(|error| match error {
+/// Connects to the owner at an address, as the command line says.
+pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
+    let secret = cli.secret_file.as_deref().map(secret).transpose()?;
+    connection::connect(url, secret, cli.trust_user).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
         Error::Refused { .. } => Failure::from(error).hint(if url.starts_with("tcp:") {
             "--secret-file names the file with the secret of the owner"
         } else {
-            "a command goes only to processes of its own user and of root; if they ask for a secret, \
-             --secret-file names the file that has it"
+            "a command goes only to processes of its own user and of root, and of the user that \
+             --trust-user names by its id; if they ask for a secret, --secret-file names the file that has it"
         }),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
             "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
@@ -123,11 +124,15 @@ pub fn in_use(path: &Path) -> Failure {
 /// The secret in a file. A line end behind it is not part of it.
 pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
     let mut secret = Vec::new();
-    let read =
-        std::fs::File::open(file).and_then(|file| file.take(SECRET_MAX).read_to_end(&mut secret));
+    let read = std::fs::File::open(file)
+        .and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut secret));
     read.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot read the secret in {}: {error}", file.display()))
     })?;
+    if secret.len() as u64 > SECRET_MAX {
+        let why = format!("{} is no file of a secret: it has more than 64 KiB", file.display());
+        return Err(Failure::usage(why).hint("`openssl rand -hex 32` prints a secret"));
+    }
     for end in [b'\n', b'\r'] {
         if secret.last() == Some(&end) {
             secret.pop();

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Day, LastFailure, Progress, Recurrence, ScheduleInfo, SpawnedBy, Statistics, Summary, Task,
-    TaskCounts, TaskInfo, Tube, TubeInfo,
+    ClockReport, Day, LastFailure, Progress, Recurrence, ScheduleInfo, SpawnedBy, Statistics,
+    Summary, Task, TaskCounts, TaskInfo, Tube, TubeInfo,
 };
 
 use crate::moment;
@@ -369,10 +369,32 @@ pub struct CountsRecord<'a> {
     pub total: u64,
     pub kept: u64,
     pub recurring: u64,
+    pub clock: ClockRecord,
+}
+
+/// What is wrong with the wall clock, in seconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ClockRecord {
+    /// By how much it is ahead of the time of the store, which does not trust it.
+    pub untrusted: Option<f64>,
+    /// By how much it was behind when the store was opened.
+    pub set_back: Option<f64>,
+}
+
+impl ClockRecord {
+    pub fn new(clocks: ClockReport) -> ClockRecord {
+        let ahead = clocks.untrusted.map(|wall| wall.saturating_sub(clocks.timeline));
+        let seconds = |by: Option<Duration>| by.map(|by| by.as_secs_f64());
+        ClockRecord { untrusted: seconds(ahead), set_back: seconds(clocks.set_back) }
+    }
 }
 
 impl<'a> CountsRecord<'a> {
-    pub fn new(tube: &'a TubeInfo, statistics: &Statistics) -> CountsRecord<'a> {
+    pub fn new(
+        tube: &'a TubeInfo,
+        statistics: &Statistics,
+        clock: ClockRecord,
+    ) -> CountsRecord<'a> {
         let tasks = statistics.tasks;
         CountsRecord {
             tube: &tube.name,
@@ -385,6 +407,7 @@ impl<'a> CountsRecord<'a> {
             total: tasks.total,
             kept: tasks.kept,
             recurring: tasks.recurring,
+            clock,
         }
     }
 }

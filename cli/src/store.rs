@@ -40,6 +40,8 @@ impl<'a> Place<'a> {
     pub fn of(cli: &'a Cli) -> CommandResult<Place<'a>> {
         match &cli.connect {
             Some(url) => Ok(Place::Owner(url)),
+            None if cli.trust_user.is_some() => Err(Failure::usage("--trust-user needs --connect")
+                .hint("without it, a process of the user of the store's file is trusted")),
             None => path(cli.store.as_ref()).map(Place::File),
         }
     }
@@ -90,7 +92,7 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
         Place::Owner(url) => {
-            return owner::connect(url, cli.secret_file.as_deref()).inspect(note_owners_clock);
+            return owner::connect(url, cli).inspect(note_owners_clock);
         }
         Place::File(path) => path,
     };
@@ -217,6 +219,10 @@ pub fn size(path: &Path) -> u64 {
 /// Checks that a file with content exists: opening an empty one would create a store.
 pub fn must_exist(path: &Path) -> CommandResult {
     let (name, kind) = (path.display(), std::fs::metadata(path));
+    if let Some(dangling) = DanglingLink::in_path(path) {
+        let why = format!("store {name} not found: {dangling}");
+        return Err(Failure::new(Exit::Missing, why).hint(dangling.hint()));
+    }
     let message = match kind {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("store {name} not found")
@@ -228,6 +234,42 @@ pub fn must_exist(path: &Path) -> CommandResult {
     };
     Err(Failure::new(Exit::Missing, message)
         .hint(format!("create a store with `tubewell --store {name} create TUBE`")))
+}
+
+/// A symbolic link that points to nothing.
+struct DanglingLink {
+    link: PathBuf,
+    target: PathBuf,
+}
+
+impl DanglingLink {
+    /// The link because of which there is nothing at a path: the path itself, or one of its folders.
+    fn in_path(path: &Path) -> Option<DanglingLink> {
+        let links = path.ancestors().filter(|part| part.is_symlink());
+        let is_dangling = |link: &&Path| {
+            link.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        let link = links.filter(is_dangling).last()?.to_owned();
+        let mut target = link.clone();
+        while let Ok(next) = std::fs::read_link(&target) {
+            target = target.parent().unwrap_or(Path::new("")).join(next);
+        }
+        Some(DanglingLink { link, target })
+    }
+
+    fn hint(&self) -> String {
+        let (link, target) = (self.link.display(), self.target.display());
+        format!(
+            "bring {target} back, as by mounting its disk, or let {link} point to what it should"
+        )
+    }
+}
+
+impl Display for DanglingLink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (link, target) = (self.link.display(), self.target.display());
+        write!(f, "{link} is a symbolic link to {target}, which does not exist")
+    }
 }
 
 /// Devices and pipes are not opened: the call might block.
@@ -242,6 +284,12 @@ pub fn open_failure(path: &Path, error: Error) -> Failure {
         Error::InUse { .. } => owner::in_use(path),
         Error::Corrupt { .. } => Failure::from(error)
             .hint("`tubewell export` saves what can be read, or restore a backup"),
+        Error::Io { what } => match DanglingLink::in_path(path) {
+            Some(dangling) => {
+                Failure::new(Exit::Failed, format!("{what}: {dangling}")).hint(dangling.hint())
+            }
+            None => Error::Io { what }.into(),
+        },
         error => error.into(),
     }
 }
@@ -258,6 +306,19 @@ pub fn counted_tubes(store: &Store) -> tubewell::Result<Vec<(TubeInfo, Statistic
     // A tube without counts was created after the tubes were read, or dropped.
     let counted = |tube: TubeInfo| counts.remove(&tube.name).map(|counts| (tube, counts));
     Ok(tubes.into_iter().filter_map(counted).collect())
+}
+
+/// How many tasks of a tube are stored: those that are done and kept, and the schedules, too.
+pub fn stored(counts: &Statistics) -> u64 {
+    let tasks = counts.tasks;
+    tasks.total.saturating_add(tasks.kept).saturating_add(tasks.recurring)
+}
+
+/// How many tasks the file of the store has.
+pub fn stored_in_file(store: &Store) -> tubewell::Result<u64> {
+    let counted = counted_tubes(store)?;
+    let in_file = counted.iter().filter(|(tube, _)| !tube.temporary);
+    Ok(in_file.map(|(_, counts)| stored(counts)).sum())
 }
 
 /// The answer of a call that returns nothing, and no error, if the owner of the store does not answer.

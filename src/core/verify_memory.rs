@@ -212,6 +212,9 @@ impl Core {
         for id in self.watches.endings.keys().filter(|id| !self.invisible.contains_key(id)) {
             findings.push(format!("the ending of task {id} is kept although it is visible"));
         }
+        if !self.watches.are_found_by_tube() {
+            findings.push("the waits for tasks are not those of their tubes".into());
+        }
         let watches: Vec<(WatchKey, u32)> =
             self.watches.waiting.iter().map(|(key, watch)| (*key, watch.tube)).collect();
         for (key, tube) in watches {

@@ -6,6 +6,8 @@
 //! While the writer thread flushes, the checkpoint thread also writes the records of deferred calls:
 //! these wait for a write only, and not for the flush. While it writes a checkpoint, the sweeper does.
 
+use std::path::Path;
+
 use super::inner::StoreInner;
 use crate::core::{Core, FILE};
 use crate::storage::{Checkpoint, CommitError, Engine, FailureCause, Snapshot};
@@ -83,10 +85,18 @@ impl StoreInner {
         self.checkpoint_all_then(Engine::snapshot)
     }
 
-    /// The rows that a backup saves: as of the last commit, or as memory has them if the storage has failed and
+    /// The rows that a backup saves in a file at `to`: as of the last commit, or as memory has them if the storage has failed and
     /// the database can still be read.
-    pub(crate) fn rows_to_save(&self) -> Result<Snapshot> {
-        let failed = match self.flush().and_then(|_| self.stable_snapshot()) {
+    pub(crate) fn rows_to_save(&self, to: &Path) -> Result<Snapshot> {
+        let snapshot = |engine: &Engine| {
+            engine.refuse_own_path(to)?;
+            engine.snapshot()
+        };
+        let save = || {
+            let _reading = self.engine_reads.read();
+            self.checkpoint_all_then(snapshot)
+        };
+        let failed = match self.flush().and_then(|_| save()) {
             Err(
                 error @ (Error::Unavailable { .. }
                 | Error::OutcomeUnknown { .. }
@@ -100,6 +110,7 @@ impl StoreInner {
         let Some(engine) = buffer.engine().cloned() else { return Err(failed) };
         let edits = buffer.edits.merged();
         self.unlock(core);
+        engine.refuse_own_path(to)?;
         engine.snapshot_below(edits).map_err(|_| failed)
     }
 

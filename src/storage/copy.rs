@@ -99,7 +99,8 @@ fn load(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), E
     engine.load(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
 }
 
-fn refuse_existing(path: &Path) -> Result<(), Error> {
+/// Fails if there is anything at a path, be it a link that leads nowhere.
+pub(super) fn refuse_existing(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Ok(_) => Err(exists(path)),

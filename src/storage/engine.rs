@@ -14,6 +14,7 @@ pub(crate) use transaction::EngineTransaction;
 
 use std::cell::Cell;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +22,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::backend::IoCounters;
 use super::checksums::FileImage;
+use super::copy::refuse_existing;
 use super::failure::{guarded, translate};
 use super::journal::Journal;
 use super::medium::Medium;
@@ -113,6 +115,19 @@ impl Engine {
     pub(crate) fn take_replayed(&mut self) -> Overlay {
         let replayed = self.replayed.take().and_then(Arc::into_inner);
         replayed.unwrap_or_default()
+    }
+
+    /// Refuses a copy at the path of the file, which may have been removed: the copy would stand in for it.
+    pub(crate) fn refuse_own_path(&self, to: &Path) -> Result<(), Error> {
+        if !self.medium.is_named(to) {
+            return Ok(());
+        }
+        refuse_existing(to)?;
+        Err(Error::invalid(format!(
+            "{} is the path of the store itself, whose file was removed: a backup there would replace it; make \
+             the backup at another path, close the store, and then move the backup here",
+            to.display()
+        )))
     }
 
     /// The rows of the database, with these edits above them.

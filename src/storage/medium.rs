@@ -207,6 +207,11 @@ impl Medium {
         self.io.record_failure("keep", checked)
     }
 
+    /// Whether this is the path of the file, in whatever spelling.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
+        self.named.as_ref().is_some_and(|named| named.is_at(path))
+    }
+
     /// Closes the bytes. A failure is recorded.
     pub(super) fn close(&self) {
         if self.home.is_here() && !self.closed.swap(true, Ordering::SeqCst) {

@@ -27,6 +27,11 @@ type Identity = (u64, u64);
 /// Only a missing file is noticed.
 #[cfg(not(unix))]
 type Identity = ();
+/// What tells folders apart: a folder may have several paths.
+#[cfg(unix)]
+type Folder = Identity;
+#[cfg(not(unix))]
+type Folder = PathBuf;
 
 impl NamedFile {
     /// The path of a file that was opened at `path`. Later links in it, and another working directory, change
@@ -60,6 +65,12 @@ impl NamedFile {
         changed
     }
 
+    /// Whether this is the path of the file: the same name in the same folder, whether there is a file or not.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.path.file_name() == path.file_name()
+            && folder_of(path).is_some_and(|folder| Some(folder) == folder_of(&self.path))
+    }
+
     /// Fails if the path names no file, or another one, or if the file is shorter than the store has made it. One
     /// that cannot be looked up may be there: a process may have given up the right to look.
     pub(super) fn check(&self) -> io::Result<()> {
@@ -81,6 +92,14 @@ impl NamedFile {
             "{what} while it was open; put it back, or save what the store has with a backup to another path"
         )))
     }
+}
+
+/// The folder of a path, which may be relative.
+fn folder_of(path: &Path) -> Option<Folder> {
+    let folder = std::path::absolute(path).ok()?.parent()?.canonicalize().ok()?;
+    #[cfg(unix)]
+    let folder = identity(&folder.metadata().ok()?);
+    Some(folder)
 }
 
 #[cfg(unix)]

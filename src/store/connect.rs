@@ -44,7 +44,8 @@ impl ConnectOptions {
         ConnectOptions::default()
     }
 
-    /// The secret that the owner [has given](crate::ServeOptions::secret), for TCP addresses.
+    /// The secret that the owner [has given](crate::ServeOptions::secret), for TCP addresses. Default: none. An owner
+    /// that has no secret is refused if there is one here.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ConnectOptions {
         self.secret = Some(secret.into());
         self

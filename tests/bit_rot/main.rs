@@ -6,10 +6,8 @@
 //! emptied, written to and opened again. Every difference must be detected: by the open, by
 //! `verify`, by the commit number or by the error of a later call.
 //!
-//! * `TUBEWELL_BIT_ROT_IMAGES` is the number of images; it draws a fresh seed. Default: 240 images
-//!   with a fixed seed.
-//! * `TUBEWELL_SEED` is the seed of the sample and of the damage.
-//! * `TUBEWELL_BIT_ROT_IMAGE` is the number of the only image to check.
+//! `TUBEWELL_SEED` repeats the sample and the damage of a seed; `TUBEWELL_BIT_ROT_IMAGE` is the number of
+//! the only image to check.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -24,12 +22,11 @@ mod rng;
 mod runner;
 mod salvaged;
 mod sample;
+#[path = "../common/size.rs"]
+mod size;
 mod watchdog;
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tubewell::{Error, FIFO, State, TubeOptions};
@@ -42,31 +39,25 @@ use file_map::{FileMap, PAGE, Row};
 use rng::Rng;
 use runner::Runner;
 use sample::{Sample, clock, options};
-
-/// The default number of images.
-const IMAGES: u64 = 240;
+use size::{amount, first_seed};
 
 /// Counts allocated bytes: a damaged length must not make the store allocate all memory.
 #[global_allocator]
 static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
 
-fn env_number(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|value| value.parse().unwrap())
+/// The only image to check, by its number.
+fn repeated_image() -> Option<u64> {
+    std::env::var("TUBEWELL_BIT_ROT_IMAGE").ok().map(|value| value.parse().unwrap())
 }
 
 #[test]
 fn damage_is_detected_and_never_returned_as_valid_data() {
-    let images = env_number("TUBEWELL_BIT_ROT_IMAGES");
-    let fresh = || RandomState::new().hash_one(0) >> 16;
-    let seed = env_number("TUBEWELL_SEED").or_else(|| images.map(|_| fresh())).unwrap_or(1);
-    let runner = Runner::new(seed);
-    let failures = match env_number("TUBEWELL_BIT_ROT_IMAGE") {
-        Some(nth) => runner.run(nth..nth + 1),
-        None => runner.run(0..images.unwrap_or(IMAGES)),
-    };
+    let runner = Runner::new(first_seed(1));
+    let images = repeated_image().map_or(0..amount(120, 240, 100_000), |nth| nth..nth + 1);
+    let failures = runner.run(images);
     println!("{runner}{} MiB allocated at most", MEMORY.max_allocated() >> 20);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    if runner.passed() >= IMAGES {
+    if repeated_image().is_none() {
         for table in ["tasks", "bodies", "places", "heads", "dues", "meta"] {
             let detected = [Outcome::Refused, Outcome::FoundByVerify].map(|outcome| {
                 runner.count(&format!("{table} keys"), outcome)

@@ -65,11 +65,6 @@ impl Runner {
         failures.into_inner().unwrap()
     }
 
-    /// The number of images that passed.
-    pub fn passed(&self) -> u64 {
-        self.tally.lock().unwrap().values().sum()
-    }
-
     /// The number of images of the closed file with damage at this location and this outcome.
     pub fn count(&self, location: &str, outcome: Outcome) -> u64 {
         let tally = self.tally.lock().unwrap();

@@ -17,12 +17,18 @@ use tubewell::{
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
+use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
 pub const ALL: &[&str] = &[FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const TIMED: &[&str] = &[FIFOTTL, LIMFIFOTTL, UTUBETTL];
 pub const UNTIMED: &[&str] = &[FIFO, UTUBE];
 pub const SUB_QUEUED: &[&str] = &[UTUBE, UTUBETTL];
+
+/// The drivers of tests with very many tasks: in quick runs the simplest one and the one with everything.
+pub fn all_or_few() -> &'static [&'static str] {
+    amount(&[FIFO, UTUBETTL], ALL, ALL)
+}
 
 pub const ZERO: Duration = Duration::ZERO;
 pub const NO_TIMEOUT: Option<Duration> = None;
@@ -54,7 +60,7 @@ pub fn for_each_driver(drivers: &[&'static str], case: impl Fn(&Case)) {
 
 /// Runs the case on a tube of each of the drivers, with these options.
 pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case: impl Fn(&Case)) {
-    for driver in drivers {
+    for driver in of_this_run(drivers) {
         println!("driver {driver}");
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
@@ -63,6 +69,12 @@ pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case
         case(&fixture);
         assert_sound(&fixture.store);
     }
+}
+
+/// All of the drivers. In a quick run through connections, for which they make no difference, the last one.
+fn of_this_run<'a>(drivers: &'a [&'static str]) -> &'a [&'static str] {
+    let is_one = stores::are_connections() && amount(true, false, false);
+    if is_one { &drivers[drivers.len() - 1..] } else { drivers }
 }
 
 /// A store in memory without tubes, on a clock that does not move.

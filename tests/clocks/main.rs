@@ -1,8 +1,6 @@
 //! Clocks that misbehave: a wall clock that is set, reset or far ahead, suspend, the ends of the
 //! timeline, and many tasks that are due at the same time. The tests move all clocks themselves, so
 //! they never wait, and every run is the same.
-//!
-//! `TUBEWELL_CLOCKS_DUE` is the number of tasks that are due at the same time, by default 20,000.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +13,8 @@ mod boundaries;
 mod held_due;
 mod many_due;
 mod set_right;
+#[path = "../common/size.rs"]
+mod size;
 mod support;
 mod suspend;
 mod wall_clock;

@@ -9,6 +9,7 @@ use tubewell::{
     EventKind, FIFOTTL, ManualClock, Put, Storage, Store, Subscription, Tube, TubeOptions,
 };
 
+use crate::size::amount;
 use crate::support::HOUR;
 
 /// The rows that the sweeper may leave for one commit. An expired task is two rows here.
@@ -71,8 +72,9 @@ impl Storage for HookedStorage {
     }
 }
 
+/// How many tasks are due at the same time.
 fn task_count() -> u64 {
-    std::env::var("TUBEWELL_CLOCKS_DUE").map_or(20_000, |text| text.parse().unwrap())
+    amount(20_000, 20_000, 1_000_000)
 }
 
 /// The number of flushes, and the most deadlines that elapsed between two of them.

@@ -1,5 +1,5 @@
 //! The stores of a suite. The suites open no store themselves, so that they run on other kinds of
-//! stores too: `tests/remote` has the same functions, whose stores are connections.
+//! stores too: `tests/behaviour/stores.rs` has the same functions, whose stores may be connections.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -9,6 +9,11 @@ use std::path::Path;
 use tubewell::{Error, Store, StoreOptions};
 
 pub use tubewell::ManualClock;
+
+/// Whether the stores of this run are connections.
+pub fn are_connections() -> bool {
+    false
+}
 
 /// A store in memory.
 pub fn in_memory() -> Store {

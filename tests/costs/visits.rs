@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, ManualClock, Overlap, Put, Schedule, Store, Tube, TubeOptions, UTUBE,
+    Durability, FIFO, FIFOTTL, ManualClock, Overlap, Put, Schedule, Store, Tube, TubeOptions, UTUBE,
 };
 
 /// How many tubes or waits there are besides.
@@ -199,4 +199,35 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
             tube.try_take().unwrap().unwrap().ack().unwrap();
         },
     );
+}
+
+/// The waits of `count` callers for a task, for a drained and for a ready tube.
+fn waits_in(tube: &Tube, count: usize) -> impl Sized + use<> {
+    let id = tube.put(Put::new("x").delay(Duration::from_secs(60))).unwrap().id;
+    let waits = (0..count).map(|_| {
+        let done = begin(tube.wait_done_async(id, None));
+        let drained = begin(tube.wait_drained_async(None));
+        (done, drained, begin(tube.wait_ready_async(None)))
+    });
+    waits.collect::<Vec<_>>()
+}
+
+#[test]
+fn truncate_and_drop_look_at_no_caller_that_waits_in_another_tube() {
+    let visits = assert_same_visits(
+        |store, count| {
+            let other = store.create_tube("other", FIFOTTL, relaxed()).unwrap();
+            ((), waits_in(&other, count))
+        },
+        |store, ()| {
+            let tube = store.create_tube("work", FIFOTTL, relaxed()).unwrap();
+            let waits = waits_in(&tube, 3);
+            tube.truncate().unwrap();
+            drop(waits);
+            let waits = waits_in(&tube, 3);
+            store.drop_tube("work").unwrap();
+            drop(waits);
+        },
+    );
+    assert!(visits >= 12, "nothing counts the waits of the tube itself: {visits}");
 }

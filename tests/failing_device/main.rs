@@ -1,20 +1,23 @@
 //! A real block device fails for a while and works again: what the store acknowledged before, during
 //! and after the failure survives a kill and a power cut.
 //!
-//! The tests need Linux and root. They take seconds each, so they run only if
-//! `TUBEWELL_FAILING_DEVICE_RUNS` is set, to a number of runs for each file system.
+//! The tests need Linux and root. They take seconds each, so they only run as long ones
+//! (`TUBEWELL_TESTS=soak`).
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "a device fails in the time of the machine")]
 
 mod device;
+#[path = "../common/size.rs"]
+mod size;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use device::{BTRFS, Device, EXT4, EXT4_WRITTEN_EXTENTS, FileSystem, XFS};
+use size::amount;
 use tubewell::{Durability, Error, FIFO, Result, State, Store, Tube, TubeOptions};
 
 /// How often a store is asked whether it works again.
@@ -176,14 +179,14 @@ fn run(file_system: &'static FileSystem, run: u32) -> Option<(Vec<String>, bool)
     Some((differs, works))
 }
 
-/// Runs the test as often as the environment says.
+/// Runs the test as often as the size of this run says.
 fn runs(file_system: &'static FileSystem) {
-    let Ok(count) = std::env::var("TUBEWELL_FAILING_DEVICE_RUNS") else {
-        eprintln!("skipped: TUBEWELL_FAILING_DEVICE_RUNS is not set");
+    let count = amount(0, 0, 20);
+    if count == 0 {
+        eprintln!("skipped: the test takes long; TUBEWELL_TESTS=soak runs it");
         return;
-    };
+    }
     let (mut bad, mut working) = (0, 0);
-    let count = count.parse().unwrap();
     for number in 0..count {
         let Some((differs, works)) = run(file_system, number) else {
             eprintln!("skipped: this process cannot mount {} on a loop device", file_system.name);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tubewell::{ManualClock, Result, Store};
 
 use crate::disk::Disk;
-use crate::faults::{Kind, Plan};
-use crate::sampled;
+use crate::faults::{Fault, Kind, Plan};
+use crate::size::amount;
 use crate::support::{FAULTS, Outcome, RETRY_TIME, open};
 
 /// A call, and the contents of the store before and after it.
@@ -141,12 +141,13 @@ impl<C: Clone + Debug + PartialEq> Resumed<'_, C> {
     }
 }
 
-/// Fails each call of the disk, with all faults. Reads, writes, flushes and changes of the length
-/// are sampled with this step.
+/// Fails each call of the disk, with all faults; in a quick run with one of them, another one for each kind
+/// and each name. Reads, writes, flushes and changes of the length are sampled with this step.
 pub fn fail_with_all_faults(name: &str, step: usize, fails: impl Fn(Plan) -> bool) -> usize {
+    let nth = name.bytes().map(usize::from).sum::<usize>();
     let mut runs = 0;
-    for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
-        for (fault, lasting) in FAULTS {
+    for (at, kind) in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen].into_iter().enumerate() {
+        for (fault, lasting) in faults(nth + at, amount(FAULTS.len(), 1, 1)) {
             let plan = |nth| Plan { kind, nth, fault, lasting };
             let count = (1..100_000).step_by(step).take_while(|nth| fails(plan(*nth))).count();
             println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
@@ -154,6 +155,11 @@ pub fn fail_with_all_faults(name: &str, step: usize, fails: impl Fn(Plan) -> boo
         }
     }
     runs
+}
+
+/// One of so many faults, from the `nth` on.
+fn faults(nth: usize, step: usize) -> impl Iterator<Item = (Fault, bool)> {
+    FAULTS.into_iter().skip(nth % step).step_by(step)
 }
 
 /// Fails each call of the disk, with a sample of the faults. Reads are sampled with this step.
@@ -166,7 +172,7 @@ pub fn fail_with_sampled_faults(
 ) {
     for kind in [Kind::Read, Kind::Write, Kind::Sync] {
         let step = if kind == Kind::Read { read_step } else { 1 };
-        for (fault, lasting) in FAULTS.into_iter().skip(*runs % sampled(2)).step_by(sampled(2)) {
+        for (fault, lasting) in faults(*runs, amount(FAULTS.len(), 2, 1)) {
             let plan = |nth| Plan { kind, nth, fault, lasting };
             let from = 1 + (*runs % step) as u64;
             let nths = (from..100_000).step_by(step);

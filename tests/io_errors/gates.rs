@@ -9,6 +9,7 @@ use tubewell::{FIFOTTL, ManualClock, Put, Rate, Result, Store, TubeInfo, TubeOpt
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};
 use crate::faults::{Fault, Kind, Plan};
+use crate::size::amount;
 use crate::support::{Outcome, RETRY_TIME, open};
 
 /// Longer than a run takes.
@@ -73,7 +74,7 @@ fn failed_change_of_a_gate_is_made_wholly_or_not_at_all() {
         };
         fail_with_sampled_faults(what, 1, &mut runs, fails);
     }
-    assert!(runs > 12, "{runs} runs");
+    assert!(runs > amount(3, 12, 12), "{runs} runs");
 }
 
 /// The disk fails while takes wait at a shut gate: they end with the failure, and the gate holds

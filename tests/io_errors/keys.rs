@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tubewell::{Durability, Failure, Keep, ManualClock, OnKey, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
+use crate::size::amount;
 use crate::support::open;
 use crate::two_tubes::{Call, TUBES, fail_each};
 
@@ -72,5 +73,5 @@ fn disk(durability: Durability) -> Arc<Disk> {
 #[test]
 fn failed_put_with_a_key_edits_all_rows_or_none() {
     let runs = fail_each(&CALLS, disk);
-    assert!(runs > 60, "{runs} runs");
+    assert!(runs > amount(15, 60, 60), "{runs} runs");
 }

@@ -3,7 +3,7 @@
 //!
 //! The method is that of `SQLite` (sqlite.org/testing.html, "I/O Error Testing"): the N-th call
 //! fails, for N = 1, 2, … until a run ends without a failure. A run makes a few hundred calls to
-//! the queue. The default is a sample of all N; `TUBEWELL_IO_ERRORS=all` tries every N.
+//! the queue. Short runs try a sample of all N, long ones (`TUBEWELL_TESTS=soak`) every N.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -34,6 +34,8 @@ mod page_cache;
 mod parents;
 mod scenario;
 mod schedules;
+#[path = "../common/size.rs"]
+mod size;
 mod steps;
 mod support;
 mod two_tubes;
@@ -49,19 +51,19 @@ use disk::Disk;
 use executor::HANGS_AFTER;
 use faults::{Fault, Kind, Plan};
 use scenario::{End, run};
+use size::amount;
 use tubewell::{FIFO, ManualClock, Put, State, Store, TubeOptions, UTUBETTL};
 
 const KINDS: [Kind; 6] =
     [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen, Kind::Close];
 
-/// The step from one N to the next: this one, or 1 to try every N.
+/// The step from one N to the next: this one, twice as far in a quick run, or 1 to try every N in a long run.
 fn sampled(step: usize) -> usize {
-    if std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all") { 1 } else { step }
+    amount(if step > 4 { 2 * step } else { step }, step, 1)
 }
 
 /// Runs the scenario once for each call that fails, kind by kind. Returns the number of runs.
-fn fail_each_call(fault: Fault, lasting: bool, end: End, step: usize) -> u64 {
-    let step = sampled(step) as u64;
+fn fail_each_call(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
     let mut runs = 0;
     for kind in KINDS {
         // A run makes few calls of these kinds.
@@ -118,21 +120,24 @@ fn scenario_passes_without_failures() {
 #[test]
 fn store_recovers_in_place_after_one_failed_call() {
     for fault in Fault::ALL {
-        assert!(fail_each_call(fault, false, End::InPlace, 79) > 25);
+        let runs = fail_each_call(fault, false, End::InPlace, amount(311, 79, 1));
+        assert!(runs > amount(15, 25, 25), "{runs} runs");
     }
 }
 
 #[test]
 fn store_recovers_in_place_after_lasting_failure() {
     for fault in Fault::ALL {
-        assert!(fail_each_call(fault, true, End::InPlace, 157) > 20);
+        let runs = fail_each_call(fault, true, End::InPlace, amount(617, 157, 1));
+        assert!(runs > amount(12, 20, 20), "{runs} runs");
     }
 }
 
 #[test]
 fn close_during_failure_loses_no_acknowledged_change() {
     for lasting in [false, true] {
-        assert!(fail_each_call(Fault::Device, lasting, End::Closed, 146) > 20);
+        let runs = fail_each_call(Fault::Device, lasting, End::Closed, amount(587, 146, 1));
+        assert!(runs > amount(12, 20, 20), "{runs} runs");
     }
 }
 
@@ -150,7 +155,7 @@ fn failed_repair_at_open_loses_no_task() {
         for (fault, lasting) in [(Fault::Device, true), (Fault::Short, false), (Fault::Full, true)]
         {
             let open = |nth| open_after_power_cut(&disk, Plan { kind, nth, fault, lasting }, &kept);
-            let tries = (1..100_000).step_by(if kind == Kind::Any { 5 } else { 1 });
+            let tries = (1..100_000).step_by(sampled(if kind == Kind::Any { 5 } else { 1 }));
             assert!(tries.take_while(|nth| open(*nth)).count() > 0);
         }
     }
@@ -179,7 +184,8 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
 fn reopen_after_failed_flush_ignores_unflushed_pages() {
     let plan = |nth| Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true };
     let failing = |nth: &u64| run_with_timeout(plan(*nth), End::Closed, nth % 8 == 1);
-    assert!((1..100_000).take_while(failing).count() > 20);
+    let runs = (1..100_000).step_by(amount(5, 1, 1)).take_while(failing).count();
+    assert!(runs > amount(4, 20, 20), "{runs} runs");
 }
 
 /// The sweeper must retry a due whose task it could not read.
@@ -285,7 +291,8 @@ fn failed_shrink_loses_no_task_and_is_retried() {
         tube.delete(*id).unwrap();
     }
     let mut runs = 0;
-    for (kind, step) in [(Kind::Read, 7), (Kind::Write, 5), (Kind::Sync, 1), (Kind::SetLen, 1)] {
+    let steps = amount([29, 19, 5, 1], [7, 5, 1, 1], [1; 4]);
+    for (kind, step) in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen].into_iter().zip(steps) {
         for fault in Fault::ALL {
             for lasting in [false, true] {
                 let fails = |nth| shrink(&disk, Plan { kind, nth, fault, lasting }, &ids[57..]);
@@ -294,7 +301,7 @@ fn failed_shrink_loses_no_task_and_is_retried() {
         }
     }
     println!("{runs} runs");
-    assert!(runs > 60);
+    assert!(runs > amount(15, 60, 60), "{runs} runs");
 }
 
 /// An idle period on the flushed bytes of a disk while calls fail. Returns whether a call failed.

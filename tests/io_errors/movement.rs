@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tubewell::{Durability, Failure, Finish, Keep, ManualClock, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
+use crate::size::amount;
 use crate::support::open;
 use crate::two_tubes::{Call, TUBES, fail_each};
 
@@ -54,5 +55,5 @@ fn disk(durability: Durability) -> Arc<Disk> {
 #[test]
 fn failed_movement_edits_all_tubes_or_none() {
     let runs = fail_each(&CALLS, disk);
-    assert!(runs > 60, "{runs} runs");
+    assert!(runs > amount(15, 60, 60), "{runs} runs");
 }

@@ -13,6 +13,7 @@ use tubewell::{
 use crate::disk::Disk;
 use crate::failing_call::{fail_with_all_faults, fail_with_sampled_faults};
 use crate::sampled;
+use crate::size::amount;
 use crate::support::{NEVER, RETRY_TIME, open};
 use crate::two_tubes::{Call, TUBES, for_each};
 
@@ -163,25 +164,25 @@ fn fail_each(
 #[test]
 fn failed_edit_of_edges_is_whole_or_changes_nothing() {
     let runs = fail_each(&EDITS, sampled(7), disk);
-    assert!(runs > 60, "{runs} runs");
+    assert!(runs > amount(15, 60, 60), "{runs} runs");
 }
 
 #[test]
 fn failed_call_on_a_parent_is_whole_or_changes_nothing() {
     let runs = fail_each(&OF_PARENTS, sampled(9), disk);
-    assert!(runs > 100, "{runs} runs");
+    assert!(runs > amount(25, 100, 100), "{runs} runs");
 }
 
 #[test]
 fn failed_call_on_a_child_is_whole_or_changes_nothing() {
     let runs = fail_each(&OF_CHILDREN, sampled(9), disk);
-    assert!(runs > 100, "{runs} runs");
+    assert!(runs > amount(25, 100, 100), "{runs} runs");
 }
 
 #[test]
 fn failed_end_of_a_parent_of_many_children_frees_all_of_them_or_none() {
     let runs = fail_each(&WITH_CHORES, sampled(31), |durability| disk_of_many(durability, 70));
-    assert!(runs > 30, "{runs} runs");
+    assert!(runs > amount(8, 30, 30), "{runs} runs");
 }
 
 /// The states and the number of open parents of all children.
@@ -232,7 +233,7 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
         };
         runs += fail_with_all_faults(name, sampled(1499), fails);
     }
-    assert!(runs > 30, "{runs} runs");
+    assert!(runs > amount(8, 30, 30), "{runs} runs");
 }
 
 /// The children in the next run, once the chores are done.

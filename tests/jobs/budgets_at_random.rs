@@ -17,9 +17,9 @@ use super::faults::{Fault, Kind, Plan};
 use super::files::draft;
 use super::rng::Rng;
 use super::support::*;
+use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
-const RUNS: u64 = 40;
 const STEPS: u64 = 250;
 
 /// A run of the store, and what was handed out in all runs.
@@ -206,8 +206,9 @@ impl World {
 
 #[test]
 fn no_task_is_handed_out_more_often_than_its_budget_whatever_fails() {
+    let runs = amount(10, 40, 10_000);
     let (takes, cuts) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    for seed in 0..RUNS {
+    for seed in 0..runs {
         let (takes, cuts) = (takes.clone(), cuts.clone());
         with_timeout(move || {
             let mut world = World::new(seed);
@@ -220,5 +221,5 @@ fn no_task_is_handed_out_more_often_than_its_budget_whatever_fails() {
         });
     }
     let (takes, cuts) = (takes.load(Ordering::SeqCst), cuts.load(Ordering::SeqCst));
-    assert!(takes > RUNS * 20 && cuts > RUNS * 3, "{takes} takes, {cuts} runs of the store");
+    assert!(takes > runs * 20 && cuts > runs * 3, "{takes} takes, {cuts} runs of the store");
 }

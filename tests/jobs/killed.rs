@@ -72,7 +72,7 @@ fn work(tube: &Tube, rng: &mut Rng, report: impl Fn(&tubewell::Claim)) {
 // ---- the parent
 
 fn start(mode: &str, file: &StoreFile, seed: u64) -> ChildProcess {
-    ChildProcess::start(&Job { mode: mode.into(), path: file.path(), seed, run: 0 })
+    ChildProcess::start(&Job { mode: format!("jobs/{mode}"), path: file.path(), seed, run: 0 })
 }
 
 /// Runs a child until it waits, and kills it. Returns its reports but the last.

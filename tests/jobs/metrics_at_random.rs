@@ -11,6 +11,7 @@ use super::files::create_with;
 use super::metrics::DAY;
 use super::rng::Rng;
 use super::support::*;
+use crate::size::amount;
 use crate::stores;
 
 const KEPT: u32 = 4;
@@ -311,7 +312,7 @@ fn compare(summary: &Summary, millis: &[u64]) {
 
 #[test]
 fn numbers_agree_with_an_oracle_at_random() {
-    for seed in 0..10 {
+    for seed in 0..amount(3, 10, 2000) {
         for driver in [FIFOTTL, UTUBETTL] {
             println!("seed {seed}");
             let mut run = Run::new(seed, driver);

@@ -11,8 +11,8 @@ use super::files::create;
 use super::not_before::START;
 use super::rng::Rng;
 use super::support::*;
+use crate::size::amount;
 
-const SEEDS: u64 = 8;
 const STEPS: usize = 300;
 
 /// What a task is expected to be.
@@ -36,7 +36,7 @@ struct Run {
 #[test]
 fn random_moments_agree_with_a_list_of_the_tasks() {
     for driver in TIMED {
-        for seed in 0..SEEDS {
+        for seed in 0..amount(2, 8, 2000) {
             println!("driver {driver}, seed {seed}");
             let file = StoreFile::new();
             let (store, _) = create(&file, driver);

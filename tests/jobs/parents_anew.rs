@@ -87,7 +87,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
         },
     ];
     for begin_anew in anew {
-        for_each_driver(ALL, |case| {
+        for_each_driver(all_or_few(), |case| {
             for rule in [OnParent::Bury, OnParent::Release] {
                 let parent = parent_of_many(case, rule);
                 let claim = case.tube.claim(parent).unwrap();

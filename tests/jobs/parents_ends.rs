@@ -214,7 +214,7 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
     for drop_tube in [false, true] {
         for temporary in [false, true] {
             let options = TubeOptions::new().temporary(temporary);
-            for_each_driver_with(ALL, options.clone(), |case| {
+            for_each_driver_with(all_or_few(), options.clone(), |case| {
                 let tube = case.store.create_tube("parents", case.driver, options.clone()).unwrap();
                 let parents: Vec<u64> =
                     (0..150).map(|_| tube.put(case.draft("x")).unwrap().id).collect();
@@ -274,7 +274,7 @@ fn ack_frees_64_children_with_its_commit_and_the_others_soon_after() {
 /// The chore goes on in the next run: what is killed is a copy of the file after the ack.
 #[test]
 fn children_of_a_done_parent_are_freed_after_a_kill() {
-    for driver in ALL {
+    for driver in all_or_few() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         let parent = tube.put(draft(driver, "parent")).unwrap().id;

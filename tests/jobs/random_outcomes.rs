@@ -10,6 +10,7 @@ use super::files::{after_a_kill, create_with};
 use super::rng::Rng;
 use super::support::*;
 use super::wait::{Wait, wait_for};
+use crate::size::amount;
 use crate::stores;
 
 const GROUPS: [&str; 3] = ["crash", "timeout", "timeout of a peer"];
@@ -346,7 +347,7 @@ fn is_ending_of(ending: &Ending, task: &Task) -> bool {
 
 #[test]
 fn random_calls_agree_with_a_model_of_retention() {
-    let seeds = std::env::var("SEEDS").map_or(2, |seeds| seeds.parse().unwrap());
+    let seeds = amount(1, 2, 1000);
     for driver in [FIFO, UTUBE, UTUBETTL] {
         for seed in 0..seeds {
             println!("driver {driver}, seed {seed}");

@@ -11,10 +11,10 @@ use super::not_before::at;
 use super::recurring::{KEYS, Model, Rule, SECOND, TAGS, Terms, change, draw_tags};
 use super::rng::Rng;
 use super::support::{StoreFile, assert_sound};
+use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
 const CALLS: usize = 80;
-const SEEDS: u64 = 8;
 /// The times of cron expressions.
 const CRON: [u64; 4] = [10 * SECOND, 15 * SECOND, 20 * SECOND, 30 * SECOND];
 
@@ -170,7 +170,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
 #[test]
 fn schedules_do_what_their_model_does() {
     let mut runs = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..amount(2, 8, 2000) {
         let mut rng = Rng::new(seed);
         let file = StoreFile::new();
         let (clock, path) = (ManualClock::new(), file.path());
@@ -189,5 +189,5 @@ fn schedules_do_what_their_model_does() {
         }
         runs += model.schedules.values().map(|schedule| schedule.runs).sum::<u64>();
     }
-    assert!(runs > 100, "{runs} runs");
+    assert!(runs > amount(25, 100, 100), "{runs} runs");
 }

@@ -121,7 +121,7 @@ fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
     stores::close(&store);
     let (mut rng, mut reported) = (Rng::new(5), Vec::new());
     for run in 1..=10 {
-        let job = Job { mode: "same".into(), path: file.path(), seed: 0, run };
+        let job = Job { mode: "jobs/same".into(), path: file.path(), seed: 0, run };
         let mut child = ChildProcess::start(&job);
         for _ in 0..=rng.below(60) {
             child.next_line(MINUTE).unwrap();
@@ -166,7 +166,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
     stores::close(&store);
     let (mut rng, mut acked) = (Rng::new(3), BTreeSet::new());
     for kill in 1..=6 {
-        let job = Job { mode: "runs".into(), path: file.path(), seed: 0, run: kill };
+        let job = Job { mode: "jobs/runs".into(), path: file.path(), seed: 0, run: kill };
         let mut child = ChildProcess::start(&job);
         for _ in 0..rng.below(40) {
             child.next_line(MINUTE).unwrap();

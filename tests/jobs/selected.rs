@@ -186,7 +186,7 @@ fn selections_that_make_no_sense_are_refused() {
 /// Each step is a commit, and begins after the last task of the step before.
 #[test]
 fn many_selected_tasks_are_changed_in_steps() {
-    for driver in ALL {
+    for driver in all_or_few() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, TubeOptions::new());
         let subs = |n: u64| {

@@ -5,6 +5,7 @@ use tubewell::{Claim, Error, Put, State, Store, Tube, TubeOptions};
 
 use super::rng::Rng;
 use super::support::*;
+use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
 fn in_sub(name: &str) -> Put {
@@ -227,7 +228,7 @@ fn limits_and_shared_tubes_survive_an_open() {
 /// Q345 for several tubes, at random: never more taken tasks than the limit, and none is forgotten.
 #[test]
 fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
-    for seed in 0..20 {
+    for seed in 0..amount(5, 20, 5000) {
         let store = store_in_memory();
         let names = ["a", "b", "c"];
         let tubes = names

@@ -116,7 +116,7 @@ fn spent_delayed_task_is_buried_by_a_take_after_its_delay() {
 
 #[test]
 fn spent_tasks_are_buried_once_after_a_reopen() {
-    for driver in ALL {
+    for driver in all_or_few() {
         let file = StoreFile::new();
         let store = file.open();
         let tube = store.create_tube("case", driver, options()).unwrap();

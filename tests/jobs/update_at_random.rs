@@ -7,8 +7,8 @@ use tubewell::{Claim, Durability, Error, Failure, Keep, Put, State, Tube, TubeOp
 
 use super::rng::Rng;
 use super::support::*;
+use crate::size::amount;
 
-const SEEDS: u64 = 5;
 const STEPS: usize = 400;
 
 /// What a task is expected to be.
@@ -32,7 +32,7 @@ struct Run<'a> {
 #[test]
 fn random_updates_agree_with_a_list_of_the_tasks() {
     for durability in [Durability::Flush, Durability::relaxed()] {
-        for seed in 0..SEEDS {
+        for seed in 0..amount(2, 5, 1000) {
             let keep = TubeOptions::new().keep_done(Keep::new()).durability(durability);
             for_each_driver_with(TIMED, keep.clone(), |case| run(case, seed, 1));
             let limited = keep.sub_queue_limit(3);

@@ -164,7 +164,7 @@ impl Model {
 /// I04
 #[test]
 fn concurrent_calls_lose_no_task_ack_none_twice_and_keep_order() {
-    for_each_driver(ALL, |case| {
+    for_each_driver(all_or_few(), |case| {
         let events = Events::of(&case.store, Filter::new(), 100_000);
         let logs: Vec<Log> = thread::scope(|scope| {
             let run = |seed| scope.spawn(move || work(case, Rng::new(seed)));

@@ -1,7 +1,5 @@
 //! Random numbers that a seed repeats.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 
 /// A splitmix64 generator.
@@ -38,20 +36,5 @@ impl Rng {
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.range(0..from.len() as u64)).unwrap()]
-    }
-}
-
-/// The number of rounds that `TUBEWELL_KILL_ROUNDS` sets.
-pub fn requested_rounds() -> Option<u64> {
-    std::env::var("TUBEWELL_KILL_ROUNDS").ok().map(|text| text.parse().unwrap())
-}
-
-/// The seed of this run: `TUBEWELL_SEED` if set. The default is a fixed seed, or a fresh one if
-/// `TUBEWELL_KILL_ROUNDS` is set.
-pub fn seed() -> u64 {
-    match std::env::var("TUBEWELL_SEED") {
-        Ok(seed) => seed.parse().expect("TUBEWELL_SEED is a number"),
-        Err(_) if requested_rounds().is_some() => RandomState::new().build_hasher().finish() >> 32,
-        Err(_) => 20_260_101,
     }
 }

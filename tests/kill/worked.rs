@@ -206,7 +206,8 @@ impl Ledger {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for line in LINES {
             let [jobs, parts] = tubes(&store, line);
-            let states = [State::Ready, State::Delayed, State::Blocked, State::Buried];
+            // In the order in which the open store makes jobs ready, so that none is between two lists.
+            let states = [State::Delayed, State::Blocked, State::Ready, State::Buried];
             let there: BTreeSet<u64> = states
                 .into_iter()
                 .flat_map(|state| tasks_in(&jobs, state))

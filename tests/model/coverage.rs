@@ -14,16 +14,16 @@ use super::rare_steps::rare_steps;
 use super::reference::{Cause, Driver, Stage, Transition, Verb};
 use super::store_in_a_file;
 use super::system::System;
+use crate::size::amount;
 
 /// The generated steps reach every transition of every driver, and the model makes no other
 /// transition. The cases are the same in every run.
 #[test]
 fn generated_steps_cover_every_transition_of_every_driver() {
-    const CASES: usize = 600;
     const THREADS: usize = 2;
     let mut runner = TestRunner::deterministic();
     let steps = StepGenerator::sequential_strategy(100);
-    let generated = (0..CASES).map(|_| {
+    let generated = (0..amount(150, 600, 20_000)).map(|_| {
         let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
         (setup, steps)
     });

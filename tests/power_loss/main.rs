@@ -10,10 +10,7 @@
 //! after some call, with every change that has to be durable. A third of the images lose
 //! power a second time during recovery or shortly after it.
 //!
-//! * `TUBEWELL_POWER_LOSS_SECONDS`: how long to search, with fresh seeds. By default the search
-//!   takes 14 seconds and its seeds are the same each time.
-//! * `TUBEWELL_SEED`: runs one seed repeatedly. Its runs differ, since the writer thread's timing
-//!   does.
+//! `TUBEWELL_SEED` runs one seed repeatedly. Its runs differ, since the writer thread's timing does.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -36,6 +33,8 @@ mod parents;
 mod rng;
 mod schedules;
 mod seed_runner;
+#[path = "../common/size.rs"]
+mod size;
 mod state;
 mod steps;
 mod tokens;
@@ -43,17 +42,13 @@ mod tokens;
 mod transact;
 mod worked_jobs;
 
-use std::collections::hash_map::RandomState;
-use std::env;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use seed_runner::{SeedRunner, Tally};
+use size::{amount, first_seed, repeated_seed};
 
-/// How long to search by default, in seconds.
-const SECONDS: u64 = 14;
 /// A planted defect must be found within this many images.
 const MAX_IMAGES_BEFORE_FAILURE: u64 = 5_000;
 
@@ -75,15 +70,10 @@ impl Budget {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|value| value.parse().unwrap())
-}
-
 /// Runs seeds on all cores until the time is up or a seed fails; returns the failure.
-fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<String> {
-    let budget = Budget::of(seconds.unwrap_or(SECONDS));
-    let first = seconds.map_or(1, |_| RandomState::new().hash_one(0) >> 16);
-    let next = AtomicU64::new(first);
+fn search(seconds: u64, tally: &Tally) -> Option<String> {
+    let budget = Budget::of(seconds);
+    let (repeated, next) = (repeated_seed(), AtomicU64::new(first_seed(1)));
     let (stop, failure) = (AtomicBool::new(false), Mutex::new(None));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -92,7 +82,7 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
                 let may_continue = || budget.is_left() && !stop.load(Ordering::Relaxed);
                 let runner = SeedRunner::without_defects(tally, &may_continue);
                 while may_continue() {
-                    let seed = seed.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
+                    let seed = repeated.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
                     if let Err(problem) = runner.seed(seed) {
                         stop.store(true, Ordering::Relaxed);
                         failure.lock().unwrap().get_or_insert(format!(
@@ -110,7 +100,7 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
 #[test]
 fn acknowledged_changes_survive_power_loss() {
     let tally = Tally::default();
-    let failure = search(number("TUBEWELL_POWER_LOSS_SECONDS"), number("TUBEWELL_SEED"), &tally);
+    let failure = search(amount(4, 14, 3600), &tally);
     println!("{tally}");
     if let Some(problem) = failure {
         panic!("{problem}");
@@ -121,7 +111,7 @@ fn acknowledged_changes_survive_power_loss() {
 fn power_loss_during_creation_leaves_openable_store() {
     let tally = Tally::default();
     let runner = SeedRunner::without_defects(&tally, &|| true);
-    let made = runner.creation(number("TUBEWELL_SEED").unwrap_or(1), 30);
+    let made = runner.creation(first_seed(1), amount(6, 30, 3000));
     println!("{tally}");
     assert_eq!(made, Ok(()));
 }
@@ -130,17 +120,17 @@ fn power_loss_during_creation_leaves_openable_store() {
 fn power_loss_during_compaction_loses_nothing() {
     let tally = Tally::default();
     let runner = SeedRunner::without_defects(&tally, &|| true);
-    let compacted = runner.compaction(number("TUBEWELL_SEED").unwrap_or(1), 2);
+    let compacted = runner.compaction(first_seed(1), amount(1, 2, 200));
     println!("{tally}");
     assert_eq!(compacted, Ok(()));
-    assert!(tally.images.load(Ordering::Relaxed) > 80);
+    assert!(tally.images.load(Ordering::Relaxed) > amount(40, 80, 80));
 }
 
 #[test]
 fn power_loss_while_file_shrinks_loses_nothing() {
     let tally = Tally::default();
     let runner = SeedRunner::without_defects(&tally, &|| true);
-    let shrunk = runner.shrinking(number("TUBEWELL_SEED").unwrap_or(1), 1);
+    let shrunk = runner.shrinking(first_seed(1), amount(1, 1, 100));
     println!("{tally}");
     assert_eq!(shrunk, Ok(()));
     assert!(tally.images.load(Ordering::Relaxed) > 80);
@@ -150,16 +140,16 @@ fn power_loss_while_file_shrinks_loses_nothing() {
 fn power_loss_while_tasks_go_from_tube_to_tube_loses_nothing() {
     let tally = Tally::default();
     let runner = SeedRunner::without_defects(&tally, &|| true);
-    let moves = runner.moves(number("TUBEWELL_SEED").unwrap_or(1), 4);
+    let moves = runner.moves(first_seed(1), amount(2, 4, 1000));
     println!("{tally}; {moves:?} moves");
-    assert!(moves.unwrap() > 10, "few tasks were moved");
+    assert!(moves.unwrap() > amount(5, 10, 10), "few tasks were moved");
 }
 
 /// Cuts the power during the checkpoints of long loads, in which most calls do not flush.
 fn lose_power_during_checkpoints(is_threaded: bool) {
     let tally = Tally::default();
     let runner = SeedRunner::without_defects(&tally, &|| true);
-    let checkpoints = runner.checkpoints(number("TUBEWELL_SEED").unwrap_or(1), 90, is_threaded);
+    let checkpoints = runner.checkpoints(first_seed(1), amount(30, 90, 9000), is_threaded);
     println!("{tally}; at least {checkpoints:?} checkpoints in a load");
     assert!(checkpoints.unwrap() > 2);
 }
@@ -174,8 +164,10 @@ fn power_loss_during_checkpoint_beside_other_calls_loses_nothing() {
     lose_power_during_checkpoints(true);
 }
 
-/// Runs seeds with a planted defect; returns the first failure, if the search finds one.
+/// Runs seeds with a planted defect; returns the first failure, if the search finds one. A quick run begins
+/// with a seed that finds it.
 fn first_failure(
+    quick: u64,
     lossy_one_in: Option<u64>,
     edit_history: fn(&mut history::History),
 ) -> Option<String> {
@@ -183,14 +175,15 @@ fn first_failure(
     let may_continue = || tally.images.load(Ordering::Relaxed) < MAX_IMAGES_BEFORE_FAILURE;
     let runner =
         SeedRunner { lossy_one_in, edit_history, tally: &tally, may_continue: &may_continue };
-    let problem = (1..).take_while(|_| may_continue()).find_map(|seed| runner.seed(seed).err());
+    let failure = |seed| Some(format!("seed {seed}, {}", runner.seed(seed).err()?));
+    let problem = (amount(quick, 1, 1)..).take_while(|_| may_continue()).find_map(failure);
     println!("{tally}; then {problem:?}");
     problem
 }
 
 #[test]
 fn search_detects_disk_that_loses_synced_writes() {
-    assert!(first_failure(Some(23), |_| ()).is_some());
+    assert!(first_failure(1, Some(23), |_| ()).is_some());
 }
 
 #[test]
@@ -199,7 +192,7 @@ fn search_detects_relaxed_changes_counted_as_durable() {
         history.steps.iter_mut().for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+        first_failure(1, None, edit_history).is_some_and(|problem| problem.contains("none of the"))
     );
 }
 
@@ -211,7 +204,7 @@ fn search_detects_takes_counted_too_late() {
         takes.for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(None, edit_history)
+        first_failure(8, None, edit_history)
             .is_some_and(|problem| problem.contains("after \"counted take\""))
     );
 }
@@ -225,7 +218,7 @@ fn search_detects_done_tasks_without_their_results() {
         }
     };
     assert!(
-        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+        first_failure(1, None, edit_history).is_some_and(|problem| problem.contains("none of the"))
     );
 }
 
@@ -238,7 +231,7 @@ fn search_detects_tasks_without_their_moments() {
         }
     };
     assert!(
-        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+        first_failure(1, None, edit_history).is_some_and(|problem| problem.contains("none of the"))
     );
 }
 
@@ -250,7 +243,7 @@ fn search_detects_forgotten_tasks_that_come_back() {
         forgets.for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(None, edit_history)
+        first_failure(1, None, edit_history)
             .is_some_and(|problem| problem.contains("after \"forget\""))
     );
 }
@@ -263,7 +256,7 @@ fn search_detects_restored_tasks_that_are_lost() {
         restores.for_each(|step| step.durable_from = step.answered);
     };
     assert!(
-        first_failure(None, edit_history)
+        first_failure(8, None, edit_history)
             .is_some_and(|problem| problem.contains("after \"restore_many\""))
     );
 }
@@ -275,7 +268,8 @@ fn search_detects_receipts_in_memory_of_unflushed_commits() {
         history.receipts.iter_mut().for_each(|receipt| receipt.1 += 1);
     };
     assert!(
-        first_failure(None, edit_history).is_some_and(|problem| problem.contains("of a receipt"))
+        first_failure(1, None, edit_history)
+            .is_some_and(|problem| problem.contains("of a receipt"))
     );
 }
 
@@ -286,7 +280,7 @@ fn search_detects_reused_ids() {
         history.steps.iter_mut().for_each(|step| step.id = step.id.map(|id| id + (2 << 20)));
     };
     assert!(
-        first_failure(None, edit_history)
+        first_failure(1, None, edit_history)
             .is_some_and(|problem| problem.contains("was used before"))
     );
 }

@@ -14,6 +14,7 @@ use tubewell::{
 use crate::disk::{Disk, Medium};
 use crate::images::crash;
 use crate::rng::Rng;
+use crate::size::amount;
 
 const CACHE: usize = 1 << 20;
 const STEPS: usize = 60;
@@ -228,7 +229,7 @@ fn run_seed(seed: u64) -> usize {
 
 #[test]
 fn edges_survive_power_cuts() {
-    let images: usize = (0..16).map(run_seed).sum();
+    let images: usize = (0..amount(4, 16, 5000)).map(run_seed).sum();
     println!("{images} images");
-    assert!(images > 150);
+    assert!(images > amount(35, 150, 150));
 }

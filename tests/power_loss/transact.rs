@@ -11,6 +11,7 @@ use tubewell::{Durability, Error, FIFO, ManualClock, Result, State, Store, Tube,
 use crate::disk::{Disk, Medium};
 use crate::images::crash;
 use crate::rng::Rng;
+use crate::size::amount;
 
 /// The task that was put for each task whose work is done.
 const DONE: TableDefinition<u64, u64> = TableDefinition::new("done");
@@ -168,7 +169,7 @@ fn run_seed(seed: u64) -> usize {
 
 #[test]
 fn transactions_survive_power_cuts_wholly_or_not_at_all() {
-    let images: usize = (0..12).map(run_seed).sum();
+    let images: usize = (0..amount(3, 12, 5000)).map(run_seed).sum();
     println!("{images} images");
-    assert!(images > 300);
+    assert!(images > amount(70, 300, 300));
 }

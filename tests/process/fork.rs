@@ -172,23 +172,16 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     let (events, take, url) =
         (store.subscribe(10).unwrap(), tube.take_async(None), served.url().to_owned());
     let worker = worker(&store);
-    let (clone, in_child) = (store.clone(), (claim, take, events, worker, served, session));
-    let (claim, ..) = &in_child;
-    let before = claim.as_ref().unwrap().id();
+    assert_eq!(claim.as_ref().unwrap().id(), 0);
+    let mut all = Some((claim, take, events, worker, served, session, tube, store));
+    // All that the process has: the last handle of the store too.
     let reported = in_fork(|| {
-        // All that the process has, in a fork: the last handle of the store too.
-        let all = (clone, &store, &tube);
-        drop(all.0);
+        drop(all.take());
         Vec::new()
     });
     assert_eq!(reported, [""; 0]);
-    assert_eq!(before, 0);
-    let reported = in_fork(|| {
-        let (claim, take, events, worker, served, session) = in_child;
-        drop((claim, take, events, worker, served, session));
-        Vec::new()
-    });
-    assert_eq!(reported, [""; 0]);
+    let (claim, _take, _events, _worker, _served, _session, tube, store) = all.unwrap();
+    assert!(claim.unwrap().is_current().unwrap());
     // The file is still locked, its socket still there, and the store as it was.
     assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
     let remote = connect(&url).unwrap();
@@ -198,6 +191,29 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
     drop(tube);
+}
+
+/// Nothing else keeps the store open: no server, and no worker.
+#[test]
+fn drop_of_the_last_handle_in_a_fork_leaves_the_store_to_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put("one").unwrap();
+    let mut all = Some((tube, store));
+    let reported = in_fork(|| {
+        drop(all.take());
+        Vec::new()
+    });
+    assert_eq!(reported, [""; 0]);
+    let (tube, store) = all.unwrap();
+    assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
+    tube.put("two").unwrap();
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 2);
 }
 
 #[test]

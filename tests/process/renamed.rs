@@ -100,6 +100,47 @@ fn puts_into_a_replaced_file_are_not_acknowledged() {
     assert_eq!(bodies_in(&path), ["kept"]);
 }
 
+/// Regression: the copy at the path of the file was taken for a file that had replaced it, and the next owner of the
+/// path missed what was put after it.
+#[test]
+fn backup_to_the_path_of_the_removed_file_is_refused_in_every_spelling() {
+    let Owner { store, tube, path, folder, .. } = owner(Durability::Flush);
+    let [inner, link, hard] = ["inner", "link", "hard"].map(|name| folder.path().join(name));
+    fs::create_dir(&inner).unwrap();
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+    fs::hard_link(&path, &hard).unwrap();
+    let relative = "../".repeat(99) + path.strip_prefix("/").unwrap().to_str().unwrap();
+    let spellings =
+        [path.clone(), inner.join("../store"), link.join("store"), PathBuf::from(relative)];
+    for spelling in &spellings {
+        assert!(matches!(store.backup(spelling), Err(Error::FileExists { .. })), "{spelling:?}");
+    }
+    fs::remove_file(&path).unwrap();
+    // Also once the storage has failed because of that.
+    for is_failed in [false, true] {
+        if is_failed {
+            assert_says(tube.put("in doubt"), "removed or renamed");
+        }
+        for spelling in &spellings {
+            let Err(Error::Invalid { what }) = store.backup(spelling) else {
+                panic!("{is_failed}: {spelling:?} is accepted");
+            };
+            assert!(what.contains("path of the store itself"), "{what}");
+            assert!(!path.exists());
+        }
+        assert!(matches!(store.backup(&hard), Err(Error::FileExists { .. })));
+    }
+    // The same name in another folder is another path, and so is a name beside it.
+    for other in [inner.join("store"), folder.path().join("store2")] {
+        store.backup(&other).unwrap();
+        assert_eq!(bodies_in(&other), ["kept", "in doubt"]);
+    }
+    // Nothing is lost, and what the error says leads to a store at the path.
+    store.close().unwrap_err();
+    fs::rename(inner.join("store"), &path).unwrap();
+    assert_eq!(bodies_in(&path), ["kept", "in doubt"]);
+}
+
 #[test]
 fn store_goes_on_when_its_file_is_back() {
     let Owner { clock, store, tube, path, folder } = owner(Durability::Flush);

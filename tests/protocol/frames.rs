@@ -16,8 +16,18 @@ pub const TRACKED: u8 = 7;
 pub const ITEM: u8 = 8;
 
 const NAMES: [&str; 12] = [
-    "?", "hello", "welcome", "refused", "proof", "call", "answer", "tracked", "item", "end",
-    "cancel", "seen",
+    "?",
+    "hello",
+    "welcome",
+    "refused",
+    "handshake",
+    "call",
+    "answer",
+    "tracked",
+    "item",
+    "end",
+    "cancel",
+    "seen",
 ];
 
 /// The kind with this name.
@@ -102,6 +112,6 @@ pub fn patient(socket: UnixStream) -> UnixStream {
 
 /// A hello of a client that speaks these versions of the frames.
 pub fn hello(lowest: u8, highest: u8, application: &[u8]) -> Frame {
-    let head = [&[lowest, highest][..], &u32::MAX.to_le_bytes(), &[9; 32]].concat();
+    let head = [&[lowest, highest][..], &u32::MAX.to_le_bytes()].concat();
     Frame::new(HELLO, 0, &[&head, application].concat())
 }

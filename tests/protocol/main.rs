@@ -5,8 +5,9 @@
 //! version. This is done once for each of them. Existing conversations must never be written again: a
 //! version that changes the protocol gets a file of its own, and both sides still speak the older ones.
 //!
-//! What is not recorded: the proofs of a secret over TCP, which are made from random numbers of both
-//! sides, and refusals, which [`negotiation`] has.
+//! What is not recorded here: the handshake of a secret and the records that follow it, which are made from random keys
+//! and hold these frames (`wire/src/secure/recorded.txt` has one with fixed keys), and refusals, which
+//! [`negotiation`] has.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
@@ -48,8 +49,7 @@ fn owner_answers_recorded_clients_as_recorded() {
     }
 }
 
-/// The client sends the recorded bytes, too, but for its nonce and the ids of its sessions, which are
-/// random.
+/// The client sends the recorded bytes, too, but for its id and the ids of its sessions, which are random.
 #[test]
 fn client_understands_recorded_owners() {
     for (name, lines) in recordings() {

@@ -61,7 +61,12 @@ impl Owner {
 }
 
 fn start(path: &std::path::Path, mode: &str, seed: u64) -> ChildProcess {
-    ChildProcess::start(&Job { mode: mode.into(), path: path.to_owned(), seed, run: 0 })
+    ChildProcess::start(&Job {
+        mode: format!("remote/{mode}"),
+        path: path.to_owned(),
+        seed,
+        run: 0,
+    })
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn put_and_break_disk(tube: &Tube, disk: &Disk, clock: &ManualClock) {
 }
 
 // Only a few schedules in a thousand reach the state that these two scenarios test. Run them with
-// TUBEWELL_SCHEDULES=4000 or more after a change to the choice of the leader.
+// TUBEWELL_TESTS=soak after a change to the choice of the leader.
 
 #[test]
 fn leadership_passed_to_follower_during_failure_is_released() {

@@ -1,8 +1,5 @@
 //! Runs a scenario under many schedules.
 
-use std::collections::hash_map::RandomState;
-use std::env;
-use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use shuttle::scheduler::{
@@ -11,22 +8,18 @@ use shuttle::scheduler::{
 };
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use super::size::{amount, seeds};
+
 /// Schedules of each kind for one seed. The first PCT schedule only counts steps.
 const PER_SEED: usize = 50;
 /// Random schedules of one seed that run twice, to check that a seed reproduces a failure.
 const CHECKED: usize = 2;
-/// Schedules of a scenario if `TUBEWELL_SCHEDULES` is not set.
-const DEFAULT: usize = 200;
 /// Priority changes of a PCT schedule, plus one.
 const DEPTH: usize = 4;
 /// A scenario takes a few hundred steps. One that reaches this number is in an endless loop.
 const STEPS: usize = 200_000;
 /// In bytes. The engine runs on the stacks of the explored threads.
 const STACK: usize = 1 << 20;
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
 
 /// Runs a scenario under many schedules. If one of them fails, prints the seed that reproduces it
 /// and panics.
@@ -40,14 +33,7 @@ pub fn explore_few(test: &str, scenario: fn()) {
 }
 
 fn explore_some(test: &str, per_seed: usize, scenario: fn()) {
-    let wanted = number("TUBEWELL_SCHEDULES");
-    let (first, schedules) = match (number("TUBEWELL_SEED"), wanted) {
-        (Some(seed), _) => (seed, 1),
-        (None, Some(many)) => (RandomState::new().hash_one(test) >> 16, many),
-        (None, None) => (1, DEFAULT as u64),
-    };
-    let seeds = schedules.div_ceil(2 * PER_SEED as u64);
-    for seed in first..first + seeds {
+    for seed in seeds(amount(1, 2, 1000)) {
         let run = AssertUnwindSafe(|| {
             run(NondeterminismCheck::new(RandomScheduler::new_from_seed(seed, CHECKED)), scenario);
             run(RandomScheduler::new_from_seed(seed, per_seed), scenario);

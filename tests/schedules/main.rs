@@ -17,10 +17,8 @@
 //! cargo test --features _shuttle --test schedules
 //! ```
 //!
-//! * `TUBEWELL_SCHEDULES` is the number of schedules of each scenario, from new seeds. Without it,
-//!   each scenario runs under 200 schedules from seeds that are always the same; the few that take
-//!   long run under a fifth of them.
-//! * `TUBEWELL_SEED` runs the schedules of one seed.
+//! A seed gives 100 schedules; scenarios that take long run under a fifth of them. `TUBEWELL_SEED` runs
+//! the schedules of one seed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -39,6 +37,8 @@ mod futures;
 mod parents;
 mod recurring;
 mod shrink;
+#[path = "../common/size.rs"]
+mod size;
 mod support;
 mod time;
 #[cfg(feature = "redb")]

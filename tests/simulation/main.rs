@@ -3,9 +3,8 @@
 //! faults, kills and power cuts. Every answer is compared with a model. At the end the faults stop
 //! and all tubes must drain.
 //!
-//! The same seed gives the same run: each seed runs twice, and the two traces are compared.
+//! The same seed gives the same run: seeds run twice, and the two traces are compared.
 //! `TUBEWELL_SEED=… cargo test --test simulation` runs one seed and shrinks its steps on failure.
-//! `TUBEWELL_SIMULATION_SEEDS=100000` runs this many fresh seeds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
@@ -38,6 +37,8 @@ mod rng;
 mod schedules;
 mod seeds;
 mod simulator;
+#[path = "../common/size.rs"]
+mod size;
 mod waiters;
 mod world;
 
@@ -46,10 +47,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use plan::{Step, draw};
 use rng::Rng;
+use seeds::REPEATED;
 use simulator::Simulator;
+use size::amount;
 
 const STEPS: usize = 250;
-const SEEDS: u64 = 40;
 
 /// The result of a run.
 struct Run {
@@ -77,8 +79,8 @@ fn run(seed: u64, steps: &[Step]) -> Run {
     Run { trace, coverage, calls, failed }
 }
 
-/// Runs a seed twice. Panics if it fails or if the two runs differ.
-fn check(seed: u64) -> Run {
+/// Runs a seed, or runs it twice. Panics if it fails or if the two runs differ.
+fn check(seed: u64, is_repeated: bool) -> Run {
     let plan = draw(seed, STEPS);
     let first = run(seed, &plan);
     if let Some(why) = &first.failed {
@@ -91,6 +93,9 @@ fn check(seed: u64) -> Run {
             short.len(),
             last.failed.unwrap_or_default(),
         );
+    }
+    if !is_repeated {
+        return first;
     }
     let second = run(seed, &plan);
     assert_eq!(second.failed, None, "TUBEWELL_SEED={seed} fails in the second run only");
@@ -130,30 +135,14 @@ fn shrink(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// The seeds to run: `TUBEWELL_SEED`, that many fresh ones, or by default the same 40 each time.
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    if let Some(seed) = number("TUBEWELL_SEED") {
-        return vec![seed];
-    }
-    match number("TUBEWELL_SIMULATION_SEEDS") {
-        Some(many) => {
-            let mut fresh = [0; 8];
-            fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
-            let base = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), fresh);
-            (0..many).map(|n| base.wrapping_add(n)).collect()
-        }
-        None => (1..=SEEDS).collect(),
-    }
-}
-
 #[test]
 fn store_matches_model_drains_and_is_deterministic() {
-    let seeds = seeds();
+    let seeds = size::seeds(amount(40, 40, 100_000));
     let mut coverage: BTreeMap<String, u64> = BTreeMap::new();
     let mut calls = 0;
-    for (done, seed) in seeds.iter().enumerate() {
-        let run = check(*seed);
+    for (done, seed) in seeds.clone().enumerate() {
+        let is_repeated = (done as u64) < amount(REPEATED, u64::MAX, u64::MAX);
+        let run = check(seed, is_repeated);
         calls += run.calls;
         for (what, times) in run.coverage {
             *coverage.entry(what).or_default() += times;
@@ -162,8 +151,8 @@ fn store_matches_model_drains_and_is_deterministic() {
             println!("{} seeds, {calls} calls", done + 1);
         }
     }
-    println!("{} seeds, each run twice; {calls} calls; {coverage:#?}", seeds.len());
-    if seeds == (1..=SEEDS).collect::<Vec<_>>() {
+    println!("{seeds:?}; {calls} calls; {coverage:#?}");
+    if size::repeated_seed().is_none() {
         check_coverage(&coverage);
     }
 }

@@ -17,7 +17,7 @@ fn dropping_last_handle_ends_all_threads() {
     const HANDLES: usize = 7;
     if std::env::var_os(ALONE).is_none() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "close::dropping_last_handle_ends_all_threads"])
+            .args(["--exact", "threads::close::dropping_last_handle_ends_all_threads"])
             .args(["--test-threads=1", "--nocapture"])
             .env(ALONE, "yes")
             .output()

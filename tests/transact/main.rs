@@ -28,4 +28,6 @@ mod outages;
 mod parents;
 #[cfg(unix)]
 mod peers;
+#[path = "../common/size.rs"]
+mod size;
 mod support;

@@ -15,6 +15,7 @@ use tubewell::{
 use super::support::{serve, served};
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
+use crate::size::amount;
 
 /// Longer than the store waits before it tries a failed disk again.
 const RETRY_TIME: Duration = Duration::from_secs(30);
@@ -209,8 +210,7 @@ fn goes_on(mut run: Run, has: bool, what: &str) {
 
 /// One run for each call of this kind, or for a sample. Returns what they have shown.
 fn fail_each_call(kind: Kind, step: usize) -> Vec<Shown> {
-    let all = std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all");
-    let step = if all { 1 } else { step };
+    let step = amount(step, step, 1);
     let mut shown = Vec::new();
     for fault in Fault::ALL {
         for lasting in [false, true] {

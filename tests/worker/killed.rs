@@ -124,7 +124,7 @@ impl StoreFile {
     /// Runs a worker in a child, and kills it after so many reports, or earlier if it has no more
     /// to do. Returns all its reports.
     fn kill_after(&self, mode: &str, form: Form, reports: usize) -> Vec<String> {
-        let mode = format!("{mode}:{form:?}");
+        let mode = format!("worker/{mode}:{form:?}");
         let job = process::Job { mode, path: self.path.clone(), seed: 0, run: 0 };
         let mut child = ChildProcess::start(&job);
         for _ in 0..reports {

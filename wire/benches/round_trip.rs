@@ -101,18 +101,19 @@ impl Handler for Quiet {
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
-    let mut addresses = vec!["tcp://127.0.0.1:0".parse().unwrap()];
+    let secret = Some(vec![7; 32]);
+    let mut places = vec![("tcp", "tcp://127.0.0.1:0".parse().unwrap(), secret.clone())];
     if cfg!(unix) {
-        addresses.insert(0, Address::Unix(folder.path().join("bench.sock")));
+        let unix = |name| Address::Unix(folder.path().join(name));
+        places.push(("unix", unix("bench.sock"), None));
+        places.push(("unix, encrypted", unix("sealed.sock"), secret));
     }
-    for address in addresses {
-        let secret = Some(vec![7; 32]);
+    for (kind, address, secret) in places {
         let options = ServerOptions { secret: secret.clone(), ..ServerOptions::default() };
         let server = Server::start(&address, options, Echo).unwrap();
         let options = ClientOptions { secret, ..ClientOptions::default() };
         let connect =
             || Client::connect(server.address(), options.clone(), Arc::new(Quiet)).unwrap();
-        let kind = if matches!(address, Address::Unix(_)) { "unix" } else { "tcp" };
         for wait in Wait::ALL {
             one_caller(kind, ("at once", wait), &connect(), b"");
             one_caller(kind, ("later", wait), &connect(), b"later");
@@ -123,6 +124,7 @@ fn main() {
         }
         in_flight(kind, 256, &connect(), "at once", b"");
         in_flight(kind, 256, &connect(), "later", b"later");
+        in_flight(kind, 4, &connect(), "later, 1 MiB each", &vec![7; 1 << 20]);
     }
 }
 

@@ -46,7 +46,8 @@ pub enum WireError {
         /// The address.
         address: Address,
     },
-    /// The other side does not know the secret.
+    /// The other side does not know the secret: it has another one, or none. Also: something between the two has changed
+    /// their first messages.
     #[error("{address} does not have the same secret; give both sides the same one")]
     WrongSecret {
         /// The address.

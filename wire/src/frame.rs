@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::secure::{self, Opener};
+
 /// The version of the protocol that this crate speaks.
 pub(crate) const VERSION: u8 = 1;
 /// The oldest version that this crate speaks.
@@ -28,8 +30,8 @@ pub(crate) enum Kind {
     Welcome = 2,
     /// The server refuses the client, or what it has sent.
     Refused = 3,
-    /// A proof that the sender knows the secret.
-    Proof = 4,
+    /// A message of the handshake of a secret: the first frame of both sides then. Records follow; see `secure`.
+    Handshake = 4,
     /// A call of the client.
     Call = 5,
     /// The one answer of a call.
@@ -53,7 +55,7 @@ impl Kind {
             1 => Kind::Hello,
             2 => Kind::Welcome,
             3 => Kind::Refused,
-            4 => Kind::Proof,
+            4 => Kind::Handshake,
             5 => Kind::Call,
             6 => Kind::Answer,
             7 => Kind::Tracked,
@@ -85,6 +87,10 @@ pub(crate) enum Malformed {
     Version { version: u8 },
     #[error("a frame of the unknown kind {kind}")]
     Kind { kind: u8 },
+    #[error(
+        "a record that is damaged, or not the next one: something between the two sides changes what they send"
+    )]
+    Record,
 }
 
 /// Appends a frame to `out`. The body must not be above the limit on frames, which is below 4 GiB.
@@ -126,13 +132,33 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     /// How many of them are taken.
     taken: usize,
+    /// What arrives are records.
+    opener: Option<Opener>,
+    /// What was added last is no record.
+    broken: Option<Malformed>,
 }
 
 impl Input {
     /// Adds bytes that have arrived.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.discard_taken();
-        self.bytes.extend_from_slice(bytes);
+        match &mut self.opener {
+            None => self.bytes.extend_from_slice(bytes),
+            Some(opener) if self.broken.is_none() => {
+                self.broken = opener.open(bytes, &mut self.bytes).err();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// From now on, what arrives are records.
+    pub(crate) fn open_with(&mut self, opener: Opener) {
+        self.opener = Some(opener);
+    }
+
+    /// Bytes that have arrived and are not taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.bytes.len().saturating_sub(self.taken)
     }
 
     /// Takes the next frame, if it is there as a whole. The body may have up to `limit` bytes. A frame that is
@@ -140,6 +166,14 @@ impl Input {
     ///
     /// After an error the input is useless: the connection must be closed.
     pub(crate) fn next(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
+        let broken = self.broken;
+        match self.take(limit) {
+            Ok(None) => broken.map_or(Ok(None), Err),
+            taken => taken,
+        }
+    }
+
+    fn take(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
@@ -151,8 +185,8 @@ impl Input {
         }
         let Some((&[version, byte], _)) = rest.split_first_chunk::<2>() else { return Ok(None) };
         let kind = Kind::new(byte);
-        // The layout of these two is the same in all versions.
-        let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused));
+        // The layout of these is the same in all versions.
+        let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused | Kind::Handshake));
         if !any_version && !(OLDEST..=VERSION).contains(&version) {
             return Err(Malformed::Version { version });
         }
@@ -177,18 +211,24 @@ impl Input {
         let (_, body) = self.peek().filter(|(_, body)| *body > LONG)?;
         self.discard_taken();
         let missing = (EMPTY + body).saturating_sub(self.bytes.len());
-        self.bytes.reserve_exact(missing);
-        Some(missing)
+        if self.opener.is_none() {
+            self.bytes.reserve_exact(missing);
+            return Some(missing);
+        }
+        // The record that has the last of them may hold more, and most of it may be there.
+        self.bytes.reserve_exact(missing + secure::CONTENT);
+        Some(missing + secure::OVERHEAD)
     }
 
     /// Bytes held.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.opener.as_ref().map_or(0, Opener::capacity)
     }
 
     /// Gives memory of taken frames back.
     pub(crate) fn discard_taken(&mut self) {
+        self.opener.iter_mut().for_each(Opener::shrink);
         if self.taken == 0 {
             return;
         }

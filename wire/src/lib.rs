@@ -13,8 +13,8 @@
 //!   ([`Reply::on_lost`]).
 //! * A peer costs bounded memory ([`Limits`]) and harms no other peer, whatever it sends and however slowly
 //!   it reads.
-//! * A unix socket is open to its owner only. Over TCP, both sides prove that they know a shared secret. The
-//!   connection itself is not encrypted: between machines, use a tunnel.
+//! * A unix socket is open to its owner only. Over TCP, both sides must know a secret, and all they say is encrypted and
+//!   authenticated with keys that are made from it for each connection (the Noise protocol framework).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -64,16 +64,17 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod auth;
 mod client;
 mod clock;
 mod error;
 mod frame;
+mod hello;
 mod limits;
 mod os;
 mod outbox;
 mod parse_address;
 mod process;
+mod secure;
 mod server;
 mod socket;
 mod sync;

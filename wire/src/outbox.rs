@@ -1,6 +1,9 @@
 //! Output that the socket has not taken yet. No I/O: a thread that writes takes a chunk and gives it back.
 
+use std::io;
+
 use crate::frame::{self, Kind};
+use crate::secure::Sealer;
 
 /// Capacity that an empty buffer keeps.
 const KEPT: usize = 64 * 1024;
@@ -19,6 +22,8 @@ pub(crate) struct Outbox {
     done: usize,
     /// Bytes of the chunk that a thread is writing now.
     writing: Option<usize>,
+    /// What is written are records. Whoever writes has it.
+    sealer: Option<Box<Sealer>>,
     /// The socket takes no more until it says that it is writable.
     blocked: bool,
     /// Counts the connections: a chunk of an earlier one is dropped.
@@ -35,17 +40,27 @@ pub(crate) struct Chunk {
     done: usize,
     begun: usize,
     generation: u64,
+    sealer: Option<Box<Sealer>>,
+    /// The socket has taken something.
+    pub(crate) is_advanced: bool,
 }
 
 impl Chunk {
-    /// What is still to be written.
-    pub(crate) fn rest(&self) -> &[u8] {
-        self.bytes.get(self.done..).unwrap_or_default()
+    /// What the socket is to take next: nothing if all is written.
+    pub(crate) fn next(&mut self) -> io::Result<&[u8]> {
+        let rest = self.bytes.get(self.done..).unwrap_or_default();
+        match &mut self.sealer {
+            Some(sealer) => sealer.next(rest),
+            None => Ok(rest),
+        }
     }
 
-    /// Notes that the socket has taken this many more bytes.
+    /// Notes that the socket has taken this many bytes of them. Bytes in a record are written when all of it is: before,
+    /// the peer can make nothing of it.
     pub(crate) fn advance(&mut self, bytes: usize) {
-        self.done = self.done.saturating_add(bytes).min(self.bytes.len());
+        self.is_advanced |= bytes > 0;
+        let done = self.sealer.as_mut().map_or(bytes, |sealer| sealer.advance(bytes));
+        self.done = self.done.saturating_add(done).min(self.bytes.len());
     }
 }
 
@@ -98,7 +113,8 @@ impl Outbox {
         let bytes = std::mem::take(&mut self.chunk);
         let done = std::mem::take(&mut self.done);
         self.writing = Some(bytes.len() - done);
-        Some(Chunk { bytes, done, begun: done, generation: self.generation })
+        let (generation, sealer) = (self.generation, self.sealer.take());
+        Some(Chunk { bytes, done, begun: done, generation, sealer, is_advanced: false })
     }
 
     /// Gives a chunk back, written as far as it was. `blocked`: the socket takes no more for now.
@@ -111,15 +127,23 @@ impl Outbox {
         self.written += (chunk.done - chunk.begun) as u64;
         self.chunk = chunk.bytes;
         self.done = chunk.done;
+        self.sealer = chunk.sealer;
         if self.done >= self.chunk.len() {
             self.chunk.clear();
             self.done = 0;
             self.chunk.shrink_to(KEPT);
+            self.sealer.iter_mut().for_each(|sealer| sealer.shrink());
             // The next chunk is this buffer.
             if self.queued.is_empty() && self.queued.capacity() > KEPT {
                 self.queued.shrink_to(KEPT);
             }
         }
+    }
+
+    /// What is appended from now on is written in records. No thread writes.
+    pub(crate) fn seal_with(&mut self, mut sealer: Sealer) {
+        sealer.begin_behind(self.unsent());
+        self.sealer = Some(Box::new(sealer));
     }
 
     /// The socket is writable again.
@@ -150,21 +174,21 @@ mod tests {
     fn frames_appended_while_a_thread_writes_share_its_next_chunk() {
         let mut outbox = filled(2);
         let mut chunk = outbox.take().unwrap();
-        assert_eq!(chunk.rest().len(), 28);
+        assert_eq!(chunk.next().unwrap().len(), 28);
         outbox.append(Kind::Cancel, 2, b"");
         outbox.append(Kind::Cancel, 3, b"");
         assert!(outbox.take().is_none(), "one thread writes");
         assert_eq!(outbox.unsent(), 56);
         chunk.advance(28);
         outbox.give_back(chunk, false);
-        assert_eq!(outbox.take().unwrap().rest().len(), 28);
+        assert_eq!(outbox.take().unwrap().next().unwrap().len(), 28);
     }
 
     #[test]
     fn a_chunk_that_was_written_in_part_goes_on_where_it_ended() {
         let mut outbox = filled(2);
         let mut chunk = outbox.take().unwrap();
-        let expected = chunk.rest()[5..].to_vec();
+        let expected = chunk.next().unwrap()[5..].to_vec();
         chunk.advance(5);
         assert_eq!(outbox.may_be_written(), 28, "while a thread writes");
         outbox.give_back(chunk, true);
@@ -173,7 +197,7 @@ mod tests {
         assert!(outbox.take().is_none(), "the socket is full");
         outbox.unblock();
         let mut chunk = outbox.take().unwrap();
-        assert_eq!(chunk.rest(), expected);
+        assert_eq!(chunk.next().unwrap(), expected);
         chunk.advance(23);
         outbox.give_back(chunk, false);
         assert_eq!((outbox.unsent(), outbox.may_be_written()), (14, 28));
@@ -191,6 +215,33 @@ mod tests {
         assert!(outbox.take().is_none(), "one thread writes");
         outbox.give_back(next, false);
         assert_eq!(outbox.unsent(), 14);
+    }
+
+    /// The peer can make nothing of a part of a record: the calls in it were not made.
+    #[test]
+    fn frames_in_a_record_are_written_when_all_of_it_is() {
+        let (key, mut message) = (crate::secure::Key::of(b"secret"), Vec::new());
+        let _begun = key.begin(&mut message).ok().unwrap();
+        let keys = key.answer(&message[frame::EMPTY..], &mut Vec::new()).ok().unwrap();
+        let mut outbox = filled(1);
+        outbox.seal_with(keys.sealer);
+        outbox.append(Kind::Cancel, 1, b"");
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.next().unwrap().len(), 14, "what was there before is sent as it is");
+        chunk.advance(14);
+        let record = chunk.next().unwrap().to_vec();
+        assert_eq!(record.len(), 14 + crate::secure::OVERHEAD);
+        chunk.advance(20);
+        assert!(chunk.is_advanced);
+        outbox.give_back(chunk, true);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (14, 14));
+        outbox.unblock();
+        let mut chunk = outbox.take().unwrap();
+        assert_eq!(chunk.next().unwrap(), &record[20..]);
+        chunk.advance(12);
+        assert!(chunk.next().unwrap().is_empty());
+        outbox.give_back(chunk, false);
+        assert_eq!((outbox.unsent(), outbox.may_be_written()), (0, 28));
     }
 
     #[test]

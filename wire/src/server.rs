@@ -16,6 +16,7 @@ mod task;
 
 use std::fmt;
 
+use crate::secure::Key;
 use crate::sync::{Arc, Mutex, Ordering, thread};
 use crate::{Address, HomeProcess, Limits, WireError};
 use listener::Listener;
@@ -27,13 +28,12 @@ pub use service::{Answering, Rejection, Reply, Service};
 /// Options of a [`Server`].
 #[derive(Clone, Default)]
 pub struct ServerOptions {
-    /// What a client must know: needed for TCP, none by default. Use at least 32 random bytes: every
-    /// process that can connect can try to guess it.
+    /// What a client must know: needed for TCP, none by default. A connection is as safe as it is hard to guess: use 32
+    /// random bytes. Who listens on the network, or has a client connect to it, can test guesses without end.
     pub secret: Option<Vec<u8>>,
     /// Limits on what the clients may cost.
     pub limits: Limits,
-    /// Allows TCP addresses that other machines can reach; off by default. The connections are not
-    /// encrypted.
+    /// Allows TCP addresses that other machines can reach; off by default.
     pub any_interface: bool,
 }
 
@@ -88,11 +88,12 @@ impl Server {
         if matches!(address, Address::Tcp(_)) && secret.is_none() {
             return Err(WireError::SecretNeeded { address: address.clone() });
         }
+        let key = secret.as_deref().map(Key::of);
         let (listener, bound) = Listener::bind(address, options.any_interface)?;
         let start = WireError::io("listen at", address);
         let queue = Arc::new(Queue::default());
         let reactor =
-            Reactor::new(listener, secret, options.limits.at_least_one(), service, queue.clone());
+            Reactor::new(listener, key, options.limits.at_least_one(), service, queue.clone());
         let reactor = reactor.map_err(start)?;
         let shared = reactor.shared();
         let serve = thread::Builder::new().name("tubewell-serve".to_owned());

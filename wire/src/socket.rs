@@ -45,11 +45,16 @@ impl Socket {
 
     /// Writes as much of `chunk` as the socket takes.
     pub(crate) fn write(&self, chunk: &mut Chunk) -> Written {
-        while !chunk.rest().is_empty() {
+        loop {
+            let next = match chunk.next() {
+                Ok([]) => return Written::All,
+                Ok(next) => next,
+                Err(error) => return Written::Broken(error),
+            };
             let written = match self {
                 #[cfg(unix)]
-                Socket::Unix(socket) => (&mut &*socket).write(chunk.rest()),
-                Socket::Tcp(socket) => (&mut &*socket).write(chunk.rest()),
+                Socket::Unix(socket) => (&mut &*socket).write(next),
+                Socket::Tcp(socket) => (&mut &*socket).write(next),
             };
             match written {
                 Ok(0) => return Written::Broken(io::ErrorKind::WriteZero.into()),
@@ -59,7 +64,6 @@ impl Socket {
                 Err(error) => return Written::Broken(error),
             }
         }
-        Written::All
     }
 
     /// Ends the connection in both directions. The reading thread of each side sees the end.

@@ -17,7 +17,7 @@ pub struct Serve {
     /// Serve at this TCP address, too, such as 127.0.0.1:7711. Needs --secret-file
     #[arg(long, value_name = "ADDRESS")]
     pub tcp: Option<String>,
-    /// Allow a TCP address that other machines can reach. The bytes are not encrypted
+    /// Allow a TCP address that other machines can reach
     #[arg(long, requires = "tcp")]
     pub any_interface: bool,
 }

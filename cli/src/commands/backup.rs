@@ -5,14 +5,13 @@ use std::path::Path;
 use serde_json::json;
 use tubewell::{Error, Store};
 
-use crate::connection;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, store_size};
 use crate::progress::Progress;
-use crate::store::size;
+use crate::{connection, store};
 
 pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
-    let tasks: u64 = store.statistics().values().map(|counts| counts.tasks.total).sum();
+    let tasks = store::stored_in_file(store)?;
     let progress = Progress::items("copying", tasks);
     let copied = store.backup_with(to, |copied, _| progress.set(copied));
     progress.end();
@@ -33,7 +32,7 @@ pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
         store.close()?;
     }
     // The owner of the store may be on another machine.
-    let bytes = to.exists().then(|| size(to));
+    let bytes = to.exists().then(|| store::size(to));
     if output.json {
         return output
             .object(&json!({ "file": to.display().to_string(), "tasks": tasks, "bytes": bytes }));

@@ -111,6 +111,7 @@ fn print_all(follower: &mut Follower, args: &Events, output: &mut Output) -> Com
                     return Ok(printed);
                 }
             }
+            Followed::Interrupted => {}
             Followed::Broken(why) if args.follow => note(&format!("{why}; waiting for the owner")),
             Followed::Resumed => note("connected again; events may have been missed"),
             Followed::Broken(why) => return Err(Failure::new(Exit::Failed, why)),

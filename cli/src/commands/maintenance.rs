@@ -14,7 +14,7 @@ use crate::store;
 
 /// Checks every record.
 pub fn verify(store: &Store, output: &mut Output) -> CommandResult {
-    let tasks: u64 = store.statistics().values().map(|counts| counts.tasks.total).sum();
+    let tasks = store::stored_in_file(store)?;
     let progress = Progress::items("verifying", tasks);
     let findings = store.verify_with(|checked, _| progress.set(checked))?;
     progress.end();

@@ -1,12 +1,12 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use serde_json::json;
-use tubewell::{Backoff, Counting, Error, Store, Tube, TubeInfo};
+use tubewell::{Backoff, Counting, Error, Store, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, Style, count, store_size};
-use crate::record::{CountsRecord, TubeRecord};
+use crate::record::{ClockRecord, CountsRecord, TubeRecord};
 use crate::store::Place;
 use crate::{duration, store};
 
@@ -45,7 +45,7 @@ pub fn create(place: Place<'_>, cli: &Cli, args: &Create, output: &mut Output) -
 }
 
 pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let stored = stored(&store::tube(store, name)?)?;
+    let stored = store::stored(&store::tube(store, name)?.statistics()?);
     store.drop_tube(name)?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": stored }));
@@ -55,7 +55,7 @@ pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
 
 pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
-    let stored = stored(&tube)?;
+    let stored = store::stored(&tube.statistics()?);
     tube.truncate()?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": stored }));
@@ -103,9 +103,10 @@ pub fn stats(
     let mut counted = store::counted_tubes(store)?;
     counted.retain(|(tube, _)| only.is_none_or(|name| tube.name == name));
     if output.json {
+        let clock = ClockRecord::new(store.clock_report());
         return counted
             .iter()
-            .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts)));
+            .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts, clock)));
     }
     if counted.is_empty() {
         return output.line("no tubes; `tubewell create NAME` creates one");
@@ -141,12 +142,6 @@ pub fn stats(
         output.painted(&[(Style::Dim, &size)])?;
     }
     Ok(())
-}
-
-/// How many tasks a tube has, those that are done and kept included.
-fn stored(tube: &Tube) -> CommandResult<u64> {
-    let tasks = tube.statistics()?.tasks;
-    Ok(tasks.total.saturating_add(tasks.kept))
 }
 
 fn create_tube(store: &Store, args: &Create) -> CommandResult {

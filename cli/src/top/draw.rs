@@ -7,16 +7,23 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
 use super::view::{Body, Cell, Panel, Tone, View};
-use crate::columns::{cut, pad, width};
+use crate::columns::{cut, pad, width, wrap};
 
 /// The lines of a panel besides its rows: its title, and the names of its columns.
 const FRAME: u16 = 2;
+/// The most lines of the footer.
+const FOOTER: u16 = 6;
 /// The widest a column gets that is not the last one.
 const WIDEST: usize = 32;
 
 /// Draws the whole view.
 pub fn draw(view: &View, colours: bool, frame: &mut Frame<'_>) {
-    let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+    let (text, tone) = &view.footer;
+    let most = FOOTER.min(frame.area().height / 2).max(1);
+    let mut lines = wrap(text, usize::from(frame.area().width));
+    lines.truncate(usize::from(most));
+    let height = u16::try_from(lines.len()).unwrap_or(most);
+    let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(height)];
     let [title, body, footer] = Layout::vertical(parts).areas(frame.area());
     let bold = style(Tone::Bold, colours);
     frame.render_widget(Line::styled(view.title.as_str(), bold), title);
@@ -30,8 +37,8 @@ pub fn draw(view: &View, colours: bool, frame: &mut Frame<'_>) {
             frame.render_widget(Paragraph::new(text).block(framed(title, true, colours)), body);
         }
     }
-    let (text, tone) = &view.footer;
-    frame.render_widget(Line::styled(text.as_str(), style(*tone, colours)), footer);
+    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
+    frame.render_widget(Paragraph::new(lines).style(style(*tone, colours)), footer);
     if !view.popup.is_empty() {
         draw_popup(&view.popup, colours, frame, body);
     }

@@ -89,10 +89,12 @@ impl Loop {
         let mut is_permitted = false;
         loop {
             screen.draw(&self.model.view())?;
-            let message = if is_permitted && !self.model.has_clock() {
-                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                messages.recv_timeout(next_tick.saturating_sub(self.clock.elapsed()))
+            let now = self.clock.elapsed();
+            let is_idle = is_permitted && !self.model.has_clock();
+            let tick = Some(next_tick.saturating_sub(now)).filter(|_| !is_idle);
+            let message = match tick.into_iter().chain(self.model.tells_silence_in(now)).min() {
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => messages.recv_timeout(wait),
             };
             let input = match message {
                 Ok(Message::Input(input)) => input,
@@ -101,6 +103,7 @@ impl Loop {
                     return Err(Failure::new(Exit::Failed, "the store was closed"));
                 }
                 Ok(Message::Failed(failure)) => return Err(failure),
+                Err(_) if self.clock.elapsed() < next_tick => Input::Silence,
                 Err(_) => {
                     // A full channel has a permit already.
                     let _ = self.permits.try_send(());
@@ -141,6 +144,9 @@ fn follow(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSen
         loop {
             let message = match events.next(None) {
                 Followed::Closed => Message::Closed,
+                Followed::Interrupted => {
+                    Message::Input(Input::Cut("the connection has ended".into()))
+                }
                 Followed::Broken(why) => Message::Input(Input::Cut(why)),
                 Followed::Refused(error) => Message::Failed(error.into()),
                 Followed::TimedOut => continue,

@@ -15,6 +15,8 @@ use tubewell::State;
 pub const TASKS: usize = 200;
 /// The largest number of tasks of a list.
 const MOST_TASKS: usize = 10_000;
+/// A store that has not answered for so long is said to be silent, and for how long after each of these.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// The states of tasks, in the order in which Left and Right go through them.
 pub const STATES: [State; 6] =
@@ -31,6 +33,8 @@ pub enum Input {
     Changed,
     /// Time has passed.
     Tick,
+    /// The store has not answered yet.
+    Silence,
     /// The store was read.
     Read(Box<Reading>),
     /// The store could not be read.
@@ -133,6 +137,9 @@ pub struct Model {
     pub notice: Option<(String, Tone)>,
     lines: u16,
     pending: Pending,
+    /// How many requests have no answer, and since when the next answer is waited for.
+    unanswered: usize,
+    waits_since: Duration,
     /// The notice says why the store could not be read.
     is_cut: bool,
     /// What changes nothing in the events, such as a take that waits, is read once more a while after
@@ -155,11 +162,14 @@ impl Model {
             notice: None,
             lines: 24,
             pending: Pending::None,
+            unanswered: 0,
+            waits_since: Duration::ZERO,
             is_cut: false,
             settles: true,
         };
-        let request = model.read();
-        (model, request)
+        let requests = model.read();
+        model.unanswered = requests.len();
+        (model, requests)
     }
 
     /// The screen that is shown.
@@ -197,6 +207,32 @@ impl Model {
     /// Takes an input in, and returns what is to be done.
     pub fn update(&mut self, now: Duration, input: Input) -> Vec<Request> {
         self.now = self.now.max(now);
+        let is_answer = matches!(input, Input::Read(_) | Input::NotRead(_) | Input::Acted(_));
+        if is_answer {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+        let requests = self.take_in(input);
+        if is_answer || self.unanswered == 0 {
+            self.waits_since = self.now;
+        }
+        self.unanswered += requests.iter().filter(|request| **request != Request::Quit).count();
+        requests
+    }
+
+    /// For how long the store has not answered, if it is long. A broken connection has its own notice.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        let waited = self.now.saturating_sub(self.waits_since);
+        (self.unanswered > 0 && !self.is_cut && waited >= SILENT).then_some(waited)
+    }
+
+    /// How long after `now` the view tells how long the store has not answered, if it does not answer until then.
+    pub fn tells_silence_in(&self, now: Duration) -> Option<Duration> {
+        let waited = now.saturating_sub(self.waits_since);
+        let told = Duration::from_secs(waited.as_secs()) + SILENT;
+        (self.unanswered > 0 && !self.is_cut).then(|| told.saturating_sub(waited))
+    }
+
+    fn take_in(&mut self, input: Input) -> Vec<Request> {
         match input {
             Input::Key(key) => self.key(key),
             Input::Lines(lines) => {
@@ -220,14 +256,13 @@ impl Model {
                 self.reselect();
                 self.go_on()
             }
+            Input::Silence => Vec::new(),
             Input::Cut(why) => {
-                self.is_cut = true;
-                self.notice = Some((why, Tone::Bad));
+                self.cut(&why);
                 Vec::new()
             }
             Input::NotRead(why) => {
-                self.is_cut = true;
-                self.notice = Some((why, Tone::Bad));
+                self.cut(&why);
                 self.go_on()
             }
             Input::Acted(done) => {
@@ -238,6 +273,12 @@ impl Model {
                 self.read()
             }
         }
+    }
+
+    /// The store cannot be read.
+    fn cut(&mut self, why: &str) {
+        self.is_cut = true;
+        self.notice = Some((format!("waiting for the owner; q quits: {why}"), Tone::Bad));
     }
 
     /// Whether the view changes with time alone.

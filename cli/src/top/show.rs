@@ -1,5 +1,7 @@
 //! What the model shows: its view.
 
+use std::time::Duration;
+
 use tubewell::{State, Statistics};
 
 use super::key::HELP;
@@ -9,7 +11,7 @@ use super::rows::{GROUPS, RUNNING, SCHEDULES, TASKS, TUBES};
 use super::task_view;
 use super::view::{Body, Panel, Row, Tone, View};
 use crate::output::count;
-use crate::printable;
+use crate::{duration, printable};
 
 impl Model {
     /// What is shown now.
@@ -114,9 +116,9 @@ impl Model {
 
     /// The last line: a question, a message, or the keys that there are.
     fn footer(&self) -> (String, Tone) {
-        match (&self.mode, &self.notice) {
-            (Mode::Filter, _) => (format!("/{}", self.screen().filter), Tone::Bold),
-            (Mode::Confirm(action), _) => {
+        match (&self.mode, self.silence(), &self.notice) {
+            (Mode::Filter, ..) => (format!("/{}", self.screen().filter), Tone::Bold),
+            (Mode::Confirm(action), ..) => {
                 let what = match action {
                     Action::KickAll { tube } => {
                         let buried = self.count(tube, State::Buried);
@@ -126,7 +128,12 @@ impl Model {
                 };
                 (format!("{}? y/n", printable::on_one_line(&what)), Tone::Warn)
             }
-            (_, Some((notice, tone))) => (printable::on_one_line(notice), *tone),
+            (_, Some(silence), _) => {
+                let waited = duration::show(Duration::from_secs(silence.as_secs()));
+                let why = "it is busy, stopped, or cannot be reached";
+                (format!("no answer of the store for {waited}; q quits: {why}"), Tone::Bad)
+            }
+            (_, _, Some((notice, tone))) => (printable::on_one_line(notice), *tone),
             _ => {
                 let keys = match self.screen().want {
                     Want::Overview => "Enter open  Tab next list  k kick  p pause  / filter",

@@ -142,6 +142,59 @@ fn busy() -> (Desk, Session) {
 }
 
 #[test]
+fn store_that_does_not_answer_is_shown_as_silent_after_a_second() {
+    let (_clock, store) = store();
+    let (mut model, requests) = Model::new("jobs.tubewell".into(), None);
+    let millis = Duration::from_millis;
+    let silent = |model: &Model| model.view().footer.0.contains("no answer");
+    assert_eq!(model.tells_silence_in(millis(0)), Some(millis(1000)));
+    assert_eq!(model.update(millis(900), Input::Silence), []);
+    assert!(!silent(&model));
+    assert_eq!(model.tells_silence_in(millis(900)), Some(millis(100)));
+    model.update(millis(1000), Input::Silence);
+    assert!(silent(&model));
+    model.update(millis(2500), Input::Silence);
+    let footer = model.view().footer;
+    assert!(footer.0.starts_with("no answer of the store for 2s; q quits"), "{footer:?}");
+    assert_eq!(footer.1, Tone::Bad);
+    assert_eq!(model.tells_silence_in(millis(2500)), Some(millis(500)));
+
+    let [Request::Read(want)] = &requests[..] else { panic!("{requests:?}") };
+    let reading = read(&store, want.clone(), millis(2600)).unwrap();
+    model.update(millis(2600), Input::Read(Box::new(reading)));
+    assert!(!silent(&model));
+    assert_eq!(model.tells_silence_in(millis(2600)), None);
+    // What was asked for later counts from then on.
+    assert_eq!(model.update(millis(9000), Input::Changed).len(), 1);
+    assert!(!silent(&model));
+    assert_eq!(model.tells_silence_in(millis(9000)), Some(millis(1000)));
+}
+
+#[test]
+fn actions_without_an_answer_are_shown_as_silent() {
+    let (mut desk, _worker) = busy();
+    assert_eq!(desk.model.update(desk.now, Input::Key(Key::Char('p'))).len(), 1);
+    desk.model.update(desk.now + Duration::from_secs(1), Input::Silence);
+    assert!(desk.footer().starts_with("no answer"), "{}", desk.footer());
+}
+
+#[test]
+fn notice_of_a_lost_owner_is_wrapped_and_says_what_to_do() {
+    let (mut desk, _worker) = busy();
+    let why =
+        "cannot connect to unix:/a/long/path/of/a/folder/jobs.tubewell.sock: nobody listens there";
+    desk.input(Input::Cut(why.into()));
+    let shown = desk.shown(60, 14);
+    let footer: Vec<&str> = shown.lines().skip(11).map(str::trim).collect();
+    assert_eq!(footer.join(" "), format!("waiting for the owner; q quits: {why}"), "{shown}");
+    // A silence is no news then.
+    desk.model.update(desk.now, Input::Changed);
+    desk.model.update(desk.now + Duration::from_secs(9), Input::Silence);
+    assert!(desk.footer().starts_with("waiting for the owner"), "{}", desk.footer());
+    assert_eq!(desk.model.tells_silence_in(desk.now), None);
+}
+
+#[test]
 fn open_lists_and_tasks_follow_the_keys_and_back() {
     let (mut desk, _worker) = busy();
     desk.press([Key::Tab, Key::Tab, Key::Enter]);

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::served::serve;
 use crate::support::{Sandbox, run};
 
 #[test]
@@ -247,6 +249,29 @@ fn wall_clock_that_was_set_back_is_reported_once_and_then_followed() {
 }
 
 #[test]
+fn stats_as_json_say_what_is_wrong_with_the_wall_clock() {
+    let clock = |sandbox: &Sandbox, words: &str| sandbox.json(words)[0]["clock"].clone();
+    // From 2001 to today, and from today to 2096.
+    let is_decades = |seconds: &Value| (7e8..3.2e9).contains(&seconds.as_f64().unwrap());
+    let right = json!({ "untrusted": null, "set_back": null });
+    let ahead = Sandbox::of_2001();
+    let (mut owner, _) = serve(&ahead, "");
+    for words in ["stats", "stats --no-socket"] {
+        if words != "stats" {
+            owner.signal(Signal::TERM);
+            assert_eq!(owner.ends(), 0);
+        }
+        let clock = clock(&ahead, words);
+        assert!(is_decades(&clock["untrusted"]) && clock["set_back"].is_null(), "{clock}");
+    }
+    assert_eq!(clock(&ahead, "stats --trust-wall-clock"), right);
+    let back = Sandbox::at(Duration::from_secs(4_000_000_000));
+    let clocks = clock(&back, "stats");
+    assert!(is_decades(&clocks["set_back"]) && clocks["untrusted"].is_null(), "{clocks}");
+    assert_eq!(clock(&back, "stats"), right);
+}
+
+#[test]
 fn due_tasks_are_handled_before_a_command_reads() {
     let sandbox = Sandbox::with(&[]);
     let lines = "x\n".repeat(5000);
@@ -409,6 +434,7 @@ fn stats_counts_by_state() {
     let expected = json!({
         "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "blocked": 0,
         "buried": 1, "total": 4, "kept": 0, "recurring": 0,
+        "clock": { "untrusted": null, "set_back": null },
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);
     assert_eq!(sandbox.json("stats").len(), 2);

@@ -3,8 +3,10 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::served::serve;
 use crate::support::{Sandbox, run};
 
 /// A store with every driver, every state and every option, and sub-queues.
@@ -321,6 +323,54 @@ fn backup_is_a_store() {
     std::fs::copy(sandbox.dir.path().join("copy.tubewell"), other.store()).unwrap();
     assert!(other.ok("verify").starts_with("sound: 20 tasks"));
     assert_eq!(contents(&other), contents(&sandbox));
+}
+
+/// An export and a backup have all bodies, as the store has.
+#[cfg(unix)]
+#[test]
+fn exports_and_backups_are_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::with(&["one"]);
+    sandbox.ok("export all.jsonl");
+    sandbox.ok("backup copy.tubewell");
+    for name in ["all.jsonl", "copy.tubewell"] {
+        let mode = sandbox.path(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}: {mode:o}");
+    }
+}
+
+/// Regression: `backup` and `verify` left out the tasks that are done, and the schedules, and counted what is in memory only.
+#[test]
+fn tasks_are_counted_alike_by_backup_export_verify_import_and_drop() {
+    let sandbox = Sandbox::with_jobs("--keep-done age=1d", &["ready", "done", "buried"]);
+    sandbox.ok("resolve jobs 1");
+    sandbox.ok("bury jobs 2");
+    sandbox.ok("schedule jobs daily x --every 1d"); // and its first run
+    sandbox.ok("create memory --driver fifo --temporary");
+    let (mut owner, _) = serve(&sandbox, "");
+    sandbox.ok("put memory gone");
+    for served in [true, false] {
+        if !served {
+            owner.signal(Signal::TERM);
+            assert_eq!(owner.ends(), 0);
+        }
+        let name = format!("{served}");
+        let copied = sandbox.ok(&format!("backup {name}.copy"));
+        assert!(copied.starts_with("copied 5 tasks to "), "{copied}");
+        assert_eq!(sandbox.ok(&format!("export {name}.jsonl")), "exported 5 tasks of 2 tubes\n");
+        assert_eq!(sandbox.ok("verify"), "sound: 5 tasks\n");
+    }
+    let copied = sandbox.json("backup json.copy").remove(0);
+    let exported = sandbox.json("export json.jsonl").remove(0);
+    let verified = sandbox.json("verify").remove(0);
+    for answer in [copied, exported, verified] {
+        assert_eq!(answer["tasks"], json!(5), "{answer}");
+    }
+    let other = Sandbox::empty();
+    let lines = std::fs::read(sandbox.path("true.jsonl")).unwrap();
+    assert_eq!(other.feed("import --all", &lines).expect(0).text(), "stored 5 tasks in 2 tubes\n");
+    assert_eq!(other.ok("drop jobs"), "dropped tube jobs with 5 tasks\n");
+    assert_eq!(sandbox.ok("truncate jobs"), "removed 5 tasks from jobs\n");
 }
 
 #[test]

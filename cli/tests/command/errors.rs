@@ -289,6 +289,62 @@ fn put_that_cannot_print_says_that_it_is_done() {
     assert_eq!(sandbox.counts(), (1, 0, 0));
 }
 
+/// Regression: the parser of the command line ignores that its output fails.
+#[test]
+fn help_version_and_scripts_that_cannot_be_printed_fail_as_other_output_does() {
+    let sandbox = Sandbox::empty();
+    let texts =
+        ["--help", "-h", "help put", "put --help", "--version", "man put", "completions bash"];
+    for words in texts {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let mut closed = sandbox.command(&words);
+        let child = closed.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(finish(child).expect(141).err, "", "{words:?}");
+        if !cfg!(target_os = "linux") {
+            continue;
+        }
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.command(&words);
+        let child = command.stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        let message = finish(child).expect(1).err;
+        let why = "tubewell: cannot write the output: No space left on device";
+        assert!(message.starts_with(why), "{words:?}: {message}");
+    }
+    // The text itself is that of the parser.
+    assert!(sandbox.ok("--version").starts_with("tubewell 0."));
+    assert!(sandbox.ok("put --help").contains("Usage: tubewell put"));
+    assert!(sandbox.fails("", 2).contains("Usage: tubewell"));
+}
+
+#[test]
+fn store_whose_link_points_to_nothing_is_reported_with_link_and_target() {
+    let sandbox = Sandbox::empty();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, sandbox.path(name)).unwrap();
+    link("next", "first");
+    link("away/store", "next");
+    link("no-disk", "folder");
+    let target = "symbolic link to away/store, which does not exist";
+    for command in ["stats", "put mail x", "pop mail", "compact", "export all.jsonl", "verify"] {
+        let why = sandbox.fails(&format!("--store first {command}"), 4);
+        assert!(why.contains(&format!("store first not found: first is a {target}")), "{why}");
+        assert!(why.contains("bring away/store back") && why.contains("let first point"), "{why}");
+        let why = sandbox.fails(&format!("--store folder/store {command}"), 4);
+        assert!(why.contains("folder is a symbolic link to no-disk, which does"), "{why}");
+    }
+    // Nothing can be created in a folder that does not exist.
+    let why = sandbox.fails("--store first create mail", 1);
+    assert!(why.contains(target) && why.contains("bring away/store back"), "{why}");
+    // Nothing is wrong with a link to a folder.
+    std::fs::create_dir(sandbox.path("no-disk")).unwrap();
+    let why = sandbox.fails("--store folder/store stats", 4);
+    assert!(!why.contains("link") && why.contains("folder/store create TUBE"), "{why}");
+    sandbox.ok("--store folder/store create mail");
+    link("no-disk/store", "whole");
+    assert!(sandbox.ok("--store whole stats").contains("mail"));
+}
+
 #[test]
 fn control_characters_are_escaped() {
     let sandbox = Sandbox::with(&[]);

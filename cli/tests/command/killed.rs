@@ -2,13 +2,13 @@
 //! tried again, none is lost.
 //!
 //! The choices are the same in every run; the exact moment of each kill is not.
-//! `TUBEWELL_KILL_ROUNDS` sets the number of rounds.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::process::Signal;
 
+use crate::size::amount;
 use crate::support::Sandbox;
 
 /// Writes down that the task was begun and waits at the gate, where the worker may be killed. Then
@@ -17,7 +17,7 @@ const SCRIPT: &str = "echo $TUBEWELL_ID >> begun; echo begun $TUBEWELL_ID; \
      read x < gate; echo $TUBEWELL_ID >> finished; test $((TUBEWELL_ID % 5)) != 4";
 
 fn rounds() -> u64 {
-    std::env::var("TUBEWELL_KILL_ROUNDS").map_or(6, |text| text.parse().unwrap())
+    amount(4, 6, 500)
 }
 
 /// The ids that scripts have written down.

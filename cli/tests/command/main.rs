@@ -40,6 +40,8 @@ mod policies;
 mod printed;
 mod schedules;
 mod served;
+#[path = "../../../tests/common/size.rs"]
+mod size;
 mod support;
 mod terminal;
 mod texts;

@@ -226,6 +226,7 @@ const COMMANDS: &[&str] = &[
     "--H",
     "stats --connect H",
     "stats --connect unix:H",
+    "stats --trust-user H --connect unix:H",
     "stats --patience H",
     "top --interval H",
     "drop T",

@@ -1,5 +1,8 @@
 //! Commands that go through the process that serves the store.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -28,6 +31,9 @@ pub fn start(sandbox: &Sandbox, words: &str) -> Running {
     command.stdin(Stdio::null());
     Running::start(command)
 }
+
+/// No user of the machine has this id.
+const OTHER_USER: u32 = 12345;
 
 fn socket(sandbox: &Sandbox) -> PathBuf {
     sandbox.path("jobs.tubewell.sock")
@@ -380,12 +386,84 @@ fn commands_say_that_the_file_of_the_owner_was_removed() {
             "{command}: {text}"
         );
     }
+    let store = sandbox.store();
+    let why = sandbox.fails(&format!("backup {}", store.display()), 2);
+    assert!(why.contains("path of the store itself") && why.contains("another path"), "{why}");
     // The way out that their text names.
     sandbox.ok("backup saved");
     owner.signal(Signal::TERM);
     assert_ne!(owner.ends(), 0);
     assert!(!sandbox.store().exists());
     assert!(sandbox.ids("--store saved list mail").contains(&0));
+}
+
+#[test]
+fn file_of_a_secret_has_at_most_64_kib() {
+    let sandbox = Sandbox::with(&["a"]);
+    std::fs::write(sandbox.path("largest"), vec![b'x'; 64 << 10]).unwrap();
+    std::fs::write(sandbox.path("larger"), vec![b'x'; (64 << 10) + 1]).unwrap();
+    let no_files: &[&str] = if cfg!(target_os = "linux") { &["/dev/zero"] } else { &[] };
+    for file in no_files.iter().chain(&["larger"]) {
+        for command in ["stats --connect tcp://127.0.0.1:1", "serve --tcp 127.0.0.1:0"] {
+            let why = sandbox.fails(&format!("{command} --secret-file {file}"), 2);
+            assert!(why.contains("more than 64 KiB") && why.contains(file), "{why}");
+        }
+    }
+    let (_owner, _) = serve(&sandbox, "--socket a.sock --tcp 127.0.0.1:0 --secret-file largest");
+}
+
+/// A socket that may not be opened is no owner that is away: nothing comes of trying again.
+#[test]
+fn socket_that_may_not_be_opened_is_refused() {
+    let sandbox = Sandbox::with(&["a"]);
+    let (_owner, url) = serve(&sandbox, "");
+    let mut stats = sandbox.command(&["stats", "--connect", &url]);
+    if rustix::process::geteuid().is_root() {
+        // Root may open every socket, so that it is another user who tries. The mode of the socket is 0600.
+        std::fs::set_permissions(sandbox.dir.path(), Permissions::from_mode(0o755)).unwrap();
+        stats.uid(OTHER_USER);
+    } else {
+        std::fs::set_permissions(socket(&sandbox), Permissions::from_mode(0o000)).unwrap();
+    }
+    let Ok(done) = stats.output() else { return };
+    let why = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(4), "{why}");
+    assert!(why.contains("is refused") && why.contains("Permission denied"), "{why}");
+    assert!(why.contains("--trust-user") && !why.contains("try again"), "{why}");
+}
+
+/// Only root can start the owner as another user.
+#[test]
+fn owner_of_another_user_is_refused_unless_trust_user_names_it() {
+    let sandbox = Sandbox::with(&["a"]);
+    let why = sandbox.fails("stats --trust-user 12345", 2);
+    assert!(why.contains("--trust-user needs --connect"), "{why}");
+    for path in [sandbox.dir.path().to_owned(), sandbox.store()] {
+        if std::os::unix::fs::chown(path, Some(OTHER_USER), None).is_err() {
+            return;
+        }
+    }
+    let as_other = |word: &str| {
+        let mut command = sandbox.command(&[word]);
+        command.uid(OTHER_USER).stdin(Stdio::null());
+        command
+    };
+    // The program may be in a folder of root.
+    if !as_other("--version").output().is_ok_and(|done| done.status.success()) {
+        return;
+    }
+    let mut owner = Running::start(as_other("serve"));
+    let line = owner.prints("serving ");
+    let (_, url) = line.rsplit_once(" at ").unwrap();
+    for other in ["", " --trust-user 54321"] {
+        let why = sandbox.fails(&format!("stats --connect {url}{other}"), 4);
+        assert!(why.contains("belongs to user 12345") && why.contains("--trust-user"), "{why}");
+    }
+    sandbox.ok(&format!("put mail b --connect {url} --trust-user 12345"));
+    // The user of the file is trusted without it.
+    assert_eq!(sandbox.ids("list mail"), [0, 1]);
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.ends(), 0);
 }
 
 #[test]

@@ -123,6 +123,7 @@ impl Sandbox {
             .env_remove("NO_COLOR")
             .env_remove("CLICOLOR")
             .env_remove("CLICOLOR_FORCE")
+            .env_remove("CI") // it turns colours on, also on a dumb terminal
             .env("TERM", "xterm")
             .current_dir(self.dir.path());
         command

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::schedules::closed_for_weeks;
 use crate::support::{Sandbox, finish, run, within_deadline};
 
 /// Runs a command on a terminal of its own; returns what the terminal shows.
@@ -120,8 +122,6 @@ fn clicolor_0_and_a_terminal_of_no_type_have_no_colours() {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
-        // With it, a terminal of no type has colours.
-        command.env_remove("CI");
         let shown = on_terminal(command, None);
         assert!(shown.contains("TUBE") && !shown.contains('\x1b'), "{name}: {shown:?}");
     }
@@ -185,4 +185,20 @@ fn progress_bars_are_drawn_on_terminals_only() {
     piped.stdin(File::open(&lines).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let done = finish(piped.spawn().unwrap()).expect(0);
     assert_eq!(done.err, "");
+}
+
+/// What falls due each millisecond for three weeks: how much it is, nobody knows before.
+#[test]
+fn spinner_of_work_of_unknown_length_turns_and_counts() {
+    let sandbox = closed_for_weeks(Duration::from_millis(1));
+    // Its third picture: it is drawn again and again.
+    let shown = on_terminal_until(sandbox.command(&["stats"]), "⠄", "");
+    let counts = shown.split("applying what fell due").skip(1).map(|drawn| {
+        let words = drawn.split_whitespace();
+        let mut numbers = words.filter_map(|word| word.replace(',', "").parse::<u64>().ok());
+        numbers.next().unwrap_or_else(|| panic!("no number in {drawn:?}"))
+    });
+    let counts: Vec<u64> = counts.collect();
+    assert!(counts.len() > 2 && counts.is_sorted() && counts.last() > Some(&0), "{counts:?}");
+    assert!(shown.contains("/s"), "{shown}");
 }

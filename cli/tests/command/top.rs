@@ -205,10 +205,11 @@ fn top_goes_through_the_owner_and_waits_for_it() {
     top.shows("1 ready, 0 taken");
     owner.signal(Signal::TERM);
     assert_eq!(owner.ends(), 0);
-    // The last line says so until the owner is back.
-    top.shows("connect");
+    // The last line says so at once, then why, until the owner is back.
+    top.shows("waiting for the owner; q quits: the connection has ended");
+    top.shows("waiting for the owner; q quits: the owner of the store cannot be reached");
     let (_owner, _) = serve(&sandbox, "");
-    top.shows("q quit");
+    top.shows("? help  q quit");
     sandbox.ok("put mail b");
     top.shows("2 ready, 0 taken");
     top.types("q");

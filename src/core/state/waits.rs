@@ -65,6 +65,8 @@ pub(in crate::core) struct Watch {
 #[derive(Default)]
 pub(in crate::core) struct Watches {
     pub(in crate::core) waiting: BTreeMap<WatchKey, Watch>,
+    /// The tube of each watch of a task, with that task and the arrival.
+    tasks_by_tube: BTreeSet<(u32, u64, u64)>,
     /// A change is being made visible that its caller writes before it returns: the answers to
     /// those who wait for it come with that write.
     pub(in crate::core) end_is_written: bool,
@@ -83,6 +85,47 @@ pub(in crate::core) struct Watches {
 }
 
 impl Watches {
+    /// A watch begins.
+    pub(in crate::core) fn begin(&mut self, key: WatchKey, watch: Watch) {
+        if let WatchKey::Task(id, arrival) = key {
+            self.tasks_by_tube.insert((watch.tube, id, arrival));
+        }
+        self.waiting.insert(key, watch);
+    }
+
+    /// A watch ends.
+    pub(in crate::core) fn end(&mut self, key: WatchKey) -> Option<Watch> {
+        let watch = self.waiting.remove(&key)?;
+        if let WatchKey::Task(id, arrival) = key {
+            self.tasks_by_tube.remove(&(watch.tube, id, arrival));
+        }
+        Some(watch)
+    }
+
+    /// A watch goes on in the tube to which its task has gone.
+    pub(in crate::core) fn follow(&mut self, key: WatchKey, to: u32) {
+        if let Some(watch) = self.end(key) {
+            self.begin(key, Watch { tube: to, ..watch });
+        }
+    }
+
+    /// The watches of the tasks of a tube, and those that wait until it is drained.
+    pub(in crate::core) fn of_tube(&self, tube: u32) -> impl Iterator<Item = WatchKey> {
+        let of_tasks = self.tasks_by_tube.range((tube, 0, 0)..=(tube, u64::MAX, u64::MAX));
+        let of_tasks = of_tasks.map(|(_, id, arrival)| WatchKey::Task(*id, *arrival));
+        let drained = WatchKey::Tube(tube, 0)..=WatchKey::Tube(tube, u64::MAX);
+        of_tasks.chain(self.waiting.range(drained).map(|(key, _)| *key))
+    }
+
+    /// Whether the watches of tasks are found by their tubes, and no others.
+    pub(in crate::core) fn are_found_by_tube(&self) -> bool {
+        let of_tasks = self.waiting.iter().filter_map(|(key, watch)| match key {
+            WatchKey::Task(id, arrival) => Some((watch.tube, *id, *arrival)),
+            WatchKey::Tube(..) | WatchKey::Ready(..) => None,
+        });
+        of_tasks.collect::<BTreeSet<_>>() == self.tasks_by_tube
+    }
+
     /// Whether callers wait until this tube is drained.
     pub(in crate::core) fn waits_for_drain(&self, tube: u32) -> bool {
         let watches = WatchKey::Tube(tube, 0)..=WatchKey::Tube(tube, u64::MAX);

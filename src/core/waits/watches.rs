@@ -312,7 +312,7 @@ impl Core {
                 Some(ending) if tube == change.tube || arrives => ending.clone(),
                 None if arrives => {
                     // It waits for the task, wherever that is.
-                    self.follow(key, change.tube);
+                    self.watches.follow(key, change.tube);
                     continue;
                 }
                 None if tube == change.tube && is_current => continue,
@@ -324,13 +324,6 @@ impl Core {
                 self.ask_writer(write);
             }
             self.end_watch_after(key, Ok(Decided { answer: Some(ending), wait: write.clone() }));
-        }
-    }
-
-    /// A watch goes on in the tube to which its task has gone.
-    fn follow(&mut self, key: WatchKey, to: u32) {
-        if let Some(watch) = self.watches.waiting.get_mut(&key) {
-            watch.tube = to;
         }
     }
 
@@ -365,16 +358,12 @@ impl Core {
     /// that. A task with a change that is not yet visible may have ended by itself before: its
     /// watches are answered with that change.
     pub(in crate::core) fn end_watches_of(&mut self, number: u32) {
-        if self.watches.waiting.is_empty() {
-            return;
-        }
-        let keys = self.watches.waiting.iter().filter(|(_, watch)| watch.tube == number);
-        let has_ended = |key: &WatchKey| match key {
-            WatchKey::Task(id, _) => !self.invisible.contains_key(id),
-            WatchKey::Tube(..) => true,
-            WatchKey::Ready(..) => false,
+        let is_told_later = |key: &WatchKey| {
+            self.visit();
+            matches!(key, WatchKey::Task(id, _) if self.invisible.contains_key(id))
         };
-        let keys: Vec<WatchKey> = keys.map(|(key, _)| *key).filter(has_ended).collect();
+        let keys = self.watches.of_tube(number).filter(|key| !is_told_later(key));
+        let keys: Vec<WatchKey> = keys.collect();
         for key in keys {
             let answer = Some(Arc::new(Ending::Gone));
             let wait = Some(self.flush_of(FILE));
@@ -417,7 +406,7 @@ impl Core {
     }
 
     fn remove_watch(&mut self, key: WatchKey) -> Option<Watch> {
-        let watch = self.watches.waiting.remove(&key)?;
+        let watch = self.watches.end(key)?;
         self.end_wait(watch.session, SessionWait::Watch(key));
         if let Some(deadline) = watch.deadline {
             self.timers.remove(&(deadline, Timer::Watch(key)));
@@ -444,7 +433,7 @@ impl Core {
             self.timers.insert((deadline, Timer::Watch(key)));
         }
         self.begin_wait(session, SessionWait::Watch(key));
-        self.watches.waiting.insert(key, Watch { slot: slot.clone(), tube, session, deadline });
+        self.watches.begin(key, Watch { slot: slot.clone(), tube, session, deadline });
         Watching::Waiting(key, slot)
     }
 

@@ -13,15 +13,18 @@ use crate::os::blocking::TcpStream;
 use crate::os::blocking::{self, UnixStream};
 #[cfg(unix)]
 use crate::os::unix_path::SocketPath;
+use crate::secure::{Key, Sealer};
 use crate::socket::Socket;
 use crate::user_code::catch_panic;
-use crate::{Address, WireError, auth, clock, os};
+use crate::{Address, WireError, clock, os};
 
 /// A connection on which the server has accepted the client.
 pub(crate) struct Link {
     pub(crate) socket: Socket,
     /// What has arrived behind the welcome.
     pub(crate) input: Input,
+    /// Seals all that is sent.
+    pub(crate) sealer: Option<Sealer>,
     /// The limits of the server.
     pub(crate) calls: usize,
     pub(crate) frame: usize,
@@ -41,8 +44,8 @@ pub(crate) fn open(
     handler: &dyn Handler,
     deadline: Instant,
 ) -> Result<Link, WireError> {
-    let secret = options.secret.as_deref();
-    if matches!(address, Address::Tcp(_)) && secret.is_none_or(<[u8]>::is_empty) {
+    let secret = options.secret.as_deref().filter(|secret| !secret.is_empty());
+    if matches!(address, Address::Tcp(_)) && secret.is_none() {
         return Err(WireError::SecretNeeded { address: address.clone() });
     }
     let refused = |why: &str| WireError::Refused {
@@ -55,10 +58,10 @@ pub(crate) fn open(
         return Err(refused("the hello is longer than 64 KiB"));
     }
     let stream = connect(address, options.trusted_user, deadline)?;
-    let nonce = auth::nonce().map_err(WireError::io("connect to", address))?;
     let mut out = Vec::new();
     let longest = u32::try_from(options.limits.frame).unwrap_or(u32::MAX);
-    let mut greeting = Greeting::new(address, secret, nonce, longest, &hello, &mut out);
+    let key = secret.map(Key::of);
+    let mut greeting = Greeting::new(address, key.as_ref(), longest, &hello, &mut out)?;
     let mut bytes = vec![0; 4096];
     let accepted = loop {
         // A server that refuses may have closed the connection already: its refusal can still be read.
@@ -81,7 +84,8 @@ pub(crate) fn open(
         .unwrap_or_else(|_| Err("the handler has panicked".to_owned()))
         .map_err(|why| refused(&why))?;
     let socket = stream.into_socket().map_err(WireError::io("connect to", address))?;
-    Ok(Link { socket, input: greeting.input, calls: accepted.calls, frame: accepted.frame })
+    let Greeting { input, sealer, .. } = greeting;
+    Ok(Link { socket, input, sealer, calls: accepted.calls, frame: accepted.frame })
 }
 
 fn connect(

@@ -9,7 +9,8 @@ use crate::limits::Limits;
 /// Options of a [`Client`](crate::Client).
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// What the server must know: needed for TCP, none by default.
+    /// What the server must know: needed for TCP, none by default. A server without a secret is refused if the client
+    /// has one.
     pub secret: Option<Vec<u8>>,
     /// A user whose process may be the server at a unix socket, besides the own user and root: none by
     /// default.

@@ -163,7 +163,7 @@ fn shortened(pause: Duration) -> Duration {
 impl Connector {
     /// Goes on with a new connection: sends all that waits.
     fn attach(&self, link: Link) -> io::Result<Attached> {
-        let Link { mut socket, input, calls, frame } = link;
+        let Link { mut socket, input, sealer, calls, frame } = link;
         let mut state = self.state.lock();
         state.connections += 1;
         let token = Token(state.connections);
@@ -171,6 +171,9 @@ impl Connector {
         let socket = Arc::new(socket);
         let state_mut = &mut *state;
         state_mut.outbox.reset();
+        if let Some(sealer) = sealer {
+            state_mut.outbox.seal_with(sealer);
+        }
         (state_mut.broken, state_mut.is_write_due) = (None, false);
         (state_mut.received, state_mut.confirmed) = (0, 0);
         let calls = calls.min(self.options.limits.calls).max(1);

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::attention::Attention;
 use super::byte_budget::ByteBudget;
 use super::output_budget::OutputBudget;
+use super::protocol::Handshake;
 use super::service::{OnLost, Reply};
 use super::state::{Beats, Call, Misuse, Outcome, Stage, State};
 use crate::clock;
@@ -114,6 +115,15 @@ impl Connection {
         lost.into_iter().for_each(call_lost);
     }
 
+    /// Appends the last frame that is written as it is. Records follow.
+    pub(crate) fn append_handshake(&self, Handshake { answer, sealer }: Handshake) {
+        let mut state = self.state.lock();
+        if state.stage != Stage::Closed {
+            state.outbox.append_with(|out| out.extend_from_slice(&answer));
+            state.outbox.seal_with(sealer);
+        }
+    }
+
     /// Appends frames of the hello.
     pub(crate) fn append(&self, put: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state.lock();
@@ -180,9 +190,8 @@ impl Connection {
         let mut writes = 0;
         while let Some(mut chunk) = state.outbox.take() {
             drop(state);
-            let before = chunk.rest().len();
             let written = self.socket.write(&mut chunk);
-            let progress = chunk.rest().len() < before;
+            let progress = chunk.is_advanced;
             state = self.state.lock();
             let blocked = !matches!(written, Written::All);
             state.outbox.give_back(chunk, blocked);

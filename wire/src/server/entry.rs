@@ -10,8 +10,8 @@ use super::queue::Queue;
 use super::service::{Answering, Rejection, Service};
 use super::state::{Beats, Call, Misuse, Stage};
 use super::task::{Task, Work};
-use crate::auth::{Reason, Refusal};
 use crate::clock;
+use crate::hello::{Reason, Refusal};
 use crate::limits::{HELLO_BODY, Limits};
 use crate::socket::is_drained;
 use crate::sync::Arc;
@@ -132,12 +132,12 @@ impl<S: Service> Entry<S> {
                 }
                 break;
             }
-            let mut out = Vec::new();
-            let event = self.protocol.next(&mut out);
-            if !out.is_empty() {
-                self.connection.append(|all| all.append(&mut out));
-            }
-            match event {
+            match self.protocol.next() {
+                Ok(Some(Event::Handshake)) => {
+                    if let Some(handshake) = self.protocol.take_handshake() {
+                        self.connection.append_handshake(handshake);
+                    }
+                }
                 Ok(Some(Event::Hello(hello))) => self.hello = Some(hello.to_vec()),
                 Ok(Some(event)) => {
                     taken += 1;
@@ -173,7 +173,7 @@ impl<S: Service> Entry<S> {
     /// Reads once.
     fn fill(&mut self, scratch: &mut [u8]) {
         // The frames behind a long call are read once it is taken.
-        let room = self.protocol.make_room().unwrap_or(usize::MAX).min(scratch.len());
+        let room = self.protocol.make_room().min(scratch.len());
         self.read_once(scratch.get_mut(..room).unwrap_or_default());
     }
 
@@ -408,7 +408,7 @@ impl<S: Service> Caller<'_, S> {
     /// Does what the client wants.
     fn handle(&self, event: Event<'_>) -> Result<(), End> {
         match event {
-            Event::Step | Event::Hello(_) => Ok(()),
+            Event::Handshake | Event::Hello(_) => Ok(()),
             Event::Call { number, body } => self.call(number, body),
             Event::Cancel { number } => {
                 if let Some(task) = self.connection.find(number) {

@@ -3,16 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use crate::auth::{HELLO_HEAD, Hello, Nonce, Reason, Refusal, Side, Welcome, equal, proof};
 use crate::frame::{self, Frame, Input, Kind, Malformed, NO_CALL};
+use crate::hello::{HELLO_HEAD, Hello, Reason, Refusal, Welcome};
 use crate::limits::{HELLO_BODY, Limits};
-use crate::sync::Arc;
+use crate::secure::{self, Failed, Key, Keys, Sealer};
 
 /// What the client wants.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
-    /// A step of the hello was made; the client wants nothing yet.
-    Step,
+    /// The client knows the secret, and wants nothing yet. Send [`Protocol::take_handshake`] before anything else.
+    Handshake,
     /// The client is authenticated, and says this of itself. Answer with [`Protocol::welcome`] or a refusal.
     Hello(&'a [u8]),
     /// A call.
@@ -25,14 +25,22 @@ pub(crate) enum Event<'a> {
     SeenItems { number: u64, count: u64 },
 }
 
+/// What the server sends in a handshake, and what seals all that it sends behind it.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(crate) answer: Vec<u8>,
+    pub(crate) sealer: Sealer,
+}
+
+/// How many bytes of a client that has not shown that it knows the secret are held at most.
+const STRANGER: usize = 4096;
+
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
+    /// Waits for the message of the client.
+    Handshake,
     /// Waits for the hello.
     Hello,
-    /// Waits for the client's proof.
-    Proof {
-        client: Nonce,
-    },
     /// Waits for the decision of the application.
     Decision,
     Open,
@@ -44,10 +52,9 @@ enum Phase {
 pub(crate) struct Protocol {
     input: Input,
     phase: Phase,
-    /// The client must know it.
-    secret: Option<Arc<[u8]>>,
-    /// A fresh number of this connection.
-    nonce: Nonce,
+    /// The client must have it.
+    key: Option<Key>,
+    handshake: Option<Handshake>,
     limits: Limits,
     version: u8,
     /// The longest answer that the client takes.
@@ -57,9 +64,17 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    pub(crate) fn new(secret: Option<Arc<[u8]>>, nonce: Nonce, limits: Limits) -> Protocol {
-        let (input, hello) = (Input::default(), Vec::new());
-        Protocol { input, phase: Phase::Hello, secret, nonce, limits, version: 0, answer: 0, hello }
+    pub(crate) fn new(key: Option<Key>, limits: Limits) -> Protocol {
+        Protocol {
+            input: Input::default(),
+            phase: if key.is_some() { Phase::Handshake } else { Phase::Hello },
+            key,
+            handshake: None,
+            limits,
+            version: 0,
+            answer: 0,
+            hello: Vec::new(),
+        }
     }
 
     /// Whether the client is authenticated and welcome.
@@ -83,10 +98,18 @@ impl Protocol {
         (kind == Kind::Call && body <= self.limits.frame).then_some(frame::EMPTY + body)
     }
 
-    /// Takes the memory for a long call at once. Returns how many of its bytes have not arrived: no more must be
-    /// added.
-    pub(crate) fn make_room(&mut self) -> Option<usize> {
-        self.input.make_room()
+    /// Takes the memory for a long call at once. Returns how many bytes may be added: not more than have not arrived of
+    /// it, and few of a client that may not know the secret.
+    pub(crate) fn make_room(&mut self) -> usize {
+        if self.phase == Phase::Handshake {
+            return STRANGER.saturating_sub(self.input.waiting());
+        }
+        self.input.make_room().unwrap_or(usize::MAX)
+    }
+
+    /// What is to be sent after [`Event::Handshake`].
+    pub(crate) fn take_handshake(&mut self) -> Option<Handshake> {
+        self.handshake.take()
     }
 
     /// Gives memory of frames that were taken back.
@@ -100,16 +123,16 @@ impl Protocol {
         self.input.capacity() + self.hello.capacity()
     }
 
-    /// Takes the next frame if it is there as a whole, and appends what the hello demands to `out`. After a
-    /// refusal, which the caller sends, nothing more is taken.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Event<'_>>, Refusal> {
+    /// Takes the next frame if it is there as a whole. After a refusal, which the caller sends, nothing more is taken.
+    pub(crate) fn next(&mut self) -> Result<Option<Event<'_>>, Refusal> {
         let limit = match self.phase {
             Phase::Open => match self.input.peek() {
                 Some((Kind::Call, _)) | None => self.limits.frame,
                 // Calls alone are held to a number of bytes.
                 Some(_) => HELLO_BODY,
             },
-            Phase::Hello | Phase::Proof { .. } => HELLO_BODY + HELLO_HEAD,
+            Phase::Handshake => return self.shake_hands(),
+            Phase::Hello => HELLO_BODY + HELLO_HEAD,
             Phase::Decision | Phase::Refused => return Ok(None),
         };
         let frame = match self.input.next(limit) {
@@ -122,49 +145,39 @@ impl Protocol {
         };
         let event = match self.phase {
             Phase::Open => open(frame),
-            Phase::Hello => {
-                let Some(hello) = hello(frame) else {
-                    self.phase = Phase::Refused;
-                    return Err(Refusal::new(Reason::Protocol, "the first frame is not a hello"));
-                };
-                let Some(version) = hello.version() else {
-                    self.phase = Phase::Refused;
-                    return Err(no_version(&hello));
-                };
-                self.version = version;
-                self.answer =
-                    usize::try_from(hello.frame).unwrap_or(usize::MAX).min(self.limits.frame);
-                self.hello = hello.application.to_vec();
-                let Some(secret) = &self.secret else {
+            Phase::Hello => match hello(&frame) {
+                Ok((hello, version)) => {
+                    self.version = version;
+                    self.answer =
+                        usize::try_from(hello.frame).unwrap_or(usize::MAX).min(self.limits.frame);
+                    self.hello = hello.application.to_vec();
                     self.phase = Phase::Decision;
-                    return Ok(Some(Event::Hello(&self.hello)));
-                };
-                let mac = proof(secret, Side::Server, &hello.nonce, &self.nonce);
-                let mut body = self.nonce.to_vec();
-                body.extend_from_slice(&mac);
-                frame::put(out, Kind::Proof, NO_CALL, &body);
-                self.phase = Phase::Proof { client: hello.nonce };
-                Ok(Event::Step)
-            }
-            Phase::Proof { client } => {
-                let secret = self.secret.as_deref().unwrap_or_default();
-                let expected = proof(secret, Side::Client, &client, &self.nonce);
-                if frame.kind != Kind::Proof || !equal(&expected, frame.body) {
-                    self.phase = Phase::Refused;
-                    return Err(Refusal::new(
-                        Reason::Secret,
-                        "the client does not know the secret",
-                    ));
+                    Ok(Event::Hello(&self.hello))
                 }
-                self.phase = Phase::Decision;
-                Ok(Event::Hello(&self.hello))
-            }
-            Phase::Decision | Phase::Refused => return Ok(None),
+                Err(refusal) => Err(refusal),
+            },
+            Phase::Handshake | Phase::Decision | Phase::Refused => return Ok(None),
         };
         if event.is_err() {
             self.phase = Phase::Refused;
         }
         event.map(Some)
+    }
+
+    /// Takes the message of the client.
+    fn shake_hands(&mut self) -> Result<Option<Event<'static>>, Refusal> {
+        let mut answer = Vec::new();
+        let made = make_keys(self.key.as_ref(), &mut self.input, &mut answer);
+        self.phase = match &made {
+            Ok(None) => Phase::Handshake,
+            Ok(Some(_)) => Phase::Hello,
+            Err(_) => Phase::Refused,
+        };
+        Ok(made?.map(|Keys { sealer, opener }| {
+            self.input.open_with(opener);
+            self.handshake = Some(Handshake { answer, sealer });
+            Event::Handshake
+        }))
     }
 
     /// The application accepts the client: appends the welcome to `out`.
@@ -177,8 +190,45 @@ impl Protocol {
     }
 }
 
-fn hello(frame: Frame<'_>) -> Option<Hello<'_>> {
-    if frame.kind == Kind::Hello { Hello::get(frame.body) } else { None }
+/// The hello in a frame, and the version that both sides speak.
+fn hello<'a>(frame: &Frame<'a>) -> Result<(Hello<'a>, u8), Refusal> {
+    let not_a_hello = || Refusal::new(Reason::Protocol, "the first frame is not a hello");
+    match frame.kind {
+        Kind::Hello => {
+            let hello = Hello::get(frame.body).ok_or_else(not_a_hello)?;
+            let version = hello.version().ok_or_else(|| no_version(&hello))?;
+            Ok((hello, version))
+        }
+        Kind::Handshake => {
+            Err(Refusal::new(Reason::Secret, "the client has a secret, and the server has none"))
+        }
+        _ => Err(not_a_hello()),
+    }
+}
+
+/// The keys, if the message of the client has arrived, whose answer is appended to `answer`.
+fn make_keys(
+    key: Option<&Key>,
+    input: &mut Input,
+    answer: &mut Vec<u8>,
+) -> Result<Option<Keys>, Refusal> {
+    let refused = |reason, why: &str| Err(Refusal::new(reason, why));
+    if let Some((Kind::Hello, _)) = input.peek() {
+        return refused(Reason::Secret, "the server needs a secret, and the client has none");
+    }
+    let Some(frame) = input.next(secure::MESSAGE).map_err(refusal)? else { return Ok(None) };
+    let Some(key) = key.filter(|_| frame.kind == Kind::Handshake) else {
+        return refused(Reason::Protocol, "the first frame is not a handshake");
+    };
+    match key.answer(frame.body, answer) {
+        // Behind it nothing can have arrived: the client does not have its keys yet.
+        Ok(_) if input.waiting() > 0 => refused(Reason::Protocol, "bytes behind the handshake"),
+        Ok(keys) => Ok(Some(keys)),
+        Err(Failed::Secret) => refused(Reason::Secret, "the client does not know the secret"),
+        Err(Failed::System(error)) => {
+            refused(Reason::Full, &format!("the server has no keys: {error}"))
+        }
+    }
 }
 
 fn no_version(hello: &Hello<'_>) -> Refusal {

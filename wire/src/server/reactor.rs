@@ -15,8 +15,8 @@ use super::queue::Queue;
 use super::service::Service;
 use super::state::{Beats, Stage};
 use super::task::Task;
-use crate::auth;
 use crate::os::{Events, Poll, Token, Waker};
+use crate::secure::Key;
 use crate::socket::Socket;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::user_code::drop_caught;
@@ -47,7 +47,7 @@ pub(crate) struct Reactor<S: Service> {
     poll: Poll,
     listener: Option<Listener>,
     service: S,
-    secret: Option<Arc<[u8]>>,
+    key: Option<Key>,
     limits: Limits,
     budget: Arc<ByteBudget>,
     output: Arc<OutputBudget>,
@@ -71,7 +71,7 @@ pub(crate) struct Reactor<S: Service> {
 impl<S: Service> Reactor<S> {
     pub(crate) fn new(
         mut listener: Listener,
-        secret: Option<Vec<u8>>,
+        key: Option<Key>,
         limits: Limits,
         service: S,
         queue: Arc<Queue<Arc<Task>>>,
@@ -88,7 +88,7 @@ impl<S: Service> Reactor<S> {
             poll,
             listener: Some(listener),
             service,
-            secret: secret.map(Arc::from),
+            key,
             limits,
             budget,
             output,
@@ -213,14 +213,13 @@ impl<S: Service> Reactor<S> {
         let token = Token(self.next);
         self.next += 1;
         // A connection that fails here is closed, which tells the client all there is to tell.
-        let Ok(nonce) = auth::nonce() else { return };
         if socket.set_options().is_err() || socket.register(self.poll.registry(), token).is_err() {
             return;
         }
         let attention = self.shared.attention.clone();
         let budgets = (self.budget.clone(), self.output.clone());
         let connection = Connection::new(token, socket, attention, budgets, self.limits.clone());
-        let protocol = Protocol::new(self.secret.clone(), nonce, self.limits.clone());
+        let protocol = Protocol::new(self.key.clone(), self.limits.clone());
         let entry = Entry::new(connection, protocol, clock::in_time(self.limits.hello));
         self.entries.insert(token, entry);
         self.strangers.insert(token);

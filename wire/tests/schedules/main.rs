@@ -22,6 +22,8 @@ mod cancel;
 mod explore;
 mod full;
 mod left;
+#[path = "../../../tests/common/size.rs"]
+mod size;
 mod stop;
 mod streams;
 mod support;

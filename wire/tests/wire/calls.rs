@@ -6,7 +6,7 @@ use std::task::{Poll, Wake};
 
 use tubewell_wire::{CallError, Client, ClientOptions, Limits, Reply};
 
-use crate::support::{AGAIN, Ears, ONCE, Place, Serving, ask, options, text};
+use crate::support::{AGAIN, Ears, ONCE, Place, Serving, ask, options, options_at, text};
 
 #[test]
 fn calls_are_answered_over_each_kind_of_socket() {
@@ -177,7 +177,8 @@ fn hello_and_welcome_reach_the_other_side() {
         *serving.desk.welcome.lock().unwrap() = b"glad".to_vec();
         let ears = Arc::new(Ears::default());
         *ears.hello.lock().unwrap() = b"me".to_vec();
-        let client = Client::connect(&serving.address, options(), ears.clone()).unwrap();
+        let client =
+            Client::connect(&serving.address, options_at(&serving.address), ears.clone()).unwrap();
         assert_eq!(client.address(), &serving.address);
         assert_eq!(serving.desk.log.lines(), ["hello me"]);
         assert_eq!(ears.log.lines(), ["welcome glad"]);

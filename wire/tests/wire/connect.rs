@@ -8,9 +8,10 @@ use tubewell_wire::{
     Address, Client, ClientOptions, Limits, Reply, Server, ServerOptions, WireError,
 };
 
-use crate::raw::{PROOF, REFUSED, Raw, WELCOME, frame, hello, welcome};
+use crate::raw::{HANDSHAKE, REFUSED, Raw, WELCOME, begin_handshake, frame, hello, welcome};
 use crate::support::{
-    Desk, Ears, NOT_NOW, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options, text,
+    Desk, Ears, NOT_NOW, ONCE, Place, SECRET, Serving, Words, ask, deadline, now, options,
+    options_at, text,
 };
 
 fn connect(address: &Address, options: ClientOptions) -> Result<Client, WireError> {
@@ -31,7 +32,7 @@ fn nothing_at_the_address_is_an_error_at_once() {
     let free = Address::Tcp(listener.local_addr().unwrap());
     drop(listener);
     for address in [Place::new().address, free] {
-        let error = connect(&address, options()).unwrap_err();
+        let error = connect(&address, options_at(&address)).unwrap_err();
         assert!(matches!(error, WireError::Io { .. }), "{error}");
     }
 }
@@ -56,22 +57,28 @@ fn a_client_with_another_secret_is_refused() {
     let serving = Serving::start(&Place::tcp());
     let error = connect(&serving.address, with_secret(Some(b"another"))).unwrap_err();
     assert!(matches!(error, WireError::WrongSecret { .. }), "{error}");
-    // One that does not check the proof of the server.
-    for kind in [PROOF, WELCOME] {
+    // One that sends something else: the refusal says what.
+    for (first, reason, why) in [
+        (begin_handshake(b"another").1, 2, "the client does not know the secret"),
+        (frame(HANDSHAKE, 0, &[7; 48]), 2, "the client does not know the secret"),
+        (hello(1, 1, b"me"), 2, "the server needs a secret, and the client has none"),
+        (frame(HANDSHAKE, 0, &[7; 49]), 5, "longer than the limit"),
+        (frame(WELCOME, 0, b""), 5, "the first frame is not a handshake"),
+        ([begin_handshake(SECRET).1, hello(1, 1, b"me")].concat(), 5, "bytes behind the handshake"),
+    ] {
         let mut raw = Raw::connect(&serving.address);
-        raw.send(&hello(1, 1, b""));
-        let (proof, _, body) = raw.receive().unwrap();
-        assert_eq!((proof, body.len()), (PROOF, 64));
-        raw.send(&frame(kind, 0, &body[32..]));
+        raw.send(&first);
         let (kind, _, body) = raw.last().unwrap();
-        assert_eq!((kind, body[0]), (REFUSED, 2));
+        assert_eq!((kind, body[0]), (REFUSED, reason));
+        assert!(text(&body).contains(why), "{}", text(&body));
     }
     assert_eq!(serving.desk.log.lines(), [""; 0]);
 }
 
 #[test]
 fn a_server_that_does_not_know_the_secret_is_refused() {
-    for answer in [frame(PROOF, 0, &[7; 64]), frame(PROOF, 0, b"short"), welcome(1, 1)] {
+    let (another, short) = (frame(HANDSHAKE, 0, &[7; 48]), frame(HANDSHAKE, 0, b"short"));
+    for answer in [another, short, welcome(1, 1)] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         let impostor = std::thread::spawn(move || {
@@ -80,7 +87,7 @@ fn a_server_that_does_not_know_the_secret_is_refused() {
             raw.send(&answer);
             assert_eq!(raw.receive(), None);
         });
-        let error = connect(&address, options()).unwrap_err();
+        let error = connect(&address, options_at(&address)).unwrap_err();
         assert!(
             matches!(error, WireError::WrongSecret { .. } | WireError::Protocol { .. }),
             "{error}"
@@ -101,6 +108,11 @@ fn a_unix_socket_may_ask_for_a_secret() {
     assert!(matches!(error, WireError::WrongSecret { .. }), "{error}");
     let client = connect(&place.address, with_secret(Some(SECRET))).unwrap();
     assert_eq!(ask(&client, "call"), "call");
+    // If the client has one, the server must have it too.
+    let place = Place::new();
+    let _serving = Serving::start(&place);
+    let error = connect(&place.address, with_secret(Some(SECRET))).unwrap_err();
+    assert!(matches!(error, WireError::WrongSecret { .. }), "{error}");
 }
 
 #[test]
@@ -193,12 +205,18 @@ fn server_of_another_user_is_not_used() {
     assert!(lines.any(|line| line.unwrap().contains("listening")));
     // What the path says does not matter: its file may be given away, or be a link.
     std::os::unix::fs::chown(place.path(), Some(0), None).unwrap();
-    let error = connect(&place.address, options()).unwrap_err();
+<<<<<<< HEAD
+    let error = connect(&place.address, options_at(&place.address)).unwrap_err();
+=======
+    // It does not answer, so a connection that is not refused runs out of time.
+    let hurried = |trusted_user| {
+        let connect_timeout = Duration::from_millis(50);
+        connect(&place.address, ClientOptions { trusted_user, connect_timeout, ..options() })
+    };
+    let error = hurried(None).unwrap_err();
+>>>>>>> finds
     assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
-    // It does not answer, so a connection that was not refused runs out of time.
-    let soon = Duration::from_millis(50);
-    let trusting = ClientOptions { trusted_user: Some(12345), connect_timeout: soon, ..options() };
-    let error = connect(&place.address, trusting).unwrap_err();
+    let error = hurried(Some(12345)).unwrap_err();
     assert!(matches!(error, WireError::Io { .. }), "{error}");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
@@ -231,7 +249,7 @@ fn a_refusal_of_the_service_reaches_the_client() {
     let serving = Serving::start(&Place::tcp());
     for (text, is_temporary) in [("not today", false), (NOT_NOW, true)] {
         *serving.desk.refusal.lock().unwrap() = Some(text.to_owned());
-        match connect(&serving.address, options()).unwrap_err() {
+        match connect(&serving.address, options_at(&serving.address)).unwrap_err() {
             WireError::Refused { why, temporary, .. } => {
                 assert_eq!((why.as_str(), temporary), (text, is_temporary));
             }
@@ -246,7 +264,9 @@ fn a_refusal_of_the_handler_ends_the_client() {
     let serving = Serving::start(&place);
     let ears = Ears::default();
     *ears.refuse.lock().unwrap() = Some("not this one".to_owned());
-    match Client::connect(&serving.address, options(), Arc::new(ears)).unwrap_err() {
+    match Client::connect(&serving.address, options_at(&serving.address), Arc::new(ears))
+        .unwrap_err()
+    {
         WireError::Refused { why, .. } => assert_eq!(why, "not this one"),
         error => panic!("{error}"),
     }
@@ -260,13 +280,14 @@ fn hellos_and_welcomes_may_have_64_kib() {
     let ears = Arc::new(Ears::default());
     *ears.hello.lock().unwrap() = vec![b'h'; 64 * 1024];
     *serving.desk.welcome.lock().unwrap() = vec![b'w'; 64 * 1024];
-    Client::connect(&place.address, options(), ears.clone()).unwrap();
+    Client::connect(&place.address, options_at(&place.address), ears.clone()).unwrap();
     assert_eq!(ears.log.lines()[0].len(), "welcome ".len() + 64 * 1024);
     serving.desk.welcome.lock().unwrap().push(b'w');
-    let error = Client::connect(&place.address, options(), ears.clone()).unwrap_err();
+    let error =
+        Client::connect(&place.address, options_at(&place.address), ears.clone()).unwrap_err();
     assert!(error.to_string().contains("the welcome is longer than 64 KiB"), "{error}");
     ears.hello.lock().unwrap().push(b'h');
-    let error = Client::connect(&place.address, options(), ears).unwrap_err();
+    let error = Client::connect(&place.address, options_at(&place.address), ears).unwrap_err();
     assert!(error.to_string().contains("the hello is longer than 64 KiB"), "{error}");
     // Both that were accepted are told apart from the one that was not.
     serving.desk.log.wait_for("disconnect", 2);
@@ -302,7 +323,7 @@ fn a_client_names_the_versions_of_a_newer_server() {
         refusal[4] = 7;
         raw.send(&refusal);
     });
-    let error = connect(&address, options()).unwrap_err();
+    let error = connect(&address, options_at(&address)).unwrap_err();
     assert!(
         matches!(
             error,
@@ -317,7 +338,8 @@ fn a_client_names_the_versions_of_a_newer_server() {
 fn a_server_that_says_nothing_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
-    let options = ClientOptions { connect_timeout: Duration::from_millis(20), ..options() };
+    let options =
+        ClientOptions { connect_timeout: Duration::from_millis(20), ..options_at(&address) };
     match connect(&address, options).unwrap_err() {
         WireError::Io { source, .. } => assert_eq!(source.kind(), std::io::ErrorKind::TimedOut),
         error => panic!("{error}"),
@@ -326,16 +348,17 @@ fn a_server_that_says_nothing_is_given_up() {
 
 #[test]
 fn a_hello_that_takes_too_long_closes_the_connection() {
-    for begin in [Vec::new(), vec![0], hello(1, 1, b"")] {
+    let handshake = begin_handshake(SECRET).1;
+    for begin in [Vec::new(), vec![0], handshake[..61].to_vec(), handshake] {
         let limits = Limits { hello: Duration::from_millis(20), ..Limits::default() };
         let serving = Serving::with(&Place::tcp(), limits);
         let mut raw = Raw::connect(&serving.address);
         raw.send(&begin);
-        assert!(raw.last().is_none_or(|frame| frame.0 == PROOF));
+        assert!(raw.last().is_none_or(|frame| frame.0 == HANDSHAKE));
         // One that has said hello may be silent. On a busy machine it may need several attempts.
         let end = deadline();
         let client = loop {
-            match connect(&serving.address, options()) {
+            match connect(&serving.address, options_at(&serving.address)) {
                 Ok(client) => break client,
                 Err(error) => assert!(now() < end, "{error}"),
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tubewell_wire::{Client, Limits};
 
 use crate::raw::{ANSWER, REFUSED, Raw, WELCOME, hello};
-use crate::support::{Ears, Place, Serving, ask, options};
+use crate::support::{Ears, Place, Serving, ask, options_at};
 
 /// Says hello as this client.
 fn client(serving: &Serving, number: u32) -> Raw {
@@ -115,7 +115,9 @@ fn connection_of_a_client_that_beats_stays() {
     let place = Place::new();
     let serving = Serving::with(&place, limits());
     let ears = Arc::new(Ears::default());
-    let client = Arc::new(Client::connect(&serving.address, options(), ears.clone()).unwrap());
+    let client = Arc::new(
+        Client::connect(&serving.address, options_at(&serving.address), ears.clone()).unwrap(),
+    );
     ears.client.set(Arc::downgrade(&client)).unwrap();
     client.set_beat(Some(Duration::from_millis(50)));
     assert_eq!(ask(&client, "beats:on"), "beats:on");

@@ -5,54 +5,57 @@ use std::time::Duration;
 use tubewell_wire::{Client, Limits, Reply, WireError};
 
 use crate::raw::{ANSWER, CALL, CANCEL, END, HELLO, ITEM, REFUSED, Raw, WELCOME, frame, hello};
-use crate::support::{Ears, ONCE, Place, Serving, ask, now, options, text};
+use crate::support::{Ears, ONCE, Place, Serving, ask, now, options_at, text};
 
 #[test]
 fn frames_may_arrive_byte_by_byte() {
-    let place = Place::new();
-    let serving = Serving::start(&place);
-    let mut raw = Raw::connect(&serving.address);
-    let mut bytes = hello(1, 1, b"slow");
-    bytes.extend(frame(CALL, 1, b"call"));
-    for byte in bytes {
-        raw.send(&[byte]);
+    for place in [Place::new(), Place::tcp()] {
+        let serving = Serving::start(&place);
+        let mut raw = Raw::met(&serving.address);
+        let mut bytes = hello(1, 1, b"slow");
+        bytes.extend(frame(CALL, 1, b"call"));
+        for byte in bytes {
+            raw.send(&[byte]);
+        }
+        assert_eq!(raw.receive().unwrap().0, WELCOME);
+        assert_eq!(raw.receive().unwrap(), (ANSWER, 1, b"call".to_vec()));
     }
-    assert_eq!(raw.receive().unwrap().0, WELCOME);
-    assert_eq!(raw.receive().unwrap(), (ANSWER, 1, b"call".to_vec()));
 }
 
 #[test]
 fn frames_may_arrive_all_at_once() {
-    let place = Place::new();
-    let serving = Serving::start(&place);
-    let mut raw = Raw::connect(&serving.address);
-    let mut bytes = hello(1, 1, b"fast");
-    for number in 1..=10_000 {
-        bytes.extend(frame(CALL, number, b"quiet"));
-    }
-    raw.send(&bytes);
-    assert_eq!(raw.receive().unwrap().0, WELCOME);
-    for number in 1..=10_000 {
-        assert_eq!(raw.receive().unwrap(), (ANSWER, number, b"quiet".to_vec()));
+    for place in [Place::new(), Place::tcp()] {
+        let serving = Serving::start(&place);
+        let mut raw = Raw::met(&serving.address);
+        let mut bytes = hello(1, 1, b"fast");
+        for number in 1..=10_000 {
+            bytes.extend(frame(CALL, number, b"quiet"));
+        }
+        raw.send(&bytes);
+        assert_eq!(raw.receive().unwrap().0, WELCOME);
+        for number in 1..=10_000 {
+            assert_eq!(raw.receive().unwrap(), (ANSWER, number, b"quiet".to_vec()));
+        }
     }
 }
 
 /// After the hello, `bytes` end the connection with a refusal that contains `why`.
 #[track_caller]
 fn refused(bytes: &[u8], why: &str) {
-    let place = Place::new();
-    let serving = Serving::start(&place);
-    let (client, _) = serving.client();
-    let mut raw = Raw::welcomed(&serving.address);
-    raw.call(1, "later:name");
-    serving.desk.log.wait_for("pending name", 1);
-    raw.try_send(bytes);
-    let (kind, _, body) = raw.last().expect("a refusal");
-    assert_eq!(kind, REFUSED);
-    assert!(text(&body).contains(why), "{}", text(&body));
-    serving.desk.log.wait_for("disconnect", 1);
-    assert_eq!(serving.desk.log.count("dropped name"), 1);
-    assert_eq!(ask(&client, "next"), "next");
+    for place in [Place::new(), Place::tcp()] {
+        let serving = Serving::start(&place);
+        let (client, _) = serving.client();
+        let mut raw = Raw::welcomed(&serving.address);
+        raw.call(1, "later:name");
+        serving.desk.log.wait_for("pending name", 1);
+        raw.try_send(bytes);
+        let (kind, _, body) = raw.last().expect("a refusal");
+        assert_eq!(kind, REFUSED);
+        assert!(text(&body).contains(why), "{}", text(&body));
+        serving.desk.log.wait_for("disconnect", 1);
+        assert_eq!(serving.desk.log.count("dropped name"), 1);
+        assert_eq!(ask(&client, "next"), "next");
+    }
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn garbage_instead_of_a_hello_is_refused() {
         assert_eq!(raw.last().unwrap().0, REFUSED);
     }
     let mut raw = Raw::connect(&serving.address);
-    raw.send(&frame(HELLO, 0, &[1; 37]));
+    raw.send(&frame(HELLO, 0, &[1; 5]));
     assert_eq!(raw.last().unwrap().0, REFUSED);
     assert_eq!(serving.desk.log.lines(), [""; 0]);
 }
@@ -126,8 +129,13 @@ fn a_connection_above_the_limit_is_told_so() {
     let serving = Serving::with(&place, Limits { connections: 2, ..Limits::default() });
     let (first, _) = serving.client();
     let (_second, _) = serving.client();
-    let connect =
-        || Client::connect(&place.address, options(), std::sync::Arc::new(Ears::default()));
+    let connect = || {
+        Client::connect(
+            &place.address,
+            options_at(&place.address),
+            std::sync::Arc::new(Ears::default()),
+        )
+    };
     match connect().unwrap_err() {
         WireError::Refused { why, temporary, .. } => {
             assert_eq!((why.as_str(), temporary), ("the server has too many connections", true));
@@ -203,24 +211,26 @@ fn calls_above_the_limit_are_not_read_and_cancellations_are() {
 
 #[test]
 fn a_peer_that_does_not_read_costs_bounded_memory_and_harms_no_other() {
-    let place = Place::new();
-    let limits = Limits { unsent: 1 << 20, ..Limits::default() };
-    let serving = Serving::with(&place, limits);
-    let mut raw = Raw::welcomed(&serving.address);
-    // 200 MB of answers, at once and later. A single write: the server may not read more than that.
-    let call = |number| if number % 2 == 0 { &b"bytes:200000"[..] } else { b"future:later" };
-    let bytes: Vec<u8> = (1..=2000).flat_map(|number| frame(CALL, number, call(number))).collect();
-    raw.send(&bytes);
-    let (client, _) = serving.client();
-    for _ in 0..100 {
-        assert_eq!(ask(&client, "next"), "next");
+    for place in [Place::new(), Place::tcp()] {
+        let limits = Limits { unsent: 1 << 20, ..Limits::default() };
+        let serving = Serving::with(&place, limits);
+        let mut raw = Raw::welcomed(&serving.address);
+        // 200 MB of answers, at once and later. A single write: the server may not read more than that.
+        let call = |number| if number % 2 == 0 { &b"bytes:200000"[..] } else { b"future:later" };
+        let bytes: Vec<u8> =
+            (1..=2000).flat_map(|number| frame(CALL, number, call(number))).collect();
+        raw.send(&bytes);
+        let (client, _) = serving.client();
+        for _ in 0..100 {
+            assert_eq!(ask(&client, "next"), "next");
+        }
+        // What the socket takes, 1 MiB, and one answer.
+        assert!(serving.desk.log.count("call bytes:200000") < 100);
+        // It is served on when it reads.
+        let mut numbers: Vec<u64> = (0..2000).map(|_| raw.receive().unwrap().1).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=2000).collect::<Vec<_>>());
     }
-    // What the socket takes, 1 MiB, and one answer.
-    assert!(serving.desk.log.count("call bytes:200000") < 100);
-    // It is served on when it reads.
-    let mut numbers: Vec<u64> = (0..2000).map(|_| raw.receive().unwrap().1).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, (1..=2000).collect::<Vec<_>>());
 }
 
 #[test]
@@ -290,7 +300,7 @@ fn a_server_that_keeps_to_nothing_breaks_the_connection() {
             raw.last();
         });
         let ears = std::sync::Arc::new(Ears::default());
-        let client = Client::connect(&address, options(), ears.clone()).unwrap();
+        let client = Client::connect(&address, options_at(&address), ears.clone()).unwrap();
         let pending = client.call(b"call".to_vec(), ONCE);
         let items = client.subscribe(b"items".to_vec());
         let answer = pending.wait();
@@ -366,6 +376,36 @@ fn answers_that_no_client_reads_are_limited_for_all_connections_together() {
     assert_eq!(raws[0].receive().unwrap().2.len(), 900_000);
     raws[1].call(3, "bytes:900000");
     assert_eq!(raws[1].receive().unwrap().2.len(), 900_000);
+}
+
+/// It reads often enough not to count as stalled.
+#[test]
+fn client_that_reads_too_slowly_is_ended_once_unread_answers_are_short_of_room() {
+    const ANSWER: usize = 6_000_000;
+    for (all_unsent, ends) in [(8 << 20, true), (64 << 20, false)] {
+        let place = Place::new();
+        let stalled = Duration::from_millis(1500);
+        let limits = Limits { all_unsent, stalled, rate: 1 << 30, ..Limits::default() };
+        let serving = Serving::with(&place, limits);
+        let (client, _) = serving.client();
+        let mut slow = Raw::welcomed(&serving.address);
+        slow.call(1, &format!("bytes:{ANSWER}"));
+        let mut read = 0;
+        let begun = now();
+        while read < ANSWER && (ends || now() < begun + stalled * 2) {
+            std::thread::park_timeout(Duration::from_millis(50));
+            match slow.read_some(32 << 10) {
+                0 => break,
+                more => read += more,
+            }
+        }
+        assert!(read < ANSWER, "it may read at its leisure");
+        assert_eq!(ask(&client, "next"), "next");
+        if ends {
+            serving.desk.log.wait_for("disconnect", 1);
+        }
+        assert_eq!(serving.desk.log.count("disconnect"), usize::from(ends));
+    }
 }
 
 #[test]

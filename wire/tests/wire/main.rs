@@ -12,6 +12,7 @@ mod panics;
 mod raw;
 mod reconnect;
 mod restarts;
+mod secure;
 mod stop;
 mod streams;
 mod support;

@@ -3,7 +3,7 @@
 use tubewell_wire::{CallError, Client, Reply, WireError};
 
 use crate::raw::{CANCEL, Raw, frame};
-use crate::support::{AGAIN, ALWAYS, Ears, ONCE, Place, Serving, ask, options};
+use crate::support::{AGAIN, ALWAYS, Ears, ONCE, Place, Serving, ask, options_at};
 use std::sync::Arc;
 
 /// The connection of `call` breaks, that of another client does not.
@@ -83,7 +83,7 @@ fn panics_at_the_end_of_a_connection_harm_no_other() {
     let (other, _) = serving.client();
     let ears = Arc::new(Ears::default());
     *ears.hello.lock().unwrap() = b"panic in disconnect".to_vec();
-    let client = Client::connect(&serving.address, options(), ears).unwrap();
+    let client = Client::connect(&serving.address, options_at(&serving.address), ears).unwrap();
     ask(&client, "tracked:panic");
     let mut raw = Raw::welcomed(&serving.address);
     raw.call(1, "tracked:panic");
@@ -102,7 +102,7 @@ fn a_panic_in_connect_closes_the_connection() {
     let (other, _) = serving.client();
     let ears = Arc::new(Ears::default());
     *ears.hello.lock().unwrap() = b"panic in connect".to_vec();
-    let error = Client::connect(&serving.address, options(), ears).unwrap_err();
+    let error = Client::connect(&serving.address, options_at(&serving.address), ears).unwrap_err();
     assert!(matches!(error, WireError::Io { .. }), "{error}");
     assert_eq!(ask(&other, "next"), "next");
 }

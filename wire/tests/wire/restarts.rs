@@ -220,7 +220,8 @@ fn callers_and_servers_agree_through_many_restarts() {
 
 fn connect(address: &tubewell_wire::Address, ledger: &Arc<Ledger>) -> Client {
     let backoff = Duration::from_millis(1)..=Duration::from_millis(10);
-    let options = ClientOptions { backoff, ..options() };
+    let secret = Some(SECRET.to_vec());
+    let options = ClientOptions { secret, backoff, ..options() };
     Client::connect(address, options, Arc::new(Orphans(ledger.clone()))).unwrap()
 }
 

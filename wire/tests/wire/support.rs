@@ -510,8 +510,7 @@ impl Serving {
     }
 
     pub fn with(place: &Place, limits: Limits) -> Serving {
-        // Without a secret where that is possible: clients by hand need no proof then.
-        let secret = matches!(place.address, Address::Tcp(_)).then(|| SECRET.to_vec());
+        let secret = secret_at(&place.address);
         let desk = Arc::new(Desk::default());
         let options = ServerOptions { secret, limits, any_interface: false };
         let server = Server::start(&place.address, options, Words(desk.clone())).unwrap();
@@ -523,15 +522,27 @@ impl Serving {
         self.client_with(options())
     }
 
+    /// A client with these options and the secret.
     pub fn client_with(&self, options: ClientOptions) -> (Client, Arc<Ears>) {
         let ears = Arc::new(Ears::default());
+        let options = ClientOptions { secret: secret_at(&self.address), ..options };
         (Client::connect(&self.address, options, ears.clone()).unwrap(), ears)
     }
 }
 
+/// The secret of the server at this address: only TCP needs one.
+fn secret_at(address: &Address) -> Option<Vec<u8>> {
+    matches!(address, Address::Tcp(_)).then(|| SECRET.to_vec())
+}
+
+/// Options without a secret.
 pub fn options() -> ClientOptions {
-    let secret = Some(SECRET.to_vec());
-    ClientOptions { secret, connect_timeout: HANGS_AFTER, ..ClientOptions::default() }
+    ClientOptions { connect_timeout: HANGS_AFTER, ..ClientOptions::default() }
+}
+
+/// Options with the secret of the server at this address.
+pub fn options_at(address: &Address) -> ClientOptions {
+    ClientOptions { secret: secret_at(address), ..options() }
 }
 
 /// Makes a call and waits for its answer.

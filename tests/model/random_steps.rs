@@ -1,14 +1,14 @@
-//! Random steps through a connection, compared with the reference model of `tests/model`.
+//! Random steps on a store of the suites, which may be a connection.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::{Durability, StoreOptions};
 
-use crate::model::generator::StepGenerator;
-use crate::model::steps::{Action, Step};
-use crate::model::system::System;
-use crate::stores;
+use super::generator::StepGenerator;
+use super::steps::{Action, Step};
+use super::stores;
+use super::system::System;
 
 const CASES: usize = 16;
 const STEPS: usize = 60;
@@ -20,7 +20,7 @@ fn is_of_a_connection(step: &Step) -> bool {
 
 /// The cases are the same in every run.
 #[test]
-fn connection_matches_reference_model() {
+fn store_of_the_suites_matches_reference_model() {
     let mut runner = TestRunner::deterministic();
     let steps = StepGenerator::sequential_strategy(STEPS);
     for _ in 0..CASES {

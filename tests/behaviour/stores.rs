@@ -1,12 +1,12 @@
-//! The stores of the suites, as `tests/common/stores.rs` has them: here each is a connection to a
-//! store that lives beside it, its owner.
+//! The stores of the suites: each is open in this process or, with `TUBEWELL_STORES=connections`, a connection
+//! to one that is, its owner.
 //!
 //! An owner lives as long as the thread that has opened it, which is that of a test.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,10 @@ use tubewell::{Clock, Error, Store, StoreOptions};
 
 use super::connection::{Connection, remote};
 use super::owner_only::is_owner_only;
+
+/// Whether the stores are connections.
+pub const VARIABLE: &str = "TUBEWELL_STORES";
+pub const CONNECTIONS: &str = "connections";
 
 /// How many owners a test may have. The oldest ones are closed.
 const OWNERS_OF_A_TEST: usize = 64;
@@ -44,6 +48,16 @@ fn this_test() -> Weak<()> {
     TEST.with(Arc::downgrade)
 }
 
+/// Whether the stores of this run are connections.
+pub fn are_connections() -> bool {
+    static ARE_CONNECTIONS: LazyLock<bool> = LazyLock::new(|| match std::env::var(VARIABLE) {
+        Ok(kind) if kind == CONNECTIONS => true,
+        Ok(other) => panic!("{VARIABLE} is {other:?}, and not {CONNECTIONS}"),
+        Err(_) => false,
+    });
+    *ARE_CONNECTIONS
+}
+
 pub fn in_memory() -> Store {
     in_memory_with(Store::options())
 }
@@ -69,6 +83,9 @@ pub fn serve(store: Store) -> Store {
 }
 
 fn serve_at(owner: Store, path: Option<PathBuf>) -> Store {
+    if !are_connections() {
+        return owner;
+    }
     let name = thread::current().name().map(str::to_owned);
     assert_ne!(name.as_deref(), Some("main"), "a test is known by the name of its thread");
     if name.is_some_and(|name| is_owner_only(&name)) {
@@ -121,6 +138,9 @@ fn owned_by_this_test<T>(of: impl Fn(&Owned) -> T) -> Vec<T> {
 
 /// The store itself, for what only the process that has opened it can do.
 pub fn owner(store: &Store) -> Store {
+    if !are_connections() {
+        return store.clone();
+    }
     settle(store);
     let number = number_of(store);
     let all = owned();
@@ -130,24 +150,32 @@ pub fn owner(store: &Store) -> Store {
 
 /// Makes a round trip: the calls that were sent before it have been made when it returns.
 pub fn settle(store: &Store) {
-    drop(store.tube("none of this name, for a round trip"));
+    if are_connections() {
+        drop(store.tube("none of this name, for a round trip"));
+    }
 }
 
 /// The owner polls the waits that were woken in order, and a flush behind them. Waits begin, are given up
 /// and are woken before the first one; a task that is handed out may first be counted, until the second.
 pub fn settle_waits(store: &Store) {
-    settle(store);
-    store.flush().unwrap();
-    store.flush().unwrap();
+    if are_connections() {
+        settle(store);
+        store.flush().unwrap();
+        store.flush().unwrap();
+    }
 }
 
 /// Whether a wait has ended because the owner was closed, or its connection.
 pub fn is_closed(error: &Error) -> bool {
-    matches!(error, Error::Closed | Error::NotConnected { .. })
+    let is_of_connection = matches!(error, Error::NotConnected { .. }) && are_connections();
+    *error == Error::Closed || is_of_connection
 }
 
 /// Closes the owner, and then the connection.
 pub fn close(store: &Store) {
+    if !are_connections() {
+        return store.close().unwrap();
+    }
     settle(store);
     let number = number_of(store);
     match take_owned(|owned| Some(owned.number) == number).pop() {

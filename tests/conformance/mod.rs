@@ -1,7 +1,7 @@
 //! Runs the recorded scenarios on the public interface.
 //!
 //! The scenarios are in `tests/vectors`, or in the directory named by `TUBEWELL_VECTORS`.
-//! `tests/vectors/FORMAT.md` describes their format. The program runs every scenario of every
+//! `tests/vectors/FORMAT.md` describes their format. The test runs every scenario of every
 //! `.json` file. It reports the first differing step of a scenario and continues with the next
 //! scenario. It fails if a scenario differs, if a file cannot be read, if a field or a verb is
 //! unknown, or if there are no scenarios.
@@ -14,12 +14,7 @@
 //! * A negative time is zero.
 //! * A blocking take is polled only after it has called its waker.
 
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-#[allow(clippy::unwrap_used, reason = "a scenario that cannot go on has failed")]
-mod executor;
-#[path = "../common/stores.rs"]
-mod stores;
+use crate::executor;
 
 mod recorded;
 mod run;
@@ -27,31 +22,15 @@ mod scenario;
 mod waiter;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use run::run_dir;
-
-fn main() -> ExitCode {
-    let dir = std::env::var_os("TUBEWELL_VECTORS").map_or_else(
+#[test]
+fn recorded_scenarios() {
+    let vectors = std::env::var_os("TUBEWELL_VECTORS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("vectors"),
         PathBuf::from,
     );
-    match run_dir(&dir) {
-        Ok(outcome) => {
-            println!("{} scenarios", outcome.scenarios);
-            if outcome.scenarios == 0 {
-                println!("no scenarios in {}", dir.display());
-                return ExitCode::FAILURE;
-            }
-            if outcome.failed > 0 {
-                println!("{} failed", outcome.failed);
-                return ExitCode::FAILURE;
-            }
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            println!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+    let outcome = run::run_dir(&vectors).unwrap();
+    println!("{} scenarios", outcome.scenarios);
+    assert!(outcome.scenarios > 0, "no scenarios in {}", vectors.display());
+    assert_eq!(outcome.failed, 0);
 }

@@ -5,16 +5,8 @@
 //! call with a timeout that a correct store never reaches ([`HANGS_AFTER`](support::HANGS_AFTER)), so
 //! that a call that would hang fails instead.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../common/blocking_disk.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod blocking_disk;
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod executor;
-#[path = "../common/stores.rs"]
-mod stores;
+use crate::blocking_disk;
+use crate::executor;
 
 mod attempts;
 mod capacity;

@@ -17,14 +17,6 @@
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../common/blocking_disk.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod blocking_disk;
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod executor;
 #[path = "../io_errors/disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod failing_disk;
@@ -34,19 +26,15 @@ mod family;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
-#[cfg(unix)]
-#[path = "../kill/process.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod process;
 #[path = "../common/recurring.rs"]
 mod recurring;
-#[path = "../common/rng.rs"]
-mod rng;
-#[path = "../common/stores.rs"]
-mod stores;
-#[path = "../catalogue/support.rs"]
-#[allow(dead_code, reason = "the catalogue uses the rest")]
-mod support;
+
+use crate::blocking_disk;
+use crate::catalogue::support;
+use crate::executor;
+#[cfg(unix)]
+use crate::process;
+use crate::rng;
 
 mod advance;
 mod ages;
@@ -80,7 +68,7 @@ mod history_travels;
 mod kept_buried;
 mod keys;
 #[cfg(unix)]
-mod killed;
+pub mod killed;
 mod list_where;
 mod listing;
 mod long_keys;
@@ -156,12 +144,3 @@ mod wait_drained;
 mod wait_ready;
 mod waits;
 mod workers;
-
-/// The entry point of a child process. Does nothing in the parent.
-#[cfg(unix)]
-#[test]
-fn child_process_entry() {
-    if let Some(job) = process::Job::from_env() {
-        killed::run(&job);
-    }
-}

@@ -5,26 +5,16 @@
 //! that it covers, as in `tests/jobs`. All stores have a clock that only the test moves, except
 //! those of `killed`, whose child processes have the clock of the machine.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../common/blocking_disk.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod blocking_disk;
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod executor;
-#[cfg(unix)]
-#[path = "../kill/process.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod process;
-#[path = "../common/rng.rs"]
-mod rng;
 #[path = "../full_disk/disk.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod small_disk;
-#[path = "../common/stores.rs"]
-mod stores;
 mod support;
+
+use crate::blocking_disk;
+use crate::executor;
+#[cfg(unix)]
+use crate::process;
+use crate::rng;
 
 mod catalogue_ends;
 mod catalogue_lost;
@@ -38,7 +28,7 @@ mod gate;
 mod idle;
 mod invariants;
 #[cfg(unix)]
-mod killed;
+pub mod killed;
 mod limits;
 mod order;
 mod refused;
@@ -49,12 +39,3 @@ mod steps;
 mod stop;
 mod untimed;
 mod waits;
-
-/// The entry point of a child process. Does nothing in the parent.
-#[cfg(unix)]
-#[test]
-fn child_process_entry() {
-    if let Some(job) = process::Job::from_env() {
-        killed::run(&job);
-    }
-}

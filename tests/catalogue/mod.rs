@@ -12,13 +12,7 @@
 //! the second name of a function (I16), replicas, roles and access rights (H14, H15, K15, L09 to
 //! L18, N01 to N04, N06, Q18 to Q20, Q22), and one handle whose session changes (H09).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../common/executor.rs"]
-#[allow(dead_code, reason = "other test targets use the rest")]
-mod executor;
-#[path = "../common/stores.rs"]
-mod stores;
+use crate::executor;
 
 mod bury_kick_delete;
 mod due_order;
@@ -32,7 +26,7 @@ mod restart;
 mod sessions;
 mod statistics;
 mod subqueues;
-mod support;
+pub mod support;
 mod time;
 mod touch;
 mod tubes;

@@ -10,22 +10,19 @@
 //! Every step compares all answers, all wake-ups and the statistics. Every few steps also compare
 //! all tasks and all events, and call `verify`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 #[cfg(feature = "_peer")]
 #[path = "../common/all_calls.rs"]
 mod all_calls;
 mod convert;
 mod coverage;
-mod generator;
+pub mod generator;
+mod random_steps;
 mod rare_steps;
-mod reference;
+pub mod reference;
 mod restored_tasks;
 mod schedules;
-mod steps;
-#[path = "../common/stores.rs"]
-mod stores;
-mod system;
+pub mod steps;
+pub mod system;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -42,6 +39,9 @@ use steps::{
     Action, Among, ById, Choice, Definition, Group, Pick, Setup, Step, TaskTemplate, Workload,
 };
 use system::{OpenStore, StorePlace, System};
+
+use crate::size::{Size, amount};
+use crate::stores;
 
 /// Opens the store in a temporary folder, one for each run.
 fn store_in_a_file() -> OpenStore {
@@ -93,12 +93,13 @@ impl StateMachineTest for Library {
     }
 }
 
-/// `PROPTEST_CASES` sets the number of cases and makes them different in each run. Without it the
-/// cases are always the same. Cases recorded in `regressions.txt` run first.
+/// The cases are the same in every run, but those of a long one. Cases recorded in `regressions.txt` run
+/// first.
 fn config() -> ProptestConfig {
     let failures = FileFailurePersistence::Direct("tests/model/regressions.txt");
-    let random = std::env::var_os("PROPTEST_CASES").is_some();
+    let random = Size::of_this_run() == Size::Soak;
     ProptestConfig {
+        cases: amount(64, 256, 100_000),
         failure_persistence: Some(Box::new(failures)),
         rng_seed: if random { RngSeed::Random } else { RngSeed::Fixed(1) },
         ..ProptestConfig::default()

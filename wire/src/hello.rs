@@ -1,61 +1,20 @@
-//! The hello: versions, proofs that both sides know the secret, and refusals.
-
-use subtle::ConstantTimeEq;
+//! The hello: versions, limits and refusals.
 
 use crate::frame::{self, Kind, NO_CALL, OLDEST, VERSION};
 use crate::limits::HELLO_BODY;
 
-/// A number used once.
-pub(crate) type Nonce = [u8; 32];
-
-/// A keyed hash.
-pub(crate) type Mac = [u8; 32];
-
 /// The bytes of a hello or a welcome that are not the application's, at most.
-pub(crate) const HELLO_HEAD: usize = 64;
+pub(crate) const HELLO_HEAD: usize = 16;
 
-/// Which side proves that it knows the secret.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Side {
-    Server,
-    Client,
-}
-
-/// The client's first frame.
+/// The client's first frame, behind the handshake if there is a secret.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Hello<'a> {
     pub(crate) lowest: u8,
     pub(crate) highest: u8,
     /// The longest answer that the client takes.
     pub(crate) frame: u32,
-    pub(crate) nonce: Nonce,
     /// What the application says of itself.
     pub(crate) application: &'a [u8],
-}
-
-/// A fresh nonce.
-pub(crate) fn nonce() -> Result<Nonce, std::io::Error> {
-    let mut nonce = [0; 32];
-    crate::os::fill_random(&mut nonce)?;
-    Ok(nonce)
-}
-
-/// What `side` sends to prove that it knows `secret`.
-pub(crate) fn proof(secret: &[u8], side: Side, client: &Nonce, server: &Nonce) -> Mac {
-    let side: &[u8] = match side {
-        Side::Server => b"server",
-        Side::Client => b"client",
-    };
-    let mut mac = hmac_sha256::HMAC::new(secret);
-    mac.update(side);
-    mac.update(client);
-    mac.update(server);
-    mac.finalize()
-}
-
-/// Whether both are the same, in a time that does not depend on where they differ.
-pub(crate) fn equal(one: &Mac, other: &[u8]) -> bool {
-    one.ct_eq(other).into()
 }
 
 impl<'a> Hello<'a> {
@@ -63,17 +22,15 @@ impl<'a> Hello<'a> {
         let mut body = Vec::with_capacity(HELLO_HEAD + self.application.len());
         body.extend_from_slice(&[self.lowest, self.highest]);
         body.extend_from_slice(&self.frame.to_le_bytes());
-        body.extend_from_slice(&self.nonce);
         body.extend_from_slice(self.application);
         frame::put(out, Kind::Hello, NO_CALL, &body);
     }
 
     pub(crate) fn get(body: &'a [u8]) -> Option<Hello<'a>> {
         let (&[lowest, highest], rest) = body.split_first_chunk::<2>()?;
-        let (frame, rest) = rest.split_first_chunk::<4>()?;
-        let (nonce, application) = rest.split_first_chunk::<32>()?;
+        let (frame, application) = rest.split_first_chunk::<4>()?;
         let frame = u32::from_le_bytes(*frame);
-        Some(Hello { lowest, highest, frame, nonce: *nonce, application })
+        Some(Hello { lowest, highest, frame, application })
     }
 
     /// The version that both sides speak.
@@ -121,7 +78,7 @@ impl<'a> Welcome<'a> {
 pub(crate) enum Reason {
     /// No common version of the protocol.
     Version = 1,
-    /// The client does not know the secret.
+    /// The client does not know the secret: it has none, or another one; or it has one, and the server has none.
     Secret = 2,
     /// There are too many connections, or the application refuses for now. The client tries again.
     Full = 3,
@@ -167,25 +124,5 @@ impl Refusal {
             _ => Reason::Protocol,
         };
         Some(Refusal { reason, lowest, highest, text: String::from_utf8_lossy(text).into_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn macs_are_equal_if_no_bit_and_no_byte_is_missing_or_differs() {
-        let mac = proof(b"secret", Side::Server, &[1; 32], &[2; 32]);
-        assert!(equal(&mac, &mac));
-        for bit in 0..256 {
-            let mut changed = mac;
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(!equal(&mac, &changed), "{bit}");
-        }
-        for length in 0..32 {
-            assert!(!equal(&mac, &mac[..length]), "{length}");
-        }
-        assert!(!equal(&mac, &[&mac[..], &[0]].concat()));
     }
 }

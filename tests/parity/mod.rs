@@ -1,0 +1,19 @@
+//! Calls that do not block a thread, and typed handles: they do what the blocking and untyped calls
+//! do.
+//!
+//! No test sleeps. Time is a manual clock, or a state that must come before a deadline.
+
+use crate::blocking_disk;
+use crate::executor;
+
+mod capacity;
+mod close;
+mod deferred;
+mod futures;
+mod list;
+mod methods;
+mod put_wait;
+mod refused;
+mod stream;
+mod support;
+mod typed;
