@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use tubewell::{Error, Store};
 
-use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::{connection, lock_owner};
 
@@ -86,10 +85,14 @@ fn user_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Connects to the owner at an address, as the command line says.
-pub fn connect(url: &str, cli: &Cli) -> CommandResult<Store> {
-    let secret = cli.secret_file.as_deref().map(secret).transpose()?;
-    connection::connect(url, secret, cli.trust_user).map_err(|error| match error {
+/// Connects to the owner at an address, with the secret in a file.
+pub fn connect(
+    url: &str,
+    secret_file: Option<&Path>,
+    trusted_user: Option<u32>,
+) -> CommandResult<Store> {
+    let secret = secret_file.map(secret).transpose()?;
+    connection::connect(url, secret, trusted_user).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
         Error::Refused { .. } => Failure::from(error).hint(if url.starts_with("tcp:") {
             "--secret-file names the file with the secret of the owner"

@@ -38,7 +38,7 @@ pub struct TaskRecord<'a> {
     pub not_before: Option<String>,
     /// Left out unless it is taken and its worker reports.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<ProgressRecord<'a>>,
+    pub progress: Option<&'a Progress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SpawnedByRecord>,
     /// How many steps are stored. Left out of a task without steps.
@@ -77,27 +77,11 @@ impl<'a> TaskRecord<'a> {
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
             not_before: info.not_before.map(moment::show),
-            progress: info.progress.as_ref().map(ProgressRecord::new),
+            progress: info.progress.as_ref(),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
             body: Body::new(&task.data),
         })
-    }
-}
-
-/// How far the work on a task is.
-#[derive(Debug, Serialize)]
-pub struct ProgressRecord<'a> {
-    pub done: u64,
-    pub total: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<&'a str>,
-}
-
-impl ProgressRecord<'_> {
-    pub fn new(progress: &Progress) -> ProgressRecord<'_> {
-        let Progress { done, total, .. } = *progress;
-        ProgressRecord { done, total, text: progress.text.as_deref() }
     }
 }
 

@@ -92,7 +92,8 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
         Place::Owner(url) => {
-            return owner::connect(url, cli).inspect(note_owners_clock);
+            let store = owner::connect(url, cli.secret_file.as_deref(), cli.trust_user);
+            return store.inspect(note_owners_clock);
         }
         Place::File(path) => path,
     };

@@ -9,7 +9,7 @@ use tubewell_drivers::{Row, Table, keys};
 
 use super::engine::{Engine, Footprint, PRIVATE};
 use super::journal::CHECKPOINT_KEY;
-use super::platform;
+use super::platform::{self, exists, refuse_existing};
 use super::snapshot::Snapshot;
 use crate::Error;
 
@@ -97,19 +97,6 @@ fn write(
 fn load(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {
     let mut edits = rows.iter().map(|(key, value)| (table, &key[..], Some(&value[..])));
     engine.load(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
-}
-
-/// Fails if there is anything at a path, be it a link that leads nowhere.
-pub(super) fn refuse_existing(path: &Path) -> Result<(), Error> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Ok(_) => Err(exists(path)),
-        Err(error) => Err(io_error("look for", path, &error)),
-    }
-}
-
-fn exists(path: &Path) -> Error {
-    Error::FileExists { path: path.display().to_string() }
 }
 
 /// A name in the same directory, so that the rename is atomic; `nonce` makes it unique.

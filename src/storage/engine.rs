@@ -22,11 +22,11 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::backend::IoCounters;
 use super::checksums::FileImage;
-use super::copy::refuse_existing;
 use super::failure::{guarded, translate};
 use super::journal::Journal;
 use super::medium::Medium;
 use super::overlay::Overlay;
+use super::platform::refuse_existing;
 use super::read_only::UnreadablePages;
 use super::reader::KeptReader;
 use super::snapshot::Snapshot;

@@ -1,4 +1,4 @@
-//! File operations that differ between operating systems.
+//! What files need of the operating system, which differs between systems, and paths that must be free.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,6 +12,21 @@ pub(super) fn open_or_create(path: &Path, mode: u32) -> Result<File, Error> {
     options.read(true).write(true).create(true).truncate(false);
     set_mode(&mut options, mode);
     options.open(path).map_err(|error| open_error(path, &error))
+}
+
+/// Fails if there is anything at a path, be it a link that leads nowhere.
+pub(super) fn refuse_existing(path: &Path) -> Result<(), Error> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(_) => Err(exists(path)),
+        Err(error) => {
+            Err(Error::Io { what: format!("cannot look for {}: {error}", path.display()) })
+        }
+    }
+}
+
+pub(super) fn exists(path: &Path) -> Error {
+    Error::FileExists { path: path.display().to_string() }
 }
 
 #[cfg(unix)]

@@ -82,6 +82,7 @@ const MODULES: &[(&str, &str)] = &[
     ("jobs::update_at_random::", RANDOM),
     ("parity::capacity::", FULL),
     ("parity::close::", "the close of the owner, seen by what the owner has in memory"),
+    ("parity::methods::", "compares the texts of signatures"),
     ("parity::refused::", FULL),
     ("threads::close::", "counts the threads of the process"),
     ("worker::killed::", PROCESS),

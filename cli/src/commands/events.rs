@@ -11,50 +11,17 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::{Output, Style, count, note};
 use crate::printable::on_one_line;
-use crate::record::ProgressRecord;
 use crate::{connection, duration, moment, signals, store};
 
 /// How many events may wait for the output.
 const EVENTS: usize = 10_000;
 
-/// An event.
+/// An event, and when it was printed: it has no time of its own.
 #[derive(Debug, Serialize)]
 struct EventRecord<'a> {
     at: String,
-    tube: &'a str,
-    id: u64,
-    what: &'static str,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<ProgressRecord<'a>>,
-    /// How many events before this one were missed. Left out if none was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    missed: Option<u64>,
-    seq: u64,
-}
-
-impl EventRecord<'_> {
-    fn new(event: &Event) -> EventRecord<'_> {
-        EventRecord {
-            at: moment::show(moment::now()),
-            tube: &event.tube,
-            id: event.id,
-            what: event.kind.as_str(),
-            state: event.state.as_str(),
-            key: event.key.as_deref(),
-            owner: event.owner.as_deref(),
-            cause: event.cause.as_deref(),
-            progress: event.progress.as_ref().map(ProgressRecord::new),
-            missed: Some(event.missed).filter(|missed| *missed > 0),
-            seq: event.seq,
-        }
-    }
+    #[serde(flatten)]
+    event: &'a Event,
 }
 
 /// Prints the next event, or all that come.
@@ -124,7 +91,7 @@ fn print_all(follower: &mut Follower, args: &Events, output: &mut Output) -> Com
 
 fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
     if output.json {
-        return output.object(&EventRecord::new(event));
+        return output.object(&EventRecord { at: moment::show(moment::now()), event });
     }
     if event.missed > 0 {
         note(&format!(

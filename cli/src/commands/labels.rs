@@ -44,9 +44,7 @@ pub fn tags(store: &Store, args: &Tags, output: &mut Output) -> CommandResult {
 
 fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> CommandResult {
     if output.json {
-        return tags
-            .iter()
-            .try_for_each(|tag| output.object(&json!({ "tag": tag.tag, "tasks": tag.tasks })));
+        return tags.iter().try_for_each(|tag| output.object(tag));
     }
     if tags.is_empty() {
         let more = if skipped > 0 { "more " } else { "" };

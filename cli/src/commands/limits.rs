@@ -19,7 +19,7 @@ pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult
         Most(None) => store.remove_limit(name)?,
     }
     if output.json {
-        return output.object(&json!({ "limit": name, "most": args.most.0 }));
+        return output.object(&json!({ "name": name, "most": args.most.0 }));
     }
     output.line(match args.most {
         Most(Some(most)) => format!("the limit of {name} is {most}"),
@@ -36,15 +36,11 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
         paused.extend(of_tube.into_iter().map(|paused| (tube.name.clone(), paused)));
     }
     if output.json {
-        for limit in limits {
-            output.object(
-                &json!({ "limit": limit.name, "most": limit.most, "taken": limit.taken }),
-            )?;
-        }
+        limits.iter().try_for_each(|limit| output.object(limit))?;
         let mut paused = paused.into_iter();
         return paused.try_for_each(|(tube, PausedSubQueue { name, resumes_in, .. })| {
             let left = seconds(resumes_in);
-            output.object(&json!({ "tube": tube, "paused_sub_queue": name, "resumes_in": left }))
+            output.object(&json!({ "tube": tube, "name": name, "resumes_in": left }))
         });
     }
     if limits.is_empty() && paused.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Ending, Error, LastFailure, State, Store};
+use tubewell::{Ending, Error, FailureGroup, LastFailure, State, Store};
 
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -58,19 +58,26 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
     print(id, ended, result.as_deref(), failure.as_ref(), output)
 }
 
+/// A failure group, and the tube that it is in.
+#[derive(Serialize)]
+struct GroupRecord<'a> {
+    tube: &'a str,
+    #[serde(flatten)]
+    group: &'a FailureGroup,
+}
+
 /// Counts the buried tasks of each failure group.
 pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let groups = store::tube(store, name)?.groups()?;
     if output.json {
-        return groups.iter().try_for_each(|group| {
-            output.object(&json!({ "tube": name, "group": group.name, "tasks": group.count }))
-        });
+        return groups
+            .iter()
+            .try_for_each(|group| output.object(&GroupRecord { tube: name, group }));
     }
     if groups.is_empty() {
         return output.line("no failure groups");
     }
-    let row =
-        |group: &tubewell::FailureGroup| vec![Cell::text(&group.name), Cell::number(group.count)];
+    let row = |group: &FailureGroup| vec![Cell::text(&group.name), Cell::number(group.count)];
     output.table(&["GROUP", "TASKS"], &groups.iter().map(row).collect::<Vec<_>>())
 }
 

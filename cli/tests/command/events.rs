@@ -43,14 +43,14 @@ fn events_are_selected_by_tube_kind_key_and_tag() {
     for words in ["mail", &keys, "--tag red", "--kind delay,ack", &format!("mail {keys}")] {
         let events = sandbox.json(&format!("events {words}"));
         let event = &events[0];
-        assert_eq!((&event["tube"], &event["what"]), (&"mail".into(), &"delay".into()), "{words}");
+        assert_eq!((&event["tube"], &event["kind"]), (&"mail".into(), &"delay".into()), "{words}");
         assert_eq!(event["state"], "ready");
         assert!(event["key"].as_str().unwrap().starts_with("mine-"), "{event}");
         assert!(event["at"].is_string() && event["seq"].is_number(), "{event}");
-        assert_eq!(event.get("owner"), None);
+        assert_eq!((&event["owner"], &event["missed"]), (&Value::Null, &0.into()));
     }
     let expired = sandbox.json("events news --kind delete");
-    assert_eq!((&expired[0]["what"], &expired[0]["cause"]), (&"delete".into(), &"expired".into()));
+    assert_eq!((&expired[0]["kind"], &expired[0]["cause"]), (&"delete".into(), &"expired".into()));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn limits_are_set_shown_exported_and_imported() {
     sandbox.ok("create plain");
     assert_eq!(sandbox.ok("limits"), "no limits, and no paused sub-queues\n");
     assert_eq!(sandbox.ok("set-limit database 2"), "the limit of database is 2\n");
-    assert_eq!(sandbox.json("set-limit disk 0"), [json!({"limit": "disk", "most": 0})]);
+    assert_eq!(sandbox.json("set-limit disk 0"), [json!({"name": "disk", "most": 0})]);
     sandbox.ok("set-limit gone 1");
     assert_eq!(sandbox.ok("set-limit gone none"), "gone has no limit\n");
     sandbox.ok("put jobs x --sub-queue database");
@@ -37,9 +37,9 @@ fn limits_are_set_shown_exported_and_imported() {
     assert_eq!(limits(&tubes[1]), [json!(1), json!(null), json!(true)]);
     assert_eq!(limits(&tubes[2]), [json!(1), json!(null), json!(false)]);
     let listed = [
-        json!({"limit": "database", "most": 2, "taken": 1}),
-        json!({"limit": "disk", "most": 0, "taken": 0}),
-        json!({"tube": "crawl", "paused_sub_queue": "example.org", "resumes_in": null}),
+        json!({"name": "database", "most": 2, "taken": 1}),
+        json!({"name": "disk", "most": 0, "taken": 0}),
+        json!({"tube": "crawl", "name": "example.org", "resumes_in": null}),
     ];
     assert_eq!(sandbox.json("limits"), listed);
     let table = sandbox.ok("limits");
@@ -49,7 +49,7 @@ fn limits_are_set_shown_exported_and_imported() {
     let other = Sandbox::empty();
     other.feed("import --all", &lines).expect(0);
     assert_eq!(other.json("tubes"), sandbox.json("tubes"));
-    assert_eq!(other.json("limits")[0], json!({"limit": "database", "most": 2, "taken": 0}));
+    assert_eq!(other.json("limits")[0], json!({"name": "database", "most": 2, "taken": 0}));
     assert_eq!(other.json("limits")[1..], listed[1..]);
     assert_eq!(other.run("export -").expect(0).out, lines);
     let text = String::from_utf8(lines).unwrap();

@@ -96,7 +96,7 @@ fn failure_groups_are_counted_and_listed() {
         "GROUP       TASKS\ncrash\\u{7}      1\ntimeout         2\n"
     );
     let groups = sandbox.json("groups sums");
-    assert_eq!(groups[1], json!({"tube": "sums", "group": "timeout", "tasks": 2}));
+    assert_eq!(groups[1], json!({"tube": "sums", "name": "timeout", "count": 2}));
     assert_eq!(groups.len(), 2);
 
     assert_eq!(sandbox.ids("list sums --group timeout"), [3, 0]);

@@ -65,7 +65,7 @@ fn on_parent_decides_what_happens_when_a_parent_is_buried_or_removed() {
     sandbox.ok("bury mail 0");
     assert_eq!(states(), ["blocked", "blocked", "buried"]);
     assert_eq!(sandbox.ids("parents other 3"), [1]);
-    assert_eq!(sandbox.json("groups other")[0]["group"], "parent-buried");
+    assert_eq!(sandbox.json("groups other")[0]["name"], "parent-buried");
     sandbox.ok("truncate mail");
     assert_eq!(states(), ["buried", "ready", "buried"]);
     let groups = [2, 4].map(|id| sandbox.json(&format!("peek other {id}"))[0]["group"].clone());

@@ -85,7 +85,7 @@ fn application_that_serves_its_store_lets_commands_in() {
     claim.progress(3, 10).unwrap();
     let listed = sandbox.json("list mail");
     assert_eq!(listed[0]["state"], "taken");
-    assert_eq!(listed[0]["progress"], json!({ "done": 3, "total": 10 }));
+    assert_eq!(listed[0]["progress"], json!({ "done": 3, "total": 10, "text": null }));
     assert!(sandbox.ok("peek mail 0").contains("progress  3 of 10\n"));
     assert!(sandbox.fails("stats --no-socket", 5).contains("in use"));
     store.close().unwrap();

@@ -205,16 +205,12 @@ fn server_of_another_user_is_not_used() {
     assert!(lines.any(|line| line.unwrap().contains("listening")));
     // What the path says does not matter: its file may be given away, or be a link.
     std::os::unix::fs::chown(place.path(), Some(0), None).unwrap();
-<<<<<<< HEAD
-    let error = connect(&place.address, options_at(&place.address)).unwrap_err();
-=======
     // It does not answer, so a connection that is not refused runs out of time.
     let hurried = |trusted_user| {
         let connect_timeout = Duration::from_millis(50);
-        connect(&place.address, ClientOptions { trusted_user, connect_timeout, ..options() })
+        connect(&place.address, ClientOptions { trusted_user, connect_timeout, ..options_at(&place.address) })
     };
     let error = hurried(None).unwrap_err();
->>>>>>> finds
     assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");
     let error = hurried(Some(12345)).unwrap_err();
     assert!(matches!(error, WireError::Io { .. }), "{error}");
