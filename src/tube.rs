@@ -198,10 +198,6 @@ impl Tube {
         self.head.buffer
     }
 
-    pub(crate) fn max_body(&self) -> usize {
-        self.handle.max_body()
-    }
-
     /// Makes a call on the tube.
     #[inline]
     pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {

@@ -400,6 +400,40 @@ fn row_with_body(definition: &Definition, id: u64, header: &Header) -> (Table, V
     (Table::Tasks, keys::task(definition.space, definition.sub_queued, &position))
 }
 
+impl Core {
+    /// Takes from the first of these tubes that has a task, or waits in all of them until this
+    /// moment of running time. It is no [`Call`]: its answer may come later, through a slot.
+    pub(crate) fn carry_out_take(
+        &mut self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        for head in tubes {
+            let tube = self.tube(head.number, &head.name)?;
+            tube.driver(|| self.known_drivers())?;
+        }
+        self.check_session(session)?;
+        let timeout = until.map(|until| until.saturating_sub(self.now.running));
+        let numbers = tubes.iter().map(|head| head.number);
+        self.take_or_wait(numbers, session, timeout, found)
+    }
+
+    /// Takes up to `count` tasks, as far as the budget allows. It is no verb: only the owner knows
+    /// how many bytes its answers have.
+    pub(crate) fn carry_out_take_many(
+        &mut self,
+        tube: &TubeHead,
+        session: SessionId,
+        count: usize,
+        bytes: &mut ByteBudget,
+    ) -> Result<Grants> {
+        self.tube(tube.number, &tube.name)?;
+        self.take_up_to(tube.number, session, count, bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
@@ -483,39 +517,5 @@ mod tests {
             assert_eq!(claim.data(), b"live");
             assert!(polls > EXPIRED / MAX_EXPIRED_PER_TAKE as u64, "{polls} polls");
         });
-    }
-}
-
-impl Core {
-    /// Takes from the first of these tubes that has a task, or waits in all of them until this
-    /// moment of running time. It is no [`Call`]: its answer may come later, through a slot.
-    pub(crate) fn carry_out_take(
-        &mut self,
-        tubes: &[TubeHead],
-        session: SessionId,
-        until: Option<u64>,
-        found: &mut TakeAttempt,
-    ) -> Result<()> {
-        for head in tubes {
-            let tube = self.tube(head.number, &head.name)?;
-            tube.driver(|| self.known_drivers())?;
-        }
-        self.check_session(session)?;
-        let timeout = until.map(|until| until.saturating_sub(self.now.running));
-        let numbers = tubes.iter().map(|head| head.number);
-        self.take_or_wait(numbers, session, timeout, found)
-    }
-
-    /// Takes up to `count` tasks, as far as the budget allows. It is no verb: only the owner knows
-    /// how many bytes its answers have.
-    pub(crate) fn carry_out_take_many(
-        &mut self,
-        tube: &TubeHead,
-        session: SessionId,
-        count: usize,
-        bytes: &mut ByteBudget,
-    ) -> Result<Grants> {
-        self.tube(tube.number, &tube.name)?;
-        self.take_up_to(tube.number, session, count, bytes)
     }
 }
