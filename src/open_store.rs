@@ -6,7 +6,10 @@ use tubewell_wire::Server;
 
 use crate::core::verb::Claimed;
 use crate::core::verbs::{BuryHeld, DropClaim};
-use crate::core::{ByteBudget, ClaimKey, Core, Grant, Grants, TakeAttempt, TubeHead};
+use crate::core::{
+    ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
+    WatchKey, Watching,
+};
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
 use crate::signal::Signal;
@@ -71,6 +74,42 @@ impl LocalHandle {
             threads: Mutex::default(),
             servers: Arc::default(),
         })
+    }
+
+    /// Takes a chosen task. Blocks for the flush of its last change.
+    pub(crate) fn claim(&self, tube: TubeRef<'_>, session: SessionId, id: u64) -> Result<Chosen> {
+        self.inner()?.call(None, |core| core.claim_chosen(tube, session, id))?
+    }
+
+    /// As `claim`, for a future.
+    pub(crate) fn defer_claim(
+        &self,
+        tube: TubeRef<'_>,
+        session: SessionId,
+        id: u64,
+    ) -> Result<Decided<Result<Chosen>>> {
+        self.inner()?.defer_now(|core| core.claim_chosen(tube, session, id))
+    }
+
+    /// Begins a wait for a task until this moment of running time. `None`: ask again.
+    pub(crate) fn wait_ready(
+        &self,
+        tube: TubeRef<'_>,
+        session: SessionId,
+        until: Option<u64>,
+    ) -> Result<Option<Watching>> {
+        self.run(|core| {
+            core.tube(tube.number, tube.name)?;
+            let timeout = until.map(|until| until.saturating_sub(core.now.running));
+            core.wait_ready(tube.number, session, timeout)
+        })
+    }
+
+    /// The caller of a watch has gone.
+    pub(crate) fn cancel_watch(&self, key: WatchKey) {
+        if let Ok(inner) = self.inner() {
+            inner.run(|core| core.cancel_watch(key));
+        }
     }
 
     /// Runs a call on the core that waits for nothing.

@@ -11,6 +11,7 @@ mod days;
 mod gates;
 mod history;
 mod limits;
+pub(crate) mod list;
 #[cfg(feature = "_peer")]
 mod met;
 mod origins;
@@ -36,11 +37,13 @@ pub(crate) use history::decode_entry;
 pub use met::met;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
+#[cfg(feature = "redb")]
+pub(crate) use state::check_size;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
     ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
-    check_size, distinct_tags,
+    distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

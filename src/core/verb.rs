@@ -2,10 +2,11 @@
 //! go to another thread or another process, and be made again.
 //!
 //! A verb has one home, in the file of its decision: its fields, its checks, what it is made on, what it
-//! waits for. [`list`] names all of them, and the dispatch of a peer's bytes comes from there.
+//! waits for. `core/list.rs` names all of them, and the
+//! dispatch of a peer's bytes comes from there.
 
+mod declare;
 mod kind;
-mod list;
 mod target;
 
 use std::sync::Arc;
@@ -15,12 +16,10 @@ use super::state::{Core, Decided, PutSlot, WaitSlot, WatchKey};
 use super::wire::{Input, Malformed, Wire};
 use crate::{Error, Receipt, Result};
 
+pub(in crate::core) use declare::verb;
 pub(crate) use kind::Kind;
-pub(in crate::core) use list::verb;
-pub(crate) use list::{Listed, with_verb};
-#[cfg(test)]
-pub(in crate::core) use list::{SeeVerb, each_verb};
 pub(crate) use target::{Claimed, InStore, InTube, OfClaim, OfClaims, OtherTube, Target, TubeRef};
+pub(in crate::core) use target::{Numbered, get_target};
 
 /// What a check of a request needs to know of the store.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +220,12 @@ impl Core {
             (refused, _) => Err(refused),
         }
     }
+}
+
+/// The name of a verb, which the list gives it.
+pub(crate) trait Listed {
+    #[cfg(any(test, feature = "_peer"))]
+    const NAME: &'static str;
 }
 
 /// What is done with a verb whose type its number says.

@@ -12,7 +12,8 @@ use tubewell_wire::{Answering, Reply, Service};
 use super::peer;
 use super::service::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_bytes};
-use crate::core::verb::{Begin, Named, OnVerb, with_verb};
+use crate::core::list::with_verb;
+use crate::core::verb::{Begin, Named, OnVerb};
 use crate::core::{Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes, to_bytes};
 use crate::{ClockReport, Counters, Delivered, Error, Event, Result, SessionId, Store};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::claim::Collected;
 use crate::connection::{Request, TubeName};
-use crate::core::{ByteBudget, Chosen, Core, Grant, Grants, TubeHead};
+use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::wait::{
@@ -178,8 +178,7 @@ impl Tube {
             }
         };
         loop {
-            let claim = |core: &mut Core| core.claim_chosen(self.as_target(), self.session, id);
-            match store.inner()?.call(None, claim)?? {
+            match store.claim(self.as_target(), self.session, id)? {
                 Chosen::Task(mut grant) => {
                     if counted(store, &mut grant)? {
                         return self.read_chosen(store, grant);
@@ -209,8 +208,7 @@ impl Tube {
                 }
             };
             loop {
-                let claim = |core: &mut Core| core.claim_chosen(tube.as_target(), tube.session, id);
-                let decided = store.inner()?.defer_now(claim)?;
+                let decided = store.defer_claim(tube.as_target(), tube.session, id)?;
                 match commit(decided).await?? {
                     Chosen::Task(grant) => {
                         let take = CountedTake::new(store, grant);

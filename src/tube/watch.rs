@@ -288,11 +288,7 @@ impl Tube {
 
     /// Begins a wait for a task until this moment of running time. `None`: look again.
     fn look_for_ready(&self, store: &LocalHandle, until: Option<u64>) -> Result<Option<Watching>> {
-        store.run(|core| {
-            core.tube(self.head.number, &self.head.name)?;
-            let timeout = until.map(|until| until.saturating_sub(core.now.running));
-            core.wait_ready(self.head.number, self.session, timeout)
-        })
+        store.wait_ready(self.as_target(), self.session, until)
     }
 
     fn wait_for(&self, id: u64, timeout: Option<Duration>) -> WaitDone {
@@ -346,7 +342,7 @@ impl Drop for Watcher<'_> {
     fn drop(&mut self) {
         if let Some((key, _)) = self.waiting {
             // A watch of a dropped tube has ended already.
-            let _ = self.store.inner().map(|inner| inner.run(|core| core.cancel_watch(key)));
+            self.store.cancel_watch(key);
         }
     }
 }

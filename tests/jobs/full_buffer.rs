@@ -192,7 +192,7 @@ fn assert_all_reads_met() {
     if met.is_empty() {
         return;
     }
-    let kinds = include_str!("../../src/core/call/kinds.txt");
+    let kinds = include_str!("../../src/core/kinds.txt");
     let reads = kinds.lines().filter_map(|line| line.strip_prefix("Read "));
     let missed = reads.filter(|name| !met.contains(name) && !EXCEPTIONS.contains(name));
     assert_eq!(missed.collect::<Vec<_>>(), [""; 0]);

@@ -14,7 +14,6 @@ use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
-use crate::core::waits::TakeAttempt;
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
@@ -401,25 +400,6 @@ fn row_with_body(definition: &Definition, id: u64, header: &Header) -> (Table, V
 }
 
 impl Core {
-    /// Takes from the first of these tubes that has a task, or waits in all of them until this
-    /// moment of running time. It is no [`Call`]: its answer may come later, through a slot.
-    pub(crate) fn carry_out_take(
-        &mut self,
-        tubes: &[TubeHead],
-        session: SessionId,
-        until: Option<u64>,
-        found: &mut TakeAttempt,
-    ) -> Result<()> {
-        for head in tubes {
-            let tube = self.tube(head.number, &head.name)?;
-            tube.driver(|| self.known_drivers())?;
-        }
-        self.check_session(session)?;
-        let timeout = until.map(|until| until.saturating_sub(self.now.running));
-        let numbers = tubes.iter().map(|head| head.number);
-        self.take_or_wait(numbers, session, timeout, found)
-    }
-
     /// Takes up to `count` tasks, as far as the budget allows. It is no verb: only the owner knows
     /// how many bytes its answers have.
     pub(crate) fn carry_out_take_many(

@@ -52,12 +52,12 @@ fn put_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-pub(super) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub(in crate::core) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     bytes.len().put(out);
     out.extend_from_slice(bytes);
 }
 
-pub(super) fn put_items<'t, T: Wire + 't>(
+pub(in crate::core) fn put_items<'t, T: Wire + 't>(
     items: impl ExactSizeIterator<Item = &'t T>,
     out: &mut Vec<u8>,
 ) {
@@ -67,7 +67,7 @@ pub(super) fn put_items<'t, T: Wire + 't>(
     }
 }
 
-pub(super) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malformed> {
+pub(in crate::core) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(input.bytes()?).map_err(|_| Malformed::Invalid("a text is not UTF-8"))
 }
 

@@ -16,11 +16,8 @@ mod requests;
 pub(in crate::core) mod tests;
 mod tubes;
 mod values;
-mod verb;
 
 pub(crate) use basic::{Wire, from_bytes, to_bytes};
+pub(super) use basic::{put_bytes, put_items, text};
 pub(crate) use input::{Input, Malformed};
 pub(super) use macros::wire_struct;
-pub(super) use verb::{
-    Numbered, get_target, put_in_store, put_in_tube, put_of_claim, put_of_claims,
-};

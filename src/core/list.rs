@@ -1,8 +1,9 @@
-//! The list of all verbs, and how one is declared.
+//! The list of all verbs.
 
 #[cfg(test)]
-use super::{Begin, InStore, InTube, OfClaim, OfClaims};
-use super::{OnVerb, Verb};
+use super::verb::{Begin, InStore, InTube, OfClaim, OfClaims};
+use super::verb::{Listed, OnVerb, Verb};
+use super::verb::{Numbered, get_target};
 use crate::core::state::ClaimKey;
 use crate::core::verbs::{
     Ack, AckClaims, AckMany, AddParents, AddTags, AllCounts, AllLimits, Alter, Bury, BuryHeld,
@@ -18,37 +19,7 @@ use crate::core::verbs::{
     StepsHeld, TagCounts, Tagged, Touch, Truncate, Tubes, UpdateTask, WaitDone, WaitDrained,
     WriteStep,
 };
-use crate::core::wire::{Input, Malformed, Numbered, Wire, get_target};
-
-/// Declares a verb: its number, what it is made on, its kind, its name and fields, its answer, and what
-/// is not as usual for it.
-macro_rules! verb {
-    (
-        $(#[$doc:meta])*
-        $number:literal $on:ident $kind:ident:
-        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? } -> $answer:ty
-        $({ $($item:tt)* })?
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub(crate) struct $name {
-            $($(#[$field_doc])* pub(crate) $field: $type,)*
-        }
-
-        $crate::core::wire::wire_struct! { $name { $($field),* } }
-
-        impl $crate::core::verb::Verb for $name {
-            type On = $crate::core::verb::$on;
-            type Answer = $answer;
-            const NUMBER: u8 = $number;
-            const KIND: $crate::core::verb::Kind = $crate::core::verb::Kind::$kind;
-
-            $($($item)*)?
-        }
-    };
-}
-
-pub(in crate::core) use verb;
+use crate::core::wire::{Input, Malformed, Wire};
 
 /// The list of all verbs.
 macro_rules! verbs {
@@ -100,12 +71,6 @@ macro_rules! named {
             const NAME: &'static str = concat!($of, stringify!($verb));
         }
     };
-}
-
-/// The name of a verb, which the list gives it.
-pub(crate) trait Listed {
-    #[cfg(any(test, feature = "_peer"))]
-    const NAME: &'static str;
 }
 
 /// What a test does with each verb.
