@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
-use crate::core::verb::{Begin, Claimed, OfClaim};
-use crate::core::verbs::{
+use crate::core::list::{
     Ack, AckClaims, BuryHeld, Checkpoint, Limit, Release, ReleaseIn, Renew, Touch,
 };
+use crate::core::verb::{Begin, Claimed, OfClaim};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;

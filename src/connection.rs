@@ -20,8 +20,8 @@ use tubewell_wire::{
 };
 
 use crate::clock::Clock;
+use crate::core::list::DropClaim;
 use crate::core::verb::{Named, Verb};
-use crate::core::verbs::DropClaim;
 use crate::core::{Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};

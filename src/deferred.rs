@@ -16,11 +16,11 @@ mod ticket;
 use std::time::Duration;
 
 use crate::core::PutRequest;
-use crate::core::verb::{Decide, InTube, OfClaim};
-use crate::core::verbs::{
+use crate::core::list::{
     Ack, AckMany, Bury, Delete, Kick, KickTask, PutMany, PutTask, Release, ReleaseIn, Revoke,
     SpaceInTube, Touch, Truncate,
 };
+use crate::core::verb::{Decide, InTube, OfClaim};
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};

@@ -1,6 +1,6 @@
 //! Finish: the end of a task, and what follows from it, with one commit.
 
-use crate::core::verbs::FinishTask;
+use crate::core::list::FinishTask;
 use crate::core::{FinishRequest, PutInto, PutRequest};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Put, Receipt, Result, Tube};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Mode, Promise, Request};
+use crate::core::list::DescribeHeld;
 use crate::core::verb::{Begin, Claimed, Decide, Limits, Named};
-use crate::core::verbs::DescribeHeld;
 use crate::core::{Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};

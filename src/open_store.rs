@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
+use crate::core::list::{BuryHeld, DropClaim};
 use crate::core::verb::Claimed;
-use crate::core::verbs::{BuryHeld, DropClaim};
 use crate::core::{
     ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
     WatchKey, Watching,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::verbs::{CreateTube, DescribeSession, FindTube};
+use crate::core::list::{CreateTube, DescribeSession, FindTube};
 use crate::core::{About, FILE};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};

@@ -7,7 +7,7 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::core::verbs::{ReadStep, Spawn, StepsHeld, WriteStep};
+use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::finish::put_into;
 use crate::step::named_twice;
 use crate::{Bincode, Claim, Codec, Error, Put, Result, Step, Tube};

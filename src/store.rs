@@ -14,8 +14,8 @@ use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
 use crate::connection::Request;
+use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
 use crate::core::verb::{Begin, InStore};
-use crate::core::verbs::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
 use crate::core::{Config, Core, FILE, MEMORY};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::{LocalHandle, OpenStore, Threads};

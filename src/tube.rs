@@ -26,8 +26,8 @@ pub(crate) use take::{take_any, take_any_async};
 
 use std::sync::Arc;
 
+use crate::core::list::{CountsOf, IsTimed};
 use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
-use crate::core::verbs::{CountsOf, IsTimed};
 use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};

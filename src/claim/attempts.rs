@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::verbs::{BuryHeld, Fail, Snooze, SnoozeIn};
+use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result};
 

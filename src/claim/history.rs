@@ -1,6 +1,6 @@
 //! Entries of the holder of a task in its history.
 
-use crate::core::verbs::LogHeld;
+use crate::core::list::LogHeld;
 use crate::{Claim, Receipt, Result};
 
 impl Claim {

@@ -1,6 +1,6 @@
 //! Ends of claims that have a result.
 
-use crate::core::verbs::Ack;
+use crate::core::list::Ack;
 use crate::{Claim, Receipt, Result};
 
 impl Claim {

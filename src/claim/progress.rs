@@ -2,7 +2,7 @@
 
 use super::Claim;
 use crate::Result;
-use crate::core::verbs::{ReportProgress, ReportText};
+use crate::core::list::{ReportProgress, ReportText};
 
 impl Claim {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.

@@ -12,7 +12,7 @@ use tubewell_drivers::Body;
 use super::Claim;
 use crate::connection::Mode;
 use crate::core::Grant;
-use crate::core::verbs::{Checkpoint, OwnerOfClaim, Park, Snooze};
+use crate::core::list::{Checkpoint, OwnerOfClaim, Park, Snooze};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::park::block_on_for;

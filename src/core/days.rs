@@ -10,6 +10,7 @@ use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 use crate::core::state::{Core, Counted, Decided, day_of};
 use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
+use crate::core::wire::wire_struct;
 use crate::date::{Date, begin_of, end_of};
 use crate::{Error, Result};
 
@@ -24,6 +25,8 @@ pub(crate) struct FailedStep {
     pub(crate) days: Vec<u32>,
     pub(crate) next: Option<Vec<u8>>,
 }
+
+wire_struct! { FailedStep { days, next } }
 
 verb! {
     /// The numbers of these days, counted from 1970, as far as they are kept.

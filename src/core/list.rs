@@ -4,20 +4,32 @@
 use super::verb::{Begin, InStore, InTube, OfClaim, OfClaims};
 use super::verb::{Listed, OnVerb, Verb};
 use super::verb::{Numbered, get_target};
+pub(crate) use crate::core::catalog::{
+    Alter, CreateTube, DropTube, FindTube, InfoOf, IsTimed, Truncate, Tubes,
+};
+pub(crate) use crate::core::claims::{
+    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress,
+    ReportText, Revoke,
+};
+pub(crate) use crate::core::days::{Days, FailedOn};
+pub(crate) use crate::core::gates::{Pause, PauseUntil};
+pub(crate) use crate::core::limits::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};
+pub(crate) use crate::core::parents::{AddParents, Children, Join, Parents, RemoveParents};
+pub(crate) use crate::core::schedules::{
+    ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule,
+};
 use crate::core::state::ClaimKey;
-use crate::core::verbs::{
-    Ack, AckClaims, AckMany, AddParents, AddTags, AllCounts, AllLimits, Alter, Bury, BuryHeld,
-    ByKey, CancelTask, ChangeSchedule, Checkpoint, Children, CountsOf, CreateTube, Days, Delete,
-    DeleteIf, DeleteMany, DeleteWhere, DescribeHeld, DescribeSession, DropClaim, DropTube,
-    EndingOf, Fail, FailedOn, Find, FindTube, FinishTask, Forget, Groups, HistoryOf, InfoOf,
-    IsTimed, Join, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListSchedules,
-    ListWhere, Log, LogHeld, MoveSome, MoveTo, NextId, OwnerOf, OwnerOfClaim, Owners, Parents,
-    Park, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany,
-    PutOrWait, PutTask as Put, ReadStep, Release, ReleaseAll, ReleaseIn, RemoveParents,
-    RemoveSchedule, RemoveTags, Renew, ReportProgress, ReportText, Requeue, Resolve, Revoke,
-    SetLimit, SetPriority, SetSchedule, Sleep, Snooze, SnoozeIn, Space, SpaceInTube, Spawn, Steps,
-    StepsHeld, TagCounts, Tagged, Touch, Truncate, Tubes, UpdateTask, WaitDone, WaitDrained,
-    WriteStep,
+use crate::core::verbs::PutTask as Put;
+pub(crate) use crate::core::verbs::{
+    Ack, AckClaims, AckMany, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint,
+    CountsOf, Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget,
+    Groups, HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListWhere,
+    Log, LogHeld, MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
+    ReleaseAll, ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze,
+    SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Tagged, Touch, UpdateTask, WriteStep,
+};
+pub(crate) use crate::core::waits::{
+    PutAndWait, PutOrWait, Space, SpaceInTube, WaitDone, WaitDrained,
 };
 use crate::core::wire::{Input, Malformed, Wire};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::{Ack, BuryHeld, Fail, Forget, Resolve, Snooze, SnoozeIn};
+use crate::core::list::{Ack, BuryHeld, Fail, Forget, Resolve, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 

@@ -7,8 +7,8 @@ use tubewell_drivers::Body;
 
 use super::ticket::Ticket;
 use crate::core::ClaimKey;
+use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Touch};
 use crate::core::verb::{Decide, OfClaim};
-use crate::core::verbs::{Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Touch};
 use crate::micros::micros_ceil;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::verbs::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
+use crate::core::list::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result, WhenFull};
 

@@ -1,7 +1,7 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::{
+use crate::core::list::{
     AddTags, CancelTask, DeleteIf, DeleteMany, RemoveTags, SetPriority, UpdateTask,
 };
 use crate::core::{UpdateRequest, distinct_tags};

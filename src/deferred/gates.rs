@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::{Alter, Pause, PauseUntil};
+use crate::core::list::{Alter, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeOptions};

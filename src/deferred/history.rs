@@ -1,7 +1,7 @@
 //! Deferred entries in histories.
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::{Log, LogHeld};
+use crate::core::list::{Log, LogHeld};
 use crate::{Claim, Receipt, Result, WhenFull};
 
 impl Deferred {

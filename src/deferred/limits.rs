@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Deferred, Ticket};
 use crate::Result;
-use crate::core::verbs::PauseSubQueue;
+use crate::core::list::PauseSubQueue;
 use crate::micros::micros_ceil;
 
 impl Deferred {

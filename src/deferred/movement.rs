@@ -4,7 +4,7 @@ use super::Deferred;
 use super::claim::Refused;
 use super::ticket::Ticket;
 use crate::core::FinishRequest;
-use crate::core::verbs::{FinishTask, MoveTo};
+use crate::core::list::{FinishTask, MoveTo};
 use crate::finish::put_into;
 use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
 

@@ -1,7 +1,7 @@
 //! Deferred calls that change the parents of a task.
 
 use super::{Deferred, Ticket};
-use crate::core::verbs::RemoveParents;
+use crate::core::list::RemoveParents;
 use crate::{Receipt, Result, Tube};
 
 impl Deferred {

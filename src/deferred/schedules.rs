@@ -2,7 +2,7 @@
 
 use super::{Deferred, Ticket};
 use crate::core::ScheduleRequest;
-use crate::core::verbs::{ChangeSchedule, RemoveSchedule, SetSchedule};
+use crate::core::list::{ChangeSchedule, RemoveSchedule, SetSchedule};
 use crate::{Receipt, Reschedule, Result, Schedule};
 
 impl Deferred {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
-use crate::core::verbs::{Join, Sleep};
+use crate::core::list::{Join, Sleep};
 use crate::micros::{duration, micros_ceil};
 use crate::{Claim, Result, Tube};
 

@@ -7,7 +7,7 @@ use tubewell_drivers::verify_rows;
 
 use super::{Store, last_commit};
 use crate::connection::Request;
-use crate::core::verbs::AllCounts;
+use crate::core::list::AllCounts;
 use crate::core::{Core, FILE, stored_totals};
 use crate::events::{Filter, Subscription};
 use crate::handle::StoreHandle;

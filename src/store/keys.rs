@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::Result;
-use crate::core::verbs::ByKey;
+use crate::core::list::ByKey;
 use crate::task::TubeTask;
 use crate::wait::CallFuture;
 

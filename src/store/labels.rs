@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Store;
 use crate::Result;
 use crate::core::TAG_COUNTS_PAGE;
-use crate::core::verbs::{Find, TagCounts, Tagged};
+use crate::core::list::{Find, TagCounts, Tagged};
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
 use crate::wait::CallFuture;

@@ -1,7 +1,7 @@
 //! The limits that tubes share.
 
 use super::Store;
-use crate::core::verbs::{AllLimits, SetLimit};
+use crate::core::list::{AllLimits, SetLimit};
 use crate::wait::CallFuture;
 use crate::{Limit, Result};
 

@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::KICK_STEP;
-use crate::core::verbs::{Bury, Delete, Kick, KickTask, List, OwnerOf, Peek, Revoke, Truncate};
+use crate::core::list::{Bury, Delete, Kick, KickTask, List, OwnerOf, Peek, Revoke, Truncate};
 use crate::task::{Cursor, Page, Task};
 use crate::wait::CallFuture;
 use crate::{Owner, Receipt, Result, State};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::{BuryHeld, Fail, Snooze, SnoozeIn};
+use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 

@@ -1,10 +1,10 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
 use super::Tube;
-use crate::core::verb::{Begin, InTube};
-use crate::core::verbs::{
+use crate::core::list::{
     CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SetPriority, UpdateTask,
 };
+use crate::core::verb::{Begin, InTube};
 use crate::core::{SelectStep, UpdateRequest};
 use crate::task::Cursor;
 use crate::wait::CallFuture;

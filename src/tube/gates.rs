@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Tube;
-use crate::core::verbs::{Alter, InfoOf, Pause, PauseUntil};
+use crate::core::list::{Alter, InfoOf, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeInfo, TubeOptions};

@@ -1,7 +1,7 @@
 //! The history of a task.
 
 use super::Tube;
-use crate::core::verbs::{HistoryOf, Log};
+use crate::core::list::{HistoryOf, Log};
 use crate::wait::CallFuture;
 use crate::{HistoryEntry, Receipt, Result};
 

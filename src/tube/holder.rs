@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::core::Holder;
-use crate::core::verbs::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
+use crate::core::list::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 

@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::PutRequest;
-use crate::core::verbs::Requeue;
+use crate::core::list::Requeue;
 use crate::{Put, Receipt, Result};
 
 impl Tube {

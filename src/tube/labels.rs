@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::distinct_tags;
-use crate::core::verbs::{AddTags, ListBodies, ListWhere, PeekReady, RemoveTags};
+use crate::core::list::{AddTags, ListBodies, ListWhere, PeekReady, RemoveTags};
 use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, TaskInfo};
 use crate::{Receipt, Result};

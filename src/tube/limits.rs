@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::verbs::{PauseSubQueue, PausedSubQueues};
+use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use tubewell_drivers::DayCounts;
 
 use super::Tube;
-use crate::core::verbs::{Days, FailedOn};
+use crate::core::list::{Days, FailedOn};
 use crate::{Date, Day, Error, Result};
 
 impl Tube {

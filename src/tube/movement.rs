@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Tube;
 use crate::core::FILE;
+use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::OtherTube;
-use crate::core::verbs::{MoveSome, MoveTo, NextId};
 use crate::handle::StoreHandle;
 use crate::wait::CallFuture;
 use crate::{Error, Receipt, Result};

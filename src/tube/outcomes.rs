@@ -1,7 +1,7 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::verbs::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
+use crate::core::list::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
 use crate::wait::CallFuture;
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 

@@ -1,7 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
-use crate::core::verbs::{AddParents, Children, Parents, RemoveParents};
+use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {

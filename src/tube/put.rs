@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::core::PutRequest;
-use crate::core::verbs::{PutMany, PutOrWait, PutTask};
+use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result};

@@ -2,7 +2,7 @@
 
 use super::Tube;
 use crate::core::ScheduleRequest;
-use crate::core::verbs::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
+use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
 use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
 

@@ -1,7 +1,7 @@
 //! The steps of a task, for any caller.
 
 use super::Tube;
-use crate::core::verbs::Steps;
+use crate::core::list::Steps;
 use crate::wait::CallFuture;
 use crate::{Result, Step};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::connection::{Request, TubeName};
-use crate::core::verbs::{PutAndWait, WaitDone, WaitDrained};
+use crate::core::list::{PutAndWait, WaitDone, WaitDrained};
 use crate::core::{PutRequest, WatchKey, WatchSlot, Watching};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;

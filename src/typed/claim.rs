@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
 use crate::claim::GiveBack;
-use crate::core::verbs::BuryHeld;
+use crate::core::list::BuryHeld;
 use crate::{
     Claim, ClaimToken, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull,
 };

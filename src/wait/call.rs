@@ -11,8 +11,8 @@ use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
+use crate::core::list::{Limit, Renew};
 use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
-use crate::core::verbs::{Limit, Renew};
 use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;

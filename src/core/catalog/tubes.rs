@@ -18,6 +18,7 @@ use crate::core::state::{
 };
 use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, verb};
+use crate::core::wire::{Input, Malformed, Wire, buffer};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
@@ -66,6 +67,21 @@ pub(crate) struct TubeHead {
     pub(crate) name: Arc<str>,
     pub(crate) driver: Arc<str>,
     pub(crate) buffer: usize,
+}
+
+impl Wire for TubeHead {
+    fn put(&self, out: &mut Vec<u8>) {
+        let TubeHead { number, name, driver, buffer } = self;
+        number.put(out);
+        name.put(out);
+        driver.put(out);
+        buffer.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<TubeHead, Malformed> {
+        let (number, name, driver) = (Wire::get(input)?, Wire::get(input)?, Wire::get(input)?);
+        Ok(TubeHead { number, name, driver, buffer: buffer(input)? })
+    }
 }
 
 verb! {

@@ -11,6 +11,7 @@ use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, Limits, verb};
+use crate::core::wire::wire_struct;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -35,6 +36,8 @@ pub(crate) struct SelectStep {
     /// Where the next step continues; `None` after the last one.
     pub(crate) next: Option<Cursor>,
 }
+
+wire_struct! { SelectStep { changed, bound, next } }
 
 verb! {
     /// Deletes a task that nobody has taken, and that is not done.

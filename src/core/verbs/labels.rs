@@ -13,6 +13,7 @@ use tubewell_drivers::{Found, TaggedId};
 use super::peek::{Listing, begin_of_page, cursor_of_empty_page};
 use crate::core::state::{Core, Decided, FILE, MEMORY};
 use crate::core::verb::{Decide, verb};
+use crate::core::wire::wire_struct;
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
 use crate::{Error, Result};
@@ -30,6 +31,8 @@ pub(crate) struct FindStep {
     /// The tube after which the search goes on; `None` if it has ended.
     pub(crate) next: Option<Arc<str>>,
 }
+
+wire_struct! { FindStep { task, next } }
 
 verb! {
     /// A page of the tasks with a tag, in all tubes.

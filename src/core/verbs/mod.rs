@@ -30,19 +30,6 @@ mod tokens;
 mod transaction;
 mod update;
 
-pub(crate) use super::catalog::{
-    Alter, CreateTube, DropTube, FindTube, InfoOf, IsTimed, Truncate, Tubes,
-};
-pub(crate) use super::claims::{
-    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress,
-    ReportText, Revoke,
-};
-pub(crate) use super::days::{Days, FailedOn};
-pub(crate) use super::gates::{Pause, PauseUntil};
-pub(crate) use super::limits::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};
-pub(crate) use super::parents::{AddParents, Children, Join, Parents, RemoveParents};
-pub(crate) use super::schedules::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
-pub(crate) use super::waits::{PutAndWait, Space, SpaceInTube, WaitDone, WaitDrained};
 pub(crate) use admin::{Bury, Delete, KICK_STEP, Kick, KickTask, ReleaseAll};
 pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
@@ -53,21 +40,19 @@ pub(crate) use holder::{
 };
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
-pub(crate) use labels::{Find, FindStep, TAG_COUNTS_PAGE, TagCounts, Tagged};
+pub(crate) use labels::{Find, TAG_COUNTS_PAGE, TagCounts, Tagged};
 pub(crate) use list_where::{ListBodies, ListWhere};
 pub(crate) use log::{HistoryOf, Log, LogHeld};
-pub(crate) use movement::{MoveSome, MoveStep, MoveTo};
+pub(crate) use movement::{MoveSome, MoveTo};
 pub(crate) use outcome::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
 pub(crate) use peek::{AllCounts, CountsOf, List, Peek};
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
 pub(crate) use peek::{describe, describe_unreachable};
 pub(crate) use peek_ready::PeekReady;
-pub(crate) use put::{NextId, PutOrWait, PutTask};
+pub(crate) use put::{NextId, PutTask};
 pub(crate) use put_keyed::Requeue;
 pub(crate) use put_many::PutMany;
-pub(crate) use steps::{
-    ReadStep, Sleep, Spawn, StepPage, Steps, StepsHeld, WriteStep, decode_step,
-};
+pub(crate) use steps::{ReadStep, Sleep, Spawn, Steps, StepsHeld, WriteStep, decode_step};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]

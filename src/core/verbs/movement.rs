@@ -12,6 +12,7 @@ use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
 use crate::core::verb::TubeRef;
 use crate::core::verb::{Decide, OtherTube, verb};
+use crate::core::wire::wire_struct;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -29,6 +30,8 @@ pub(crate) struct MoveStep {
     /// Where the next step begins; `None` after the last one.
     pub(crate) next: Option<Cursor>,
 }
+
+wire_struct! { MoveStep { moved, next } }
 
 /// A task that is to move: everything that the edits of its rows need.
 struct Move {

@@ -11,9 +11,8 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::core::verb::TubeRef;
-use crate::core::verb::{Begin, Begun, Cancel, Decide, Later, Limits, verb};
-use crate::core::waits::Admission;
-use crate::{Error, EventKind, Receipt, Result, SessionId, State};
+use crate::core::verb::{Decide, Limits, verb};
+use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
 const ID_BLOCK: u64 = 1 << 20;
@@ -49,47 +48,6 @@ impl Decide for PutTask {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
         core.put(number, &self.request)
-    }
-}
-
-verb! {
-    /// As `PutTask`, but waits while the tube is full. The timeout is in microseconds.
-    2 InTube Edit: PutOrWait { session: SessionId, request: PutRequest, timeout: Option<u64> } -> Receipt {
-        const WAITS: bool = true;
-
-        fn may_repeat(&self) -> bool {
-            self.request.has_token()
-        }
-
-        fn refusal_waits(&self) -> bool {
-            self.request.has_key()
-        }
-
-        fn check(&self, limits: Limits) -> Result<()> {
-            self.request.check(limits.max_body)
-        }
-    }
-}
-
-impl Begin for PutOrWait {
-    type First = Begun<Receipt>;
-
-    fn begin(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Begun<Receipt>>> {
-        let admitted = core.put_or_wait(number, self.session, &self.request, self.timeout)?;
-        Ok(admitted.map(|admission| match admission {
-            Admission::Admitted(receipt) => Begun::Done(receipt),
-            Admission::Waiting(arrival, slot) => {
-                Begun::Later(Later { slot, cancel: Cancel::Put { tube: number, arrival } })
-            }
-        }))
-    }
-
-    fn begun(first: Begun<Receipt>) -> Begun<Receipt> {
-        first
     }
 }
 

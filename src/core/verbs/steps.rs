@@ -17,6 +17,7 @@ use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, check_size};
 use crate::core::verb::TubeRef;
 use crate::core::verb::{Claimed, Decide, Limits, verb};
+use crate::core::wire::wire_struct;
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
@@ -30,6 +31,8 @@ pub(crate) struct StepPage {
     /// No step follows them.
     pub(crate) is_last: bool,
 }
+
+wire_struct! { StepPage { steps, is_last } }
 
 verb! {
     /// Some steps of a task: those whose names follow `after`, or the first ones.

@@ -4,7 +4,6 @@
 //! at all, never panic, and allocate no more than a multiple of their length. A verb
 //! makes the checks that its handle makes before the call.
 
-mod answers;
 mod basic;
 mod errors;
 mod events;
@@ -21,3 +20,4 @@ pub(crate) use basic::{Wire, from_bytes, to_bytes};
 pub(super) use basic::{put_bytes, put_items, text};
 pub(crate) use input::{Input, Malformed};
 pub(super) use macros::wire_struct;
+pub(super) use tubes::buffer;

@@ -11,14 +11,14 @@ use std::fmt::{Debug, Write};
 use tubewell_drivers::Body;
 
 use super::{Input, Malformed, Wire, from_bytes, to_bytes};
+use crate::core::list::{
+    Ack, AckClaims, AddTags, DeleteMany, Peek, PutMany, PutTask, SetLimit, Space,
+};
 use crate::core::list::{SeeVerb, each_verb, with_verb};
 use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest};
 use crate::core::verb::{
     Begin, Claimed, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb,
     put_verb,
-};
-use crate::core::verbs::{
-    Ack, AckClaims, AddTags, DeleteMany, Peek, PutMany, PutTask, SetLimit, Space,
 };
 use crate::events::KindSet;
 use crate::task::CursorOf;

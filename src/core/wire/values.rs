@@ -5,8 +5,6 @@ use tubewell_drivers::{Position, Shelf};
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::StoreId;
-use crate::core::verbs::StepPage;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::task::{Cursor, CursorOf, Page, Progress, Task, TaskInfo, TubeTask};
@@ -32,16 +30,6 @@ impl Wire for SessionId {
 
     fn get(input: &mut Input<'_>) -> Result<SessionId, Malformed> {
         input.array().map(SessionId::from_bytes)
-    }
-}
-
-impl Wire for StoreId {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<StoreId, Malformed> {
-        input.array().map(StoreId)
     }
 }
 
@@ -96,7 +84,6 @@ wire_enum! { Missed { 0 => Latest(runs), 1 => All, 2 => Skip } }
 wire_enum! { Overlap { 0 => Allow, 1 => Skip } }
 
 wire_struct! { Step { name, kind, value } }
-wire_struct! { StepPage { steps, is_last } }
 wire_enum! { StepKind { 0 => Value, 1 => Spawned, 2 => Sleep, 3 => Join } }
 
 wire_struct! { HistoryEntry { number, at, what, state, owner, text, tube } }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tubewell_drivers::Body;
 
 use super::{Interrupt, Job, JobCore};
-use crate::core::verbs::{Checkpoint, LogHeld, Park};
+use crate::core::list::{Checkpoint, LogHeld, Park};
 use crate::micros::micros_ceil;
 use crate::{ClaimToken, Receipt, Result};
 

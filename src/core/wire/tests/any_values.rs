@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::checks::take_many;
 use super::{Random, Sample};
+use crate::core::list::PutTask;
 use crate::core::list::{SeeVerb, each_verb};
 use crate::core::state::{ClaimKey, FILE, Holder, PutRequest, check_distinct_tags};
 use crate::core::verb::{
     Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, TubeRef,
 };
-use crate::core::verbs::PutTask;
 use crate::{Error, FIFOTTL, ManualClock, Put, SessionId, Store, TubeOptions, UTUBE};
 
 /// The maximum number of bytes of a body.

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
+use crate::core::list::{
+    Ack, AddTags, BuryHeld, ByKey, ChangeSchedule, Checkpoint, DeleteWhere, Fail, FinishTask,
+    KickWhere, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveSchedule, RemoveTags,
+    ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
+};
 use crate::core::state::{
     FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest, distinct_tags,
 };
 use crate::core::verb::{Limits, Verb as _};
-use crate::core::verbs::{
-    Ack, AddTags, BuryHeld, ByKey, ByteBudget, ChangeSchedule, Checkpoint, DeleteWhere, Fail,
-    FinishTask, Grants, KickWhere, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll,
-    RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask,
-    WriteStep,
-};
+use crate::core::verbs::{ByteBudget, Grants};
 use crate::schedule::Restored;
 use crate::task::After;
 use crate::{
