@@ -12,7 +12,6 @@ mod takes;
 mod watches;
 
 pub(crate) use capacity::{Space, SpaceInTube};
-pub(crate) use puts::Admission;
 pub(crate) use puts::PutOrWait;
 pub(crate) use takes::TakeAttempt;
 pub(crate) use watches::{PutAndWait, WaitDone, WaitDrained, Watching};

@@ -86,17 +86,6 @@ macro_rules! wire_enum {
             }
         }
 
-        #[cfg(feature = "_peer")]
-        impl $crate::core::met::Named for $type {
-            fn name(&self) -> &'static str {
-                match self {
-                    $($type::$variant { .. } => {
-                        concat!(stringify!($type), "::", stringify!($variant))
-                    })*
-                }
-            }
-        }
-
         #[cfg(test)]
         impl $crate::core::wire::tests::Numbered for $type {
             const VARIANTS: &'static [(u8, &'static str)] =
