@@ -64,11 +64,10 @@ fn generated_steps_cover_every_transition_of_every_driver() {
 /// The calls that no step makes, with the reasons.
 #[cfg(feature = "_peer")]
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
-    ("Call::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
-    ("Verb::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Call::Space", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::SpaceInTube", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("Verb::IsTimed", "asked by workers: tests/worker"),
     ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
-    ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
     ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),
     ("HolderVerb::DescribeHeld", "asked through connections only: tests/served.rs"),
     ("HolderVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
