@@ -77,6 +77,9 @@ pub enum Field {
     Either(&'static [Field]),
     /// This byte.
     Byte(u8),
+    /// As the first field of a variant, which is this request then, with its number and its name. Of what is
+    /// in front of the variant, it has the tube.
+    Request(u8, &'static str),
     /// As the only field of a variant, which is this choice then.
     Instead(&'static Choice),
     /// As the only field of a variant, which depends on a time then: it is the first one without a time,

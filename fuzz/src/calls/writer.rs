@@ -120,6 +120,14 @@ impl Writer<'_, '_> {
         };
         match fields {
             [Field::Instead(other)] => self.choice(other),
+            [Field::Request(number, name), fields @ ..] => {
+                if self.out.len() > 1 {
+                    self.out.remove(0);
+                }
+                self.out[0] = *number;
+                self.variants = vec![format!("Request::{name}")];
+                self.fields(fields)
+            }
             [Field::ByTime(zero, other)] => {
                 let time = *self.source.choose(&TIMES)?;
                 let (number, name) = if time == 0 { zero } else { other };
@@ -175,10 +183,6 @@ impl Writer<'_, '_> {
                 self.out.push(u8::from(flag));
             }
             Field::Byte(byte) => self.out.push(*byte),
-            Field::Fixed(number, name) => {
-                self.variants.push((*name).to_owned());
-                self.out.push(*number);
-            }
             Field::Option(some) => {
                 let is_some = !self.is_plain && self.one_in(5)?;
                 self.out.push(u8::from(is_some));

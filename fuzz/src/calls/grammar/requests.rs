@@ -1,8 +1,8 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id,
-    Instead, Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Session, StepName,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Instead,
+    Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Request, Session, StepName,
     SubQueue, Tag, Text, Time, Tube, TubeName, TubeNumber,
 };
 use super::values::{
@@ -18,9 +18,11 @@ pub static REQUEST: Choice = Choice {
     often: &[0, 1, 2, 2, 2, 3, 4, 5],
     later: &[(15, "Heartbeat", &[]), (17, "Delivered", &[Count])],
     variants: &[
-        (0, "Ask", CALL_OF_REQUEST),
+        // Three modes were one to the owner. The places of two are taken, so that existing inputs keep their
+        // meaning.
         (1, "Call", CALL_OF_REQUEST),
-        (2, "OnceVisible", CALL_OF_REQUEST),
+        (1, "Call", CALL_OF_REQUEST),
+        (1, "Call", CALL_OF_REQUEST),
         (3, "Deferred", CALL_OF_REQUEST),
         (4, "DeferredOrRefused", CALL_OF_REQUEST),
         (5, "Take", &[List(&All(&[TubeNumber, TubeName])), Session, Option(&Time), Option(&Count)]),
@@ -56,7 +58,7 @@ static CALL: Choice = Choice {
         (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
         (2, "Claim", &[CLAIM, One(&HOLDER_VERB)]),
-        (3, "ResumeClaim", &[Session, CLAIM_TOKEN]),
+        (3, "ResumeClaim", &[Request(23, "ResumeClaim"), Session, CLAIM_TOKEN]),
         (4, "OwnerOfClaim", &[CLAIM]),
         (5, "AckClaims", &[List(&CLAIM)]),
         (6, "DropClaim", &[Id, Epoch, Flag]),
@@ -72,12 +74,12 @@ static CALL: Choice = Choice {
         (16, "TagCounts", &[Option(&Tag)]),
         (17, "AllCounts", &[]),
         (18, "NextId", &[]),
-        (19, "BeginSession", &[Session, Option(&Label)]),
-        (20, "ResumeSession", &[Session]),
+        (19, "BeginSession", &[Request(19, "BeginSession"), Session, Option(&Label)]),
+        (20, "ResumeSession", &[Request(20, "ResumeSession"), Session]),
         (21, "DescribeSession", &[Session, Text, Text]),
         (22, "Owners", &[]),
-        (23, "EndSession", &[Session]),
-        (24, "DropSessionHandle", &[Session]),
+        (23, "EndSession", &[Request(21, "EndSession"), Session]),
+        (24, "DropSession", &[Request(22, "DropSession"), Session]),
     ],
 };
 
@@ -99,8 +101,8 @@ static VERB: Choice = Choice {
         // Nor a call for the cancel of a wait: its place is taken by another wait.
         (8, "WaitDrained", &[Session, Option(&Time)]),
         // No verb has the number 9. Its place is taken, so that existing inputs keep their meaning.
-        (10, "Claim", &[Session, Id]),
-        (10, "Claim", &[Session, Id]),
+        (10, "Claim", &[Request(18, "Claim"), Session, Id]),
+        (10, "Claim", &[Request(18, "Claim"), Session, Id]),
         (11, "Revoke", &[Id]),
         (12, "OwnerOf", &[Id]),
         (13, "Held", &[Holder, Id, One(&HOLDER_VERB)]),
@@ -207,8 +209,7 @@ const EDGE_VERBS: &[Variant] = &[
     (96, "Children", &[Id]),
 ];
 
-const HISTORY_VERBS: &[Variant] =
-    &[(98, "HistoryOf", &[Id]), (67, "Log", &[Id, Text])];
+const HISTORY_VERBS: &[Variant] = &[(98, "HistoryOf", &[Id]), (67, "Log", &[Id, Text])];
 
 static LIST: Choice = Choice {
     name: "Verb",
