@@ -32,7 +32,7 @@ use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
-use crate::wait::CallFuture;
+use crate::wait::{CallFuture, make};
 use crate::{Result, SessionId};
 
 /// A handle of a tube, for one session. It is cheap to clone and may be used from many threads.
@@ -209,9 +209,12 @@ impl Tube {
         self.handle.make(self.head.buffer, self.claimed(id), verb)
     }
 
-    /// As `make`, as a future that blocks no thread.
+    /// As `make`, as a future that blocks no thread. It keeps the session, which a wait may be of.
     pub(crate) fn make_async<V: Begin<On = InTube>>(&self, verb: V) -> CallFuture<V::Answer> {
-        CallFuture::of(&self.handle, self.head.buffer, self.as_target(), verb)
+        let tube = self.clone();
+        CallFuture::new(async move {
+            make(&tube.handle, tube.head.buffer, tube.as_target(), &verb).await
+        })
     }
 
     pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {

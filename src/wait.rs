@@ -22,7 +22,7 @@ use crate::pipeline::StoreInner;
 use crate::{Claim, ClaimToken, Error, Result, SessionId};
 
 pub use call::CallFuture;
-pub(crate) use call::{answer, close, commit, decide_verb, expiry};
+pub(crate) use call::{answer, close, commit, decide_verb, expiry, make};
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
 

@@ -73,14 +73,10 @@ impl Claim {
     /// As [`snooze`](Claim::snooze) without a delay: only memory changes. Blocks for the answer of
     /// another process, for at most `time`.
     pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
-        let (on, snooze) = (self.claimed(), Snooze {});
-        let owner = match &self.handle {
-            StoreHandle::Here(store) => {
-                return store.inner()?.run(|core| core.decide_verb(on, &snooze)).map(drop);
-            }
-            StoreHandle::Remote(owner) => owner,
+        let StoreHandle::Remote(owner) = &self.handle else {
+            return self.make(&Snooze {}).map(drop);
         };
-        let answer = owner.make_later(Mode::Call, on, &snooze)?;
+        let answer = owner.make_later(Mode::Call, self.claimed(), &Snooze {})?;
         let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
         block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
     }

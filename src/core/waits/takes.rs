@@ -14,7 +14,7 @@ pub(super) const MAX_OVERDUE_PER_TAKE: usize = 512;
 
 impl Core {
     /// Takes from the first of these tubes that has a task, or waits in all of them until this
-    /// moment of running time. It is no [`Call`]: its answer may come later, through a slot.
+    /// moment of running time. It is no verb: its answer is a claim, or comes later through a slot.
     pub(crate) fn carry_out_take(
         &mut self,
         tubes: &[TubeHead],
