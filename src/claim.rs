@@ -13,7 +13,11 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
-use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
+use crate::core::list::{
+    Ack, AckClaims, BuryHeld, Checkpoint, Limit, Release, ReleaseIn, Renew, Touch,
+};
+use crate::core::verb::{Begin, Claimed, OfClaim};
+use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::sync::Mutex;
@@ -182,7 +186,7 @@ impl Claim {
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
     /// does not answer the connection. The claim may stand.
     pub fn owner(&self) -> Result<Option<Owner>> {
-        Claim::ended_if_closed(self.handle.ask(self.owner_call()))
+        Claim::ended_if_closed(self.handle.make(self.grant.buffer, (), &self.ask_owner()))
     }
 
     /// Finishes the task: it is removed.
@@ -216,7 +220,7 @@ impl Claim {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
-        self.end(HolderVerb::Ack { result: None })
+        self.make_end(&Ack { result: None })
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -251,7 +255,7 @@ impl Claim {
         Claim::check_one_store(&claims)?;
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
         let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
-        let answers = handle.call(buffer, Call::AckClaims(&keys));
+        let answers = handle.make(buffer, &keys[..], &AckClaims {});
         for claim in &mut claims {
             claim.release_on_drop = answers.is_err();
         }
@@ -288,7 +292,10 @@ impl Claim {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(self, delay: Duration) -> Result<Receipt> {
-        self.end(HolderVerb::Release { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_end(&Release {});
+        }
+        self.make_end(&ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
@@ -320,7 +327,7 @@ impl Claim {
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
     pub fn bury(self) -> Result<Receipt> {
-        self.end(HolderVerb::Bury(None))
+        self.make_end(&BuryHeld { failure: None })
     }
 
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
@@ -408,7 +415,7 @@ impl Claim {
         if by.is_zero() {
             return Ok(None);
         }
-        self.call(HolderVerb::Touch { more: micros_ceil(by) }).map(Some)
+        self.make(&Touch { more: micros_ceil(by) }).map(Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
@@ -444,9 +451,9 @@ impl Claim {
     #[doc(alias = "progress")]
     #[doc(alias = "heartbeat")]
     pub fn checkpoint(&mut self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
-        let body = self.new_body(body.into())?;
-        let receipt = self.call(HolderVerb::Checkpoint(&body))?;
-        self.set_body(body);
+        let checkpoint = Checkpoint { body: Body::new(body.into()) };
+        let receipt = self.make(&checkpoint)?;
+        self.set_body(checkpoint.body);
         Ok(receipt)
     }
 
@@ -481,12 +488,12 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
-        self.ask(HolderVerb::Renew { hold: micros_ceil(hold) })
+        self.make(&Renew { hold: micros_ceil(hold) })
     }
 
     /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
     pub(crate) fn limit(&self, most: Duration) -> Result<()> {
-        self.ask(HolderVerb::Limit { most: micros_ceil(most) })
+        self.make(&Limit { most: micros_ceil(most) })
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -520,11 +527,6 @@ impl Claim {
         ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
     }
 
-    pub(crate) fn new_body(&self, body: Vec<u8>) -> Result<Body> {
-        check_size("body", &body, self.handle.max_body())?;
-        Ok(Body::new(body))
-    }
-
     /// The task has this body from now on.
     pub(crate) fn set_body(&mut self, body: Body) {
         self.grant.header.size = body.len() as u64;
@@ -547,17 +549,28 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    pub(crate) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
-        let ended = self.call(verb);
+    #[inline]
+    pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
+        let ended = self.make(verb);
         self.release_on_drop = ended.is_err();
         ended
+    }
+
+    /// Makes a call of the claim.
+    #[inline]
+    pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.grant.buffer, self.claimed(), verb)
+    }
+
+    pub(crate) fn claimed(&self) -> Claimed<'static> {
+        Claimed { key: self.claim_key(), tube: None }
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.release_on_drop {
-            self.handle.drop_claim(&self.grant, false);
+            self.drop_claim(false);
         }
         // Last: the session may end with this handle, and must not end before the release.
         self.guard = None;

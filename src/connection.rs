@@ -20,7 +20,9 @@ use tubewell_wire::{
 };
 
 use crate::clock::Clock;
-use crate::core::{Call, FromAnswer, Grant, StoreId, Wire};
+use crate::core::list::DropClaim;
+use crate::core::verb::{Named, Verb};
+use crate::core::{Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
@@ -28,9 +30,9 @@ use beats::Beats;
 pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
     ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
-    encode_value,
+    encode_value, read_call, verb_to_bytes,
 };
-use request::{grants_in, read_answer, read_grants, read_value, refusal_in, refuse_callback};
+use request::{grants_in, read_grants, read_value, refusal_in};
 use sessions::Sessions;
 
 /// A connection to the owner of a store.
@@ -94,18 +96,31 @@ impl Connection {
     }
 
     /// Makes a call and blocks until it is answered.
-    pub(crate) fn call<T: FromAnswer>(&self, mode: Mode, call: Call<'_>) -> Result<T> {
-        refuse_callback(&call)?;
-        read_answer(&self.answer(&Request::Call(mode, call), false)?)
+    pub(crate) fn make<V: Verb>(&self, on: Named<'_, V>, verb: &V) -> Result<V::Answer> {
+        verb.check_sendable()?;
+        let bytes = verb_to_bytes(Mode::Call, on, verb);
+        read_value(&self.client.call_and_wait(bytes, kind_of_verb(verb)).map_err(into_error)?)
+    }
+
+    /// As `make`, for a caller that waits for the answer later or never.
+    pub(crate) fn make_later<V: Verb>(
+        &self,
+        mode: Mode,
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<RemotePromise<V::Answer>> {
+        verb.check_sendable()?;
+        let bytes = verb_to_bytes(mode, on, verb);
+        Ok(RemotePromise::new(self.client.call(bytes, kind_of_verb(verb)), read_value))
     }
 
     /// Makes a request and blocks until it is answered.
-    pub(crate) fn ask<T: Wire>(&self, request: &Request<'_>) -> Result<T> {
+    pub(crate) fn ask<T: Wire>(&self, request: &Request) -> Result<T> {
         read_value(&self.answer(request, true)?)
     }
 
     /// As `ask`, for a request that hands out tasks.
-    pub(crate) fn ask_grants(&self, request: &Request<'_>) -> Result<Vec<Grant>> {
+    pub(crate) fn ask_grants(&self, request: &Request) -> Result<Vec<Grant>> {
         read_grants(&self.answer(request, true)?)
     }
 
@@ -114,42 +129,33 @@ impl Connection {
         self.client.check_process().map_err(into_error)
     }
 
-    fn answer(&self, request: &Request<'_>, cancel: bool) -> Result<Vec<u8>> {
+    fn answer(&self, request: &Request, cancel: bool) -> Result<Vec<u8>> {
         self.client.call_and_wait(request.to_bytes(), kind_of(request, cancel)).map_err(into_error)
     }
 
-    /// Sends a call.
-    pub(crate) fn send<T: FromAnswer>(
-        &self,
-        mode: Mode,
-        call: Call<'_>,
-    ) -> Result<RemotePromise<T>> {
-        Ok(RemotePromise::new(self.begin(mode, call)?, read_answer))
+    /// Sends a request whose answer nobody needs.
+    fn send_request(&self, request: &Request) {
+        drop(self.post(request, false));
     }
 
-    /// Sends a call whose answer nobody needs.
-    pub(crate) fn tell(&self, call: Call<'_>) {
+    /// As `StoreHandle::drop_claim`.
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
         // Without a connection, the session and its claims have ended or will be resumed as they were.
-        let _ = self.begin(Mode::Ask, call);
-    }
-
-    fn begin(&self, mode: Mode, call: Call<'_>) -> Result<Pending> {
-        refuse_callback(&call)?;
-        Ok(self.post(&Request::Call(mode, call), false))
+        drop(self.make_later(Mode::Call, (), &DropClaim { id, epoch, forgive }));
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
-    pub(crate) fn request<T: Wire>(&self, request: &Request<'_>) -> RemotePromise<T> {
+    pub(crate) fn request<T: Wire>(&self, request: &Request) -> RemotePromise<T> {
         RemotePromise::new(self.post(request, true), read_value)
     }
 
     /// As `request`, for one that hands out tasks.
-    pub(crate) fn request_grants(&self, request: &Request<'_>) -> RemotePromise<Vec<Grant>> {
+    pub(crate) fn request_grants(&self, request: &Request) -> RemotePromise<Vec<Grant>> {
         RemotePromise::new(self.post(request, true), read_grants)
     }
 
     /// Sends a request. `cancel`: the owner is told if its caller goes.
-    fn post(&self, request: &Request<'_>, cancel: bool) -> Pending {
+    fn post(&self, request: &Request, cancel: bool) -> Pending {
         self.client.call(request.to_bytes(), kind_of(request, cancel))
     }
 
@@ -161,7 +167,7 @@ impl Connection {
         self.check_process()?;
         // First, so that a connection that is made meanwhile begins it too.
         self.shared.sessions.lock().begin(id, label.cloned())?;
-        self.tell(Call::BeginSession(id, label));
+        self.send_request(&Request::BeginSession(id, label.cloned()));
         Ok(())
     }
 
@@ -173,11 +179,11 @@ impl Connection {
         }
         sessions.check_room(id)?;
         drop(sessions);
-        self.call::<()>(Mode::Ask, Call::ResumeSession(id))?;
+        self.ask::<()>(&Request::ResumeSession(id))?;
         let resumed = self.shared.sessions.lock().begin(id, None);
         if resumed.is_err() {
             // Sessions that were begun meanwhile have taken its room.
-            self.tell(Call::DropSessionHandle(id));
+            self.send_request(&Request::DropSession(id));
             return resumed;
         }
         // It may have claims.
@@ -191,7 +197,7 @@ impl Connection {
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_process()?;
         self.shared.sessions.lock().end(id);
-        self.call(Mode::Ask, Call::EndSession(id))
+        self.ask(&Request::EndSession(id))
     }
 
     /// A handle of a session is dropped.
@@ -201,7 +207,7 @@ impl Connection {
         }
         let is_last = self.shared.sessions.lock().drop_handle(id);
         if is_last {
-            self.tell(Call::DropSessionHandle(id));
+            self.send_request(&Request::DropSession(id));
         }
     }
 
@@ -253,7 +259,7 @@ impl Handler for Shared {
     fn orphan(&self, body: &[u8]) {
         let Some(connection) = self.connection() else { return };
         for grant in grants_in(body) {
-            connection.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive: true });
+            connection.drop_claim(grant.id, grant.epoch, true);
         }
     }
 
@@ -301,8 +307,13 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<()> {
 }
 
 /// What may happen to a request besides an answer. `cancel`: the owner is told if its caller goes.
-fn kind_of(request: &Request<'_>, cancel: bool) -> CallKind {
+fn kind_of(request: &Request, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
+}
+
+/// `Mode::Ask`: the caller accepts that the verb is made twice.
+fn kind_of_verb<V: Verb>(verb: &V) -> CallKind {
+    CallKind { resend: verb.may_repeat(), cancel: V::WAITS, changes: V::KIND.changes() }
 }
 
 /// Why there is no first connection.

@@ -15,9 +15,14 @@ mod ticket;
 
 use std::time::Duration;
 
-use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
+use crate::core::PutRequest;
+use crate::core::list::{
+    Ack, AckMany, Bury, Delete, Kick, KickTask, PutMany, PutTask, Release, ReleaseIn, Revoke,
+    SpaceInTube, Touch, Truncate,
+};
+use crate::core::verb::{Decide, InTube, OfClaim};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
 
 pub use claim::Refused;
@@ -100,10 +105,7 @@ impl Deferred {
     /// }
     /// ```
     pub fn capacity_async(&self) -> CallFuture<()> {
-        let tube = self.tube.clone();
-        CallFuture::new(
-            async move { call(tube.handle(), tube.buffer(), tube.verb(Verb::Check)).await },
-        )
+        self.tube.make_async(SpaceInTube {})
     }
 
     /// As [`Tube::put`].
@@ -128,8 +130,7 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
-        let request = PutRequest::new(task.into(), self.tube.max_body())?;
-        self.defer(Verb::Put(&request))
+        self.make(&PutTask { request: PutRequest::of(task.into()) })
     }
 
     /// As [`Tube::put_many`].
@@ -141,8 +142,7 @@ impl Deferred {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Ticket<Vec<Receipt>>> {
-        let requests = PutRequest::many(tasks, self.tube.max_body())?;
-        self.defer(Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 
     /// As [`Tube::restore_many`].
@@ -153,8 +153,7 @@ impl Deferred {
         &self,
         tasks: impl IntoIterator<Item = Restore>,
     ) -> Result<Ticket<Vec<Receipt>>> {
-        let requests = PutRequest::restored_many(tasks, self.tube.max_body())?;
-        self.defer(Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::restored_many(tasks)? })
     }
 
     /// As [`Tube::ack`].
@@ -163,7 +162,7 @@ impl Deferred {
     /// Those of [`Tube::ack`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Ack { result: None })
+        self.make_held(id, &Ack { result: None })
     }
 
     /// As [`Tube::ack_many`]. The ticket has one result for each id.
@@ -171,7 +170,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack_many(&self, ids: &[u64]) -> Result<Ticket<Vec<Result<Receipt>>>> {
-        self.defer(Verb::AckMany(self.tube.holder(), ids))
+        self.make(&AckMany { by: self.tube.holder(), ids: ids.to_vec() })
     }
 
     /// As [`Claim::ack_deferred`](crate::Claim::ack_deferred), with this handle's `when_full`.
@@ -206,7 +205,10 @@ impl Deferred {
     /// Those of [`Tube::release`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Release { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_held(id, &Release {});
+        }
+        self.make_held(id, &ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// As [`Tube::touch`].
@@ -218,7 +220,7 @@ impl Deferred {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        Ok(self.defer_held(id, HolderVerb::Touch { more: micros_ceil(by) })?.map(Some))
+        Ok(self.make_held(id, &Touch { more: micros_ceil(by) })?.map(Some))
     }
 
     /// As [`Tube::bury`], except that a missing task is reported immediately.
@@ -229,7 +231,7 @@ impl Deferred {
     /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still
     /// to be flushed, a crash may bring it back.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Bury(id))
+        self.make(&Bury { id })
     }
 
     /// As [`Tube::kick_task`].
@@ -237,7 +239,7 @@ impl Deferred {
     /// # Errors
     /// As [`Tube::kick_task`]; here only those that are known before the flush.
     pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::KickTask(id))
+        self.make(&KickTask { id })
     }
 
     /// As [`Tube::kick`], with one commit: kicks at most 512 tasks in one call. The ticket has the
@@ -258,7 +260,7 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn kick(&self, count: u64) -> Result<Ticket<u64>> {
-        self.defer(Verb::Kick { count })
+        self.make(&Kick { count })
     }
 
     /// As [`Tube::revoke`], without waiting for the flush.
@@ -266,7 +268,7 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::revoke`]; [`Overloaded`](crate::Error::Overloaded).
     pub fn revoke(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Revoke(id))
+        self.make(&Revoke { id })
     }
 
     /// As [`Tube::delete`], except that a missing task is reported immediately.
@@ -276,7 +278,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn delete(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Delete(id))
+        self.make(&Delete { id })
     }
 
     /// As [`Tube::truncate`].
@@ -284,15 +286,23 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn truncate(&self) -> Result<Ticket<()>> {
-        self.defer(Verb::Truncate)
+        self.make(&Truncate {})
     }
 
-    pub(super) fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Held(self.tube.holder(), id, verb))
+    pub(super) fn make<V: Decide<On = InTube>>(&self, verb: &V) -> Result<Ticket<V::Answer>> {
+        let Deferred { tube, when_full } = self;
+        tube.handle()
+            .make_deferred(tube.buffer(), *when_full, tube.as_target(), verb)
+            .map(Ticket::new)
     }
 
-    pub(super) fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
-        let handle = self.tube.handle();
-        handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb)).map(Ticket::new)
+    pub(super) fn make_held<V: Decide<On = OfClaim>>(
+        &self,
+        id: u64,
+        verb: &V,
+    ) -> Result<Ticket<V::Answer>> {
+        let Deferred { tube, when_full } = self;
+        let on = tube.claimed(id);
+        tube.handle().make_deferred(tube.buffer(), *when_full, on, verb).map(Ticket::new)
     }
 }

@@ -1,6 +1,7 @@
 //! Finish: the end of a task, and what follows from it, with one commit.
 
-use crate::core::{FinishRequest, HolderVerb, PutInto, PutRequest, check_size};
+use crate::core::list::FinishTask;
+use crate::core::{FinishRequest, PutInto, PutRequest};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Put, Receipt, Result, Tube};
 
@@ -71,9 +72,6 @@ impl Finish {
 
     /// As a call on a task of this store.
     pub(crate) fn into_request(mut self, handle: &StoreHandle) -> Result<FinishRequest> {
-        if let Some(result) = &self.result {
-            check_size("result", result, handle.max_body())?;
-        }
         let advance = self.advances.pop();
         if !self.advances.is_empty() {
             return Err(Error::invalid(
@@ -127,7 +125,7 @@ impl Claim {
     #[doc(alias = "pipeline")]
     pub fn advance(self, to: &Tube, task: impl Into<Put>) -> Result<Receipt> {
         let into = put_into(&self.handle, to, task.into())?;
-        self.end(HolderVerb::Finish(&FinishRequest::advance(into)))
+        self.make_end(&FinishTask { request: FinishRequest::advance(into) })
     }
 
     /// Finishes the task, and puts further tasks, all with one commit: its result, any number of
@@ -179,6 +177,6 @@ impl Claim {
     #[doc(alias = "exactly once")]
     pub fn finish(self, finish: Finish) -> Result<Receipt> {
         let request = finish.into_request(&self.handle)?;
-        self.end(HolderVerb::Finish(&request))
+        self.make_end(&FinishTask { request })
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Mode, Promise, Request};
-use crate::core::{Call, Core, FromAnswer, Grant, HolderVerb, describe_unreachable};
+use crate::core::list::DescribeHeld;
+use crate::core::verb::{Begin, Claimed, Decide, Limits, Named};
+use crate::core::{Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
 
@@ -35,71 +37,45 @@ impl StoreHandle {
         }
     }
 
-    /// Makes a call that changes memory alone or nothing.
-    pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
-        debug_assert!(!call.needs_space() && !call.refusal_waits(), "{call:?}");
-        match self {
-            StoreHandle::Here(store) => Ok(store.inner()?.run(|core| core.carry_out(call))?.answer),
-            StoreHandle::Remote(owner) => owner.call(Mode::Ask, call),
-        }
-    }
-
-    /// As `ask`, for a caller that does not wait: nothing follows from the answer.
-    pub(crate) fn tell(&self, call: Call<'_>) {
-        match self {
-            // What cannot be read stays as it is; `verify` reports it.
-            StoreHandle::Here(_) => drop(self.ask::<()>(call)),
-            StoreHandle::Remote(owner) => owner.tell(call),
-        }
-    }
-
-    /// Makes a call, once its write buffer has space if it needs that, and waits for its flush or
-    /// write.
-    pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
-        debug_assert!(!call.refusal_waits(), "{call:?}");
-        match self {
-            StoreHandle::Here(store) => {
-                store.inner()?.call(call.space_in(buffer), |core| core.carry_out(call))
-            }
-            StoreHandle::Remote(owner) => owner.call(Mode::Call, call),
-        }
-    }
-
-    /// As `call`. A refusal waits for the change that may have caused it.
-    pub(crate) fn call_once_visible<T: FromAnswer>(
+    /// Makes a call, and blocks until its answer is there. What it waits for follows from the verb.
+    #[inline]
+    pub(crate) fn make<V: Begin>(
         &self,
         buffer: usize,
-        call: Call<'_>,
-    ) -> Result<T> {
-        debug_assert!(call.refusal_waits(), "{call:?}");
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<V::Answer> {
+        verb.check(self.limits())?;
         match self {
-            StoreHandle::Here(store) => {
-                let space = call.space_in(buffer);
-                store.inner()?.call(space, |core| core.carry_out_once_visible(call))?
-            }
-            StoreHandle::Remote(owner) => owner.call(Mode::OnceVisible, call),
+            StoreHandle::Here(store) => store.inner()?.make(buffer, on, verb),
+            StoreHandle::Remote(owner) => owner.make(on, verb),
         }
     }
 
-    /// Makes a call whose caller waits for the answer later, or never. A call of another process is
-    /// only sent: its promise has the refusal.
-    pub(crate) fn defer<T: FromAnswer>(
+    /// As `make`, for a caller that waits for the answer later, or never.
+    pub(crate) fn make_deferred<V: Decide>(
         &self,
         buffer: usize,
         when_full: WhenFull,
-        call: Call<'_>,
-    ) -> Result<Promise<T>> {
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<Promise<V::Answer>> {
+        verb.check(self.limits())?;
         match self {
             StoreHandle::Here(store) => {
-                let space = call.space_in(buffer);
-                let decided =
-                    store.inner()?.defer(space, when_full, |core| core.carry_out(call))?;
+                let decide = |core: &mut Core| core.decide_verb(on, verb);
+                let space = V::KIND.space_in(buffer);
+                let decided = store.inner()?.defer(space, when_full, decide)?;
                 Ok(Promise::Here(store.clone(), decided))
             }
             StoreHandle::Remote(owner) => {
-                Ok(Promise::Remote(owner.send(Mode::of_deferred(when_full), call)?))
+                Ok(Promise::Remote(owner.make_later(Mode::of_deferred(when_full), on, verb)?))
             }
         }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { max_body: self.max_body() }
     }
 
     /// As [`Store::catch_up_with`](crate::Store::catch_up_with).
@@ -120,10 +96,9 @@ impl StoreHandle {
                 described.unwrap_or_else(|_| describe_unreachable(*id, header))
             }
             StoreHandle::Remote(_) => {
-                let described = self.ask(Call::Claim(grant.key(), HolderVerb::Describe));
-                let described: Vec<TaskInfo> = described.unwrap_or_default();
-                let unreachable = || describe_unreachable(*id, header);
-                described.into_iter().next().unwrap_or_else(unreachable)
+                let claimed = Claimed { key: grant.key(), tube: None };
+                let described = self.make(grant.buffer, claimed, &DescribeHeld {});
+                described.unwrap_or_else(|_| describe_unreachable(*id, header))
             }
         }
     }
@@ -138,15 +113,20 @@ impl StoreHandle {
 
     /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
     /// no caller got the task, so the attempt does not count.
-    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
-        // A task whose record cannot be read stays claimed until its session ends.
-        self.tell(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive });
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+        match self {
+            StoreHandle::Here(store) => store.drop_claim(id, epoch, forgive),
+            StoreHandle::Remote(owner) => owner.drop_claim(id, epoch, forgive),
+        }
     }
 
     /// A handle of a session is dropped: the session ends, or its grace begins.
     fn drop_session(&self, id: SessionId) {
         match self {
-            StoreHandle::Here(_) => self.tell(Call::DropSessionHandle(id)),
+            StoreHandle::Here(store) => {
+                // What cannot be read stays as it is; `verify` reports it.
+                let _ = store.run(|core| core.drop_session_handle(id));
+            }
             StoreHandle::Remote(owner) => owner.drop_session(id),
         }
     }
@@ -154,8 +134,9 @@ impl StoreHandle {
     /// Begins a session. In this process, that does not fail.
     pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         match self {
-            StoreHandle::Here(_) => {
-                self.tell(Call::BeginSession(id, label));
+            StoreHandle::Here(store) => {
+                let begin = |core: &mut Core| core.begin_session(id, label.cloned());
+                let _ = store.inner().map(|inner| inner.run(begin));
                 Ok(())
             }
             StoreHandle::Remote(owner) => owner.begin_session(id, label),
@@ -165,7 +146,7 @@ impl StoreHandle {
     /// Adds a handle to a session.
     pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
         match self {
-            StoreHandle::Here(_) => self.ask(Call::ResumeSession(id)),
+            StoreHandle::Here(store) => store.run(|core| core.resume_session(id)),
             StoreHandle::Remote(owner) => owner.resume_session(id),
         }
     }
@@ -174,10 +155,11 @@ impl StoreHandle {
     pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
         match self {
             StoreHandle::Here(store) => {
-                let mut ended = self.ask(Call::EndSession(id));
+                let end = |core: &mut Core| core.end_session_for_good(id);
+                let mut ended = store.run(end);
                 // In steps, so that other calls get the lock in between.
                 while store.inner()?.run(|core| core.has_ended(id)) {
-                    ended = ended.and(self.ask(Call::EndSession(id)));
+                    ended = ended.and(store.run(end));
                 }
                 ended
             }

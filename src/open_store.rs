@@ -4,9 +4,15 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
-use crate::core::{ByteBudget, Call, Decided, FromAnswer, Grant, Grants, TakeAttempt, TubeHead};
+use crate::core::list::{BuryHeld, DropClaim};
+use crate::core::verb::Claimed;
+use crate::core::{
+    ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
+    WatchKey, Watching,
+};
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
+use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::{Error, Result, SessionId};
@@ -70,14 +76,53 @@ impl LocalHandle {
         })
     }
 
-    /// As `StoreHandle::defer`, for a call that adds a few rows at most: it is decided at once,
-    /// and its answer is waited for without blocking the thread. A refusal waits for the change that
-    /// may have caused it.
-    pub(crate) fn defer_once_visible<T: FromAnswer>(
+    /// Takes a chosen task. Blocks for the flush of its last change.
+    pub(crate) fn claim(&self, tube: TubeRef<'_>, session: SessionId, id: u64) -> Result<Chosen> {
+        self.inner()?.call(None, |core| core.claim_chosen(tube, session, id))?
+    }
+
+    /// As `claim`, for a future.
+    pub(crate) fn defer_claim(
         &self,
-        call: Call<'_>,
-    ) -> Result<Decided<Result<T>>> {
-        self.inner()?.defer_now(|core| core.carry_out_once_visible(call))
+        tube: TubeRef<'_>,
+        session: SessionId,
+        id: u64,
+    ) -> Result<Decided<Result<Chosen>>> {
+        self.inner()?.defer_now(|core| core.claim_chosen(tube, session, id))
+    }
+
+    /// Begins a wait for a task until this moment of running time. `None`: ask again.
+    pub(crate) fn wait_ready(
+        &self,
+        tube: TubeRef<'_>,
+        session: SessionId,
+        until: Option<u64>,
+    ) -> Result<Option<Watching>> {
+        self.run(|core| {
+            core.tube(tube.number, tube.name)?;
+            let timeout = until.map(|until| until.saturating_sub(core.now.running));
+            core.wait_ready(tube.number, session, timeout)
+        })
+    }
+
+    /// The caller of a watch has gone.
+    pub(crate) fn cancel_watch(&self, key: WatchKey) {
+        if let Ok(inner) = self.inner() {
+            inner.run(|core| core.cancel_watch(key));
+        }
+    }
+
+    /// Runs a call on the core that waits for nothing.
+    pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+        self.inner()?.run(call)
+    }
+
+    /// Buries a task whose body cannot be read.
+    pub(crate) fn bury_unreadable(&self, grant: &Grant) {
+        let (on, bury) = (Claimed { key: grant.key(), tube: None }, BuryHeld { failure: None });
+        if let Ok(inner) = self.inner() {
+            let _ = inner.defer_now(|core| core.decide_verb(on, &bury));
+        }
     }
 
     /// Takes from the first of these tubes that has a task, or waits in all of them.
@@ -118,7 +163,7 @@ impl LocalHandle {
         })?;
         if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
             if let Err(error) = self.inner()?.write_record(record) {
-                self.drop_claim(grant, true);
+                self.drop_claim(grant.id, grant.epoch, true);
                 return Err(error);
             }
             grant.counted = None;
@@ -127,11 +172,17 @@ impl LocalHandle {
     }
 
     /// As `StoreHandle::drop_claim`.
-    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
-        let drop = Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive };
+    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+        let drop = DropClaim { id, epoch, forgive };
         if let Ok(inner) = self.inner() {
-            let _ = inner.run(|core| core.carry_out::<()>(drop));
+            // A task whose record cannot be read stays claimed until its session ends.
+            let _ = inner.run(|core| core.decide_verb((), &drop));
         }
+    }
+
+    /// The signal that is raised when the claim ends, or when the store is closed.
+    pub(crate) fn end_signal(&self, key: ClaimKey) -> Result<Arc<Signal>> {
+        self.inner()?.run(|core| core.end_signal(key))
     }
 }
 

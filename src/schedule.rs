@@ -449,12 +449,20 @@ const MAX_LATEST: u32 = 100;
 const CRON_MAX: usize = 255;
 
 impl Recurrence {
-    /// Refuses one that cannot be stored.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses an interval that is too short.
+    pub(crate) fn check_interval(&self) -> Result<()> {
         match self {
             Recurrence::Every(interval) if *interval < MIN_INTERVAL => {
                 Err(Error::invalid("the interval of a schedule must be at least a millisecond"))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses one that cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_interval()?;
+        match self {
             Recurrence::Cron { expression, zone }
                 if expression.len().max(zone.len()) > CRON_MAX =>
             {

@@ -1,7 +1,6 @@
 //! Serving a store to other processes.
 
 mod answers;
-mod calls;
 mod peer;
 mod requests;
 mod service;
@@ -9,6 +8,7 @@ mod shares;
 mod subscriptions;
 #[cfg(feature = "_peer")]
 pub(crate) mod unserved;
+mod verbs;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{About, Call, FILE, TubeRequest};
+use crate::core::list::{CreateTube, DescribeSession, FindTube};
+use crate::core::{About, FILE};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
@@ -65,7 +66,7 @@ impl Session {
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
         let session = self.begun()?;
-        let head = session.handle.ask(Call::FindTube(name))?;
+        let head = session.handle.make(FILE, (), &FindTube { name: name.into() })?;
         Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
     }
 
@@ -76,8 +77,8 @@ impl Session {
     /// Those of [`Store::create_tube`](crate::Store::create_tube).
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let session = self.begun()?;
-        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = session.handle.call(FILE, Call::CreateTube(&request))?;
+        let create = CreateTube { name: name.into(), driver: driver.into(), options };
+        let head = session.handle.make(FILE, (), &create)?;
         Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
     }
 
@@ -91,11 +92,11 @@ impl Session {
         driver: &str,
         options: TubeOptions,
     ) -> CallFuture<Tube> {
-        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
+        let create = CreateTube { name: name.into(), driver: driver.into(), options };
         let guard = self.0.clone();
         CallFuture::new(async move {
             guard.begun()?;
-            let head = wait::call(&guard.handle, FILE, Call::CreateTube(&request)).await?;
+            let head = CallFuture::of(&guard.handle, FILE, (), create).await?;
             Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
         })
     }
@@ -183,7 +184,7 @@ impl Session {
     #[doc(alias = "register")]
     pub fn describe(&self, kind: &str, metadata: &str) -> Result<()> {
         let about = About { kind: kind.into(), metadata: metadata.into() };
-        self.begun()?.handle.ask(Call::DescribeSession(self.0.id, &about))
+        self.begun()?.handle.make(FILE, (), &DescribeSession { id: self.0.id, about })
     }
 
     /// Ends the session now, without a grace, even if it has other handles.

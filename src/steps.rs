@@ -7,10 +7,10 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::core::{FromAnswer, HolderVerb, StepPage, StepVerb, check_size};
+use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::finish::put_into;
 use crate::step::named_twice;
-use crate::{Bincode, Claim, Codec, Error, Put, Receipt, Result, Step, Tube};
+use crate::{Bincode, Claim, Codec, Error, Put, Result, Step, Tube};
 
 impl Claim {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
@@ -99,12 +99,11 @@ impl Claim {
         E: From<Error>,
     {
         let named = self.name_step(name)?;
-        if let Some(stored) = self.call_step(StepVerb::Read { name })? {
+        if let Some(stored) = self.make(&ReadStep { name: name.into() })? {
             return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
         }
         let value = run()?;
-        let bytes = self.encode::<C, V>(&value)?;
-        let _: Receipt = self.call_step(StepVerb::Write { name, value: &bytes })?;
+        self.make(&WriteStep { name: name.into(), value: C::encode(&value)? })?;
         named.keep(Ok(value))
     }
 
@@ -152,12 +151,11 @@ impl Claim {
         E: From<Error>,
     {
         let named = self.name_step(name)?;
-        if let Some(stored) = self.call_step_async(StepVerb::Read { name }).await? {
+        if let Some(stored) = self.make_async(&ReadStep { name: name.into() }).await? {
             return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
         }
         let value = run().await?;
-        let bytes = self.encode::<C, V>(&value)?;
-        let _: Receipt = self.call_step_async(StepVerb::Write { name, value: &bytes }).await?;
+        self.make_async(&WriteStep { name: name.into(), value: C::encode(&value)? }).await?;
         named.keep(Ok(value))
     }
 
@@ -202,7 +200,7 @@ impl Claim {
     pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         let named = self.name_step(name)?;
         let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.call_step(StepVerb::Spawn { name, into: &into }))
+        named.keep(self.make(&Spawn { name: name.into(), into }))
     }
 
     /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
@@ -212,7 +210,7 @@ impl Claim {
     pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
         let named = self.name_step(name)?;
         let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.call_step_async(StepVerb::Spawn { name, into: &into }).await)
+        named.keep(self.make_async(&Spawn { name: name.into(), into }).await)
     }
 
     /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
@@ -237,8 +235,7 @@ impl Claim {
     pub fn steps(&self) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
-            let page: StepPage = self.call_step(next_steps(&steps))?;
-            if page.add_to(&mut steps) {
+            if self.make(&next_steps(&steps))?.add_to(&mut steps) {
                 return Ok(steps);
             }
         }
@@ -251,8 +248,7 @@ impl Claim {
     pub async fn steps_async(&self) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
-            let page: StepPage = self.call_step_async(next_steps(&steps)).await?;
-            if page.add_to(&mut steps) {
+            if self.make_async(&next_steps(&steps)).await?.add_to(&mut steps) {
                 return Ok(steps);
             }
         }
@@ -265,28 +261,11 @@ impl Claim {
         }
         Err(named_twice(name))
     }
-
-    fn call_step<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
-        self.call(HolderVerb::Step(verb))
-    }
-
-    async fn call_step_async<T: FromAnswer>(&self, verb: StepVerb<'_>) -> Result<T> {
-        self.call_async(HolderVerb::Step(verb)).await
-    }
-
-    fn encode<C: Codec, V: Serialize>(&self, value: &V) -> Result<Vec<u8>> {
-        let bytes = C::encode(value)?;
-        check_size("value of the step", &bytes, self.handle.max_body())?;
-        Ok(bytes)
-    }
 }
 
 /// The verb that lists the steps behind those that are known.
-fn next_steps(known: &[Step]) -> StepVerb<'_> {
-    match known.last() {
-        None => StepVerb::List,
-        Some(last) => StepVerb::ListAfter { after: &last.name },
-    }
+fn next_steps(known: &[Step]) -> StepsHeld {
+    StepsHeld { after: known.last().map(|last| last.name.as_str().into()) }
 }
 
 /// The name of a step that has begun. If the step does not finish, its name may be used again.

@@ -14,7 +14,9 @@ use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
 use crate::connection::Request;
-use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
+use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
+use crate::core::verb::{Begin, InStore};
+use crate::core::{Config, Core, FILE, MEMORY};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::{LocalHandle, OpenStore, Threads};
 use crate::owner::check_label;
@@ -94,8 +96,8 @@ impl Store {
     /// ```
     #[doc(alias = "create_queue")]
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
-        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.handle.call(FILE, Call::CreateTube(&request))?;
+        let create = CreateTube { name: name.into(), driver: driver.into(), options };
+        let head = self.make(&create)?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
@@ -118,10 +120,10 @@ impl Store {
         driver: &str,
         options: TubeOptions,
     ) -> CallFuture<Tube> {
-        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let handle = self.handle.clone();
+        let create = CreateTube { name: name.into(), driver: driver.into(), options };
+        let (handle, created) = (self.handle.clone(), self.make_async(create));
         CallFuture::new(async move {
-            let head = wait::call(&handle, FILE, Call::CreateTube(&request)).await?;
+            let head = created.await?;
             let session = handle.own_session();
             Ok(Tube::new(handle, session, None, head))
         })
@@ -147,7 +149,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.handle.ask(Call::FindTube(name))?;
+        let head = self.make(&FindTube { name: name.into() })?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
@@ -155,7 +157,7 @@ impl Store {
     /// does not answer a connection. Does not block.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
-        self.handle.ask(Call::Tubes).unwrap_or_default()
+        self.make(&Tubes {}).unwrap_or_default()
     }
 
     /// The sessions that have tasks or have [described](Session::describe) themselves, and those
@@ -183,7 +185,7 @@ impl Store {
     #[must_use]
     #[doc(alias = "workers")]
     pub fn owners(&self) -> Vec<OwnerInfo> {
-        self.handle.ask(Call::Owners).unwrap_or_default()
+        self.make(&Owners {}).unwrap_or_default()
     }
 
     /// The id of the next task that is put. Waits for nothing.
@@ -202,7 +204,7 @@ impl Store {
     /// ```
     #[must_use]
     pub fn next_id(&self) -> u64 {
-        self.handle.ask(Call::NextId).unwrap_or_default()
+        self.make(&NextId {}).unwrap_or_default()
     }
 
     /// Drops a tube with all its tasks, unless it is in use.
@@ -228,7 +230,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn drop_tube(&self, name: &str) -> Result<()> {
-        self.handle.call(FILE, Call::DropTube(name))
+        self.make(&DropTube { name: name.into() })
     }
 
     /// As [`drop_tube`](Store::drop_tube), as a future that blocks no thread.
@@ -236,8 +238,7 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`drop_tube`](Store::drop_tube).
     pub fn drop_tube_async(&self, name: &str) -> CallFuture<()> {
-        let (handle, name) = (self.handle.clone(), name.to_owned());
-        CallFuture::new(async move { wait::call(&handle, FILE, Call::DropTube(&name)).await })
+        self.make_async(DropTube { name: name.into() })
     }
 
     /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
@@ -483,7 +484,7 @@ impl Store {
         let handle = self.handle.clone();
         CallFuture::new(async move {
             for buffer in [FILE, MEMORY] {
-                wait::call::<()>(&handle, buffer, Call::Check).await?;
+                CallFuture::of(&handle, buffer, (), Space {}).await?;
             }
             Ok(())
         })
@@ -604,6 +605,16 @@ impl Store {
     }
 
     /// The store, for what only its owner can do.
+    /// Makes a call on the store.
+    fn make<V: Begin<On = InStore>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(FILE, (), verb)
+    }
+
+    /// As `make`, as a future that blocks no thread.
+    fn make_async<V: Begin<On = InStore>>(&self, verb: V) -> CallFuture<V::Answer> {
+        CallFuture::of(&self.handle, FILE, (), verb)
+    }
+
     pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
         self.handle.here(what)
     }

@@ -26,10 +26,13 @@ pub(crate) use take::{take_any, take_any_async};
 
 use std::sync::Arc;
 
-use crate::core::{Call, FromAnswer, TubeHead, TubeRef, Verb};
+use crate::core::list::{CountsOf, IsTimed};
+use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
+use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
+use crate::wait::{CallFuture, make};
 use crate::{Result, SessionId};
 
 /// A handle of a tube, for one session. It is cheap to clone and may be used from many threads.
@@ -127,7 +130,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn statistics(&self) -> Result<Statistics> {
-        self.handle.ask(self.verb(Verb::Statistics))
+        self.make(&CountsOf {})
     }
 
     /// Sets the function that is called after each change of a task of this tube, or removes it
@@ -188,28 +191,39 @@ impl Tube {
 
     /// Whether its driver has delays, and claims that expire.
     pub(crate) fn is_timed(&self) -> Result<bool> {
-        self.handle.ask(self.verb(Verb::IsTimed))
+        self.make(&IsTimed {})
     }
 
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }
 
-    pub(crate) fn max_body(&self) -> usize {
-        self.handle.max_body()
+    /// Makes a call on the tube.
+    #[inline]
+    pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.head.buffer, self.as_target(), verb)
     }
 
-    /// A verb on this tube, as a call.
-    pub(crate) fn verb<'a>(&'a self, verb: Verb<'a>) -> Call<'a> {
-        Call::Tube(self.as_target(), verb)
+    /// Makes a call on a task that the session has taken.
+    pub(crate) fn make_held<V: Begin<On = OfClaim>>(&self, id: u64, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.head.buffer, self.claimed(id), verb)
+    }
+
+    /// As `make`, as a future that blocks no thread. It keeps the session, which a wait may be of.
+    pub(crate) fn make_async<V: Begin<On = InTube>>(&self, verb: V) -> CallFuture<V::Answer> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            make(&tube.handle, tube.head.buffer, tube.as_target(), &verb).await
+        })
+    }
+
+    pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {
+        let key = ClaimKey { tube: self.head.number, by: self.holder(), id };
+        Claimed { key, tube: Some(&self.head.name) }
     }
 
     /// The tube as a call names it.
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
-    }
-
-    fn call<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
-        self.handle.call(self.head.buffer, self.verb(verb))
     }
 }

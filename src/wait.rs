@@ -14,17 +14,15 @@ use std::time::Duration;
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
 use crate::connection::{Connection, RemotePromise, Request, TubeName, answered_already};
-use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
+use crate::core::{Core, Grant, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
-use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
+use crate::{Claim, ClaimToken, Error, Result, SessionId};
 
 pub use call::CallFuture;
-pub(crate) use call::{
-    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
-};
+pub(crate) use call::{answer, close, commit, decide_verb, expiry, make};
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
 
@@ -81,7 +79,7 @@ pub(crate) fn take_request(
     session: SessionId,
     timeout: Option<Duration>,
     most: Option<usize>,
-) -> Request<'static> {
+) -> Request {
     Request::Take {
         tubes: tubes.iter().map(TubeName::of).collect(),
         session,
@@ -291,16 +289,15 @@ pub(crate) fn resume_claim(
     guard: Option<Arc<SessionGuard>>,
     token: &ClaimToken,
 ) -> Result<Claim> {
-    let resume = Call::ResumeClaim(session, token);
     let claim = match handle {
         StoreHandle::Remote(owner) => {
-            let grants = owner.ask_grants(&Request::of(resume))?;
+            let grants = owner.ask_grants(&Request::ResumeClaim(session, token.clone()))?;
             remote_claims(owner, guard, grants).next()
         }
-        StoreHandle::Here(store) => match handle.ask(resume)? {
-            Chosen::Task(grant) => read_claim(store, grant, guard)?,
-            Chosen::NotVisible => None,
-        },
+        StoreHandle::Here(store) => {
+            let grant = store.run(|core| core.resume_claim(session, token))?;
+            read_claim(store, grant, guard)?
+        }
     };
     // The claim may have ended while the body was read.
     claim.ok_or(Error::NotTaken { id: token.id })
@@ -337,7 +334,7 @@ pub(crate) fn read_claim(
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            handle.drop_claim(&grant, true);
+            handle.drop_claim(grant.id, grant.epoch, true);
             return Err(error);
         }
     };
@@ -347,8 +344,7 @@ pub(crate) fn read_claim(
         Err(_) if !inner.run(|core| core.is_current(grant.id, grant.epoch)) => Ok(None),
         Err(error) => {
             // Buried, because every later take would fail on it too.
-            let bury = Call::Claim(grant.key(), HolderVerb::Bury(None));
-            let _ = handle.defer_once_visible::<Receipt>(bury);
+            handle.bury_unreadable(&grant);
             Err(error)
         }
     }

@@ -209,15 +209,19 @@ fn the_core_knows_no_threads_and_no_clock() {
 }
 
 #[test]
-fn only_handle_wait_and_serve_give_calls_to_the_core() {
+fn only_handle_wait_and_serve_give_verbs_to_the_core() {
     let callers = [
         "src/core",
         "src/handle.rs",
         "src/open_store.rs",
-        "src/wait/capacity.rs",
-        "src/serve/calls.rs",
+        "src/pipeline/inner.rs",
+        "src/wait/call.rs",
+        "src/serve/verbs.rs",
+        "src/serve/service/tests.rs",
     ];
-    only("src", ".carry_out", &callers);
+    for word in [".begin_verb(", ".decide_verb(", "core.make("] {
+        only("src", word, &callers);
+    }
     for folder in ["src/tube", "src/deferred", "src/typed"] {
         only(folder, "&mut Core", &[]);
         only(folder, "|core|", &[]);

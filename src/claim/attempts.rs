@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::HolderVerb;
+use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result};
 
@@ -62,7 +62,7 @@ impl Claim {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn fail(self, failure: Failure) -> Result<Receipt> {
-        self.end(HolderVerb::Fail { delay: None, failure: &failure })
+        self.make_end(&Fail { delay: None, failure })
     }
 
     /// As [`fail`](Claim::fail), with this delay instead of the backoff of the tube: for a server
@@ -73,8 +73,7 @@ impl Claim {
     /// delays; the task is released.
     #[doc(alias = "retry after")]
     pub fn fail_in(self, delay: Duration, failure: Failure) -> Result<Receipt> {
-        let delay = Some(micros_ceil(delay));
-        self.end(HolderVerb::Fail { delay, failure: &failure })
+        self.make_end(&Fail { delay: Some(micros_ceil(delay)), failure })
     }
 
     /// Gives the task back for a while, through no fault of its own: ready in its old place, or
@@ -101,10 +100,14 @@ impl Claim {
     /// ```
     #[doc(alias = "reschedule")]
     pub fn snooze(mut self, delay: Duration) -> Result<Receipt> {
-        let ended = self.call(HolderVerb::Snooze { delay: micros_ceil(delay) });
+        let ended = if delay.is_zero() {
+            self.make(&Snooze {})
+        } else {
+            self.make(&SnoozeIn { delay: micros_ceil(delay) })
+        };
         self.release_on_drop = false;
         if ended.is_err() {
-            self.handle.drop_claim(&self.grant, true);
+            self.drop_claim(true);
         }
         ended
     }
@@ -117,6 +120,6 @@ impl Claim {
     #[doc(alias = "discard")]
     #[doc(alias = "dead letter")]
     pub fn bury_with(self, failure: Failure) -> Result<Receipt> {
-        self.end(HolderVerb::Bury(Some(&failure)))
+        self.make_end(&BuryHeld { failure: Some(failure) })
     }
 }

@@ -1,6 +1,6 @@
 //! Entries of the holder of a task in its history.
 
-use crate::core::HolderVerb;
+use crate::core::list::LogHeld;
 use crate::{Claim, Receipt, Result};
 
 impl Claim {
@@ -30,6 +30,6 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.call(HolderVerb::Log(text))
+        self.make(&LogHeld { text: text.into() })
     }
 }

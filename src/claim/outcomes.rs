@@ -1,6 +1,6 @@
 //! Ends of claims that have a result.
 
-use crate::core::{HolderVerb, check_size};
+use crate::core::list::Ack;
 use crate::{Claim, Receipt, Result};
 
 impl Claim {
@@ -32,8 +32,6 @@ impl Claim {
     #[doc(alias = "complete")]
     #[doc(alias = "result")]
     pub fn ack_with(self, result: impl Into<Vec<u8>>) -> Result<Receipt> {
-        let result = result.into();
-        check_size("result", &result, self.handle.max_body())?;
-        self.end(HolderVerb::Ack { result: Some(&result) })
+        self.make_end(&Ack { result: Some(result.into()) })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Claim;
 use crate::Result;
-use crate::core::{HolderVerb, ProgressReport};
+use crate::core::list::{ReportProgress, ReportText};
 
 impl Claim {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
@@ -40,7 +40,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn progress(&self, done: u64, total: u64) -> Result<()> {
-        self.report(ProgressReport::Count { done, total })
+        self.make(&ReportProgress { done, total })
     }
 
     /// Reports what the work is at, in at most 1024 bytes; otherwise as
@@ -51,10 +51,6 @@ impl Claim {
     /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).
     /// Nothing changed.
     pub fn progress_text(&self, text: &str) -> Result<()> {
-        self.report(ProgressReport::Text(text))
-    }
-
-    fn report(&self, report: ProgressReport<'_>) -> Result<()> {
-        self.ask(HolderVerb::Progress(report))
+        self.make(&ReportText { text: text.into() })
     }
 }

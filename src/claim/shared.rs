@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tubewell_drivers::Body;
+
 use super::Claim;
 use crate::connection::Mode;
-use crate::core::{Call, FromAnswer, Grant, HolderVerb};
+use crate::core::Grant;
+use crate::core::list::{Checkpoint, OwnerOfClaim, Park, Snooze};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::park::block_on_for;
@@ -17,19 +20,9 @@ use crate::signal::Signal;
 use crate::{ClaimToken, Error, Owner, Receipt, Result};
 
 impl Claim {
-    /// Makes a call of this claim, and blocks for its flush or write.
-    pub(crate) fn call<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
-        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb))
-    }
-
-    /// Makes a call of this claim that changes memory alone or nothing.
-    pub(crate) fn ask<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
-        self.handle.ask(Call::Claim(self.claim_key(), verb))
-    }
-
     /// Asks for the owner of the claim.
-    pub(crate) fn owner_call(&self) -> Call<'static> {
-        Call::OwnerOfClaim(self.claim_key())
+    pub(crate) fn ask_owner(&self) -> OwnerOfClaim {
+        OwnerOfClaim { key: self.claim_key() }
     }
 
     /// The owner of a claim, of which none outlives the close of its store.
@@ -42,20 +35,24 @@ impl Claim {
 
     /// As [`park`](Claim::park). After an error the claim is as it was.
     pub(crate) fn park_shared(&self, hold: Duration) -> Result<ClaimToken> {
-        let epoch = self.call(HolderVerb::Park { hold: micros_ceil(hold) })?;
+        let epoch = self.make(&Park { hold: micros_ceil(hold) })?;
         Ok(self.token(epoch))
     }
 
     /// As [`checkpoint`](Claim::checkpoint). The body that this handle shows stays the old one.
     pub(crate) fn checkpoint_shared(&self, body: Vec<u8>) -> Result<Receipt> {
-        let body = self.new_body(body)?;
-        self.call(HolderVerb::Checkpoint(&body))
+        self.make(&Checkpoint { body: Body::new(body) })
+    }
+
+    /// Releases the task, if the claim has not ended. `forgive`: the attempt does not count.
+    pub(crate) fn drop_claim(&self, forgive: bool) {
+        self.handle.drop_claim(self.grant.id, self.grant.epoch, forgive);
     }
 
     /// Releases a task that no code has begun to work on. The attempt is forgiven.
     pub(crate) fn give_back(mut self) {
         self.release_on_drop = false;
-        self.handle.drop_claim(&self.grant, true);
+        self.drop_claim(true);
     }
 
     /// The task, for a holder in another process. Its row has the body.
@@ -68,7 +65,7 @@ impl Claim {
     /// The signal that is raised when the claim ends, or when the store or the connection is closed.
     pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
         match &self.handle {
-            StoreHandle::Here(_) => self.ask(HolderVerb::EndSignal),
+            StoreHandle::Here(store) => store.end_signal(self.claim_key()),
             StoreHandle::Remote(owner) => Ok(owner.claim_end(self.claim_key())),
         }
     }
@@ -76,11 +73,10 @@ impl Claim {
     /// As [`snooze`](Claim::snooze) without a delay: only memory changes. Blocks for the answer of
     /// another process, for at most `time`.
     pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
-        let snooze = HolderVerb::Snooze { delay: 0 };
         let StoreHandle::Remote(owner) = &self.handle else {
-            return self.ask::<Receipt>(snooze).map(drop);
+            return self.make(&Snooze {}).map(drop);
         };
-        let answer = owner.send::<Receipt>(Mode::Ask, Call::Claim(self.claim_key(), snooze))?;
+        let answer = owner.make_later(Mode::Call, self.claimed(), &Snooze {})?;
         let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
         block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
     }

@@ -3,15 +3,17 @@
 //! A request that changes something has an unknown outcome if it may have been sent and was not
 //! answered.
 
-use super::request::{Mode, Request};
-use crate::core::{Call, PutRequest, Verb};
+use super::request::Request;
 
-impl Request<'_> {
+impl Request {
     /// Whether it may be made twice, if its connection breaks before the answer.
     pub(super) fn may_repeat(&self) -> bool {
         match self {
-            Request::Call(mode, call) => !call.changes() || may_repeat(*mode, call),
-            Request::Backup(_) => false,
+            // A connection that is made anew begins its sessions itself.
+            Request::Backup(_)
+            | Request::BeginSession(..)
+            | Request::ResumeSession(_)
+            | Request::DropSession(_) => false,
             _ => true,
         }
     }
@@ -20,9 +22,14 @@ impl Request<'_> {
     /// if they do not arrive.
     pub(super) fn changes(&self) -> bool {
         match self {
-            Request::Call(_, call) => call.changes(),
-            Request::Backup(_) => true,
+            Request::Backup(_)
+            | Request::ResumeClaim(..)
+            | Request::BeginSession(..)
+            | Request::ResumeSession(_)
+            | Request::EndSession(_)
+            | Request::DropSession(_) => true,
             Request::Take { .. }
+            | Request::Claim { .. }
             | Request::WaitReady { .. }
             | Request::ClaimEnd(_)
             | Request::Flush
@@ -34,20 +41,5 @@ impl Request<'_> {
             | Request::Subscribe { .. }
             | Request::Delivered(_) => false,
         }
-    }
-}
-
-/// Whether a call that changes something may be made twice.
-fn may_repeat(mode: Mode, call: &Call<'_>) -> bool {
-    match call {
-        // A connection that is made anew begins its sessions itself.
-        Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => false,
-        Call::ResumeClaim(..) => true,
-        Call::Tube(
-            _,
-            Verb::Put(request) | Verb::PutOrWait { request, .. } | Verb::PutAndWait { request, .. },
-        ) => request.has_token(),
-        Call::Tube(_, Verb::PutMany(puts)) => puts.iter().all(PutRequest::has_token),
-        _ => mode == Mode::Ask,
     }
 }

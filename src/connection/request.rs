@@ -2,24 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::core::{
-    Answer, Call, ClaimKey, FromAnswer, Grant, Input, Malformed, Parts, StoreId, TubeHead, Wire,
-    decode_call, from_bytes,
-};
+use crate::core::verb::{Named, Verb, put_verb};
+use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes};
 use crate::events::Filter;
 use crate::random::random_id;
+use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId, WhenFull};
 
-/// How the owner makes a call. What the call waits for follows from the call itself: the first three are one to the
-/// owner.
+/// How the owner makes a call. What the call waits for follows from its verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// At once: it changes memory alone or nothing.
-    Ask,
-    /// Once its write buffer has space.
+    /// Its caller waits for the answer.
     Call,
-    /// As `Call`. A refusal waits for the change that may have caused it.
-    OnceVisible,
     /// As `Call`, for a caller that waits for the answer later or never. If a call that ends a claim
     /// is refused, the task is released.
     Deferred,
@@ -33,6 +27,25 @@ impl Mode {
             WhenFull::Refuse => Mode::DeferredOrRefused,
             WhenFull::Block => Mode::Deferred,
         }
+    }
+}
+
+impl Mode {
+    fn tag(self) -> u8 {
+        match self {
+            Mode::Call => tag::CALL,
+            Mode::Deferred => tag::DEFERRED,
+            Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
+        }
+    }
+
+    fn of_tag(tag: u8) -> Option<Mode> {
+        Some(match tag {
+            tag::CALL => Mode::Call,
+            tag::DEFERRED => Mode::Deferred,
+            tag::DEFERRED_OR_REFUSED => Mode::DeferredOrRefused,
+            _ => return None,
+        })
     }
 }
 
@@ -54,9 +67,7 @@ impl TubeName {
 
 /// What is no call of the core: it waits, or reads what is beside the core. Times are in
 /// microseconds.
-pub(crate) enum Request<'a> {
-    /// A call.
-    Call(Mode, Call<'a>),
+pub(crate) enum Request {
     /// A take from the first of these tubes that has a task. With `most`, of up to so many tasks of
     /// the first tube.
     Take {
@@ -70,8 +81,21 @@ pub(crate) enum Request<'a> {
         session: SessionId,
         timeout: Option<u64>,
     },
+    /// A take of this task.
+    Claim {
+        tube: TubeName,
+        session: SessionId,
+        id: u64,
+    },
     /// The end of a claim.
     ClaimEnd(ClaimKey),
+    /// A parked claim goes to this session.
+    ResumeClaim(SessionId, ClaimToken),
+    BeginSession(SessionId, Option<Arc<str>>),
+    ResumeSession(SessionId),
+    EndSession(SessionId),
+    /// The connection has no handle of the session any more.
+    DropSession(SessionId),
     Flush,
     CatchUp,
     Verify,
@@ -98,9 +122,7 @@ const GRANTS: u8 = 1;
 
 /// The numbers of the requests in the protocol.
 mod tag {
-    pub(super) const ASK: u8 = 0;
     pub(super) const CALL: u8 = 1;
-    pub(super) const ONCE_VISIBLE: u8 = 2;
     pub(super) const DEFERRED: u8 = 3;
     pub(super) const DEFERRED_OR_REFUSED: u8 = 4;
     pub(super) const TAKE: u8 = 5;
@@ -115,27 +137,33 @@ mod tag {
     pub(super) const HEARTBEAT: u8 = 15;
     pub(super) const SUBSCRIBE: u8 = 16;
     pub(super) const DELIVERED: u8 = 17;
+    pub(super) const CLAIM: u8 = 18;
+    pub(super) const BEGIN_SESSION: u8 = 19;
+    pub(super) const RESUME_SESSION: u8 = 20;
+    pub(super) const END_SESSION: u8 = 21;
+    pub(super) const DROP_SESSION: u8 = 22;
+    pub(super) const RESUME_CLAIM: u8 = 23;
 }
 
 /// Most calls without a body fit into this many bytes.
 const USUAL_CALL: usize = 256;
 
-/// Refuses a call with a function of this process.
-pub(super) fn refuse_callback(call: &Call<'_>) -> Result<()> {
-    match call {
-        Call::CreateTube(request) if request.options.callback.is_some() => {
-            Err(Error::OwnerOnly { what: "a callback".into() })
-        }
-        _ => Ok(()),
-    }
+/// The bytes of a verb that is a type.
+pub(crate) fn verb_to_bytes<V: Verb>(mode: Mode, on: Named<'_, V>, verb: &V) -> Vec<u8> {
+    let mut out = Vec::with_capacity(USUAL_CALL);
+    out.push(mode.tag());
+    put_verb(on, verb, &mut out);
+    out
 }
 
-impl<'a> Request<'a> {
-    /// A call that waits.
-    pub(crate) fn of(call: Call<'a>) -> Request<'a> {
-        Request::Call(Mode::OnceVisible, call)
-    }
+/// Begins to read the bytes of a call: what it is made on is next. `None` if they are of another request.
+pub(crate) fn read_call(bytes: &[u8]) -> Option<(Mode, Input<'_>)> {
+    let mut input = Input::of_request(bytes);
+    let mode = Mode::of_tag(input.byte().ok()?)?;
+    Some((mode, input))
+}
 
+impl Request {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(USUAL_CALL);
         self.put(&mut bytes);
@@ -144,16 +172,6 @@ impl<'a> Request<'a> {
 
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Request::Call(mode, call) => {
-                out.push(match mode {
-                    Mode::Ask => tag::ASK,
-                    Mode::Call => tag::CALL,
-                    Mode::OnceVisible => tag::ONCE_VISIBLE,
-                    Mode::Deferred => tag::DEFERRED,
-                    Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
-                });
-                crate::core::encode_call(call, out);
-            }
             Request::Take { tubes, session, timeout, most } => {
                 out.push(tag::TAKE);
                 tubes.put(out);
@@ -167,9 +185,37 @@ impl<'a> Request<'a> {
                 session.put(out);
                 timeout.put(out);
             }
+            Request::Claim { tube, session, id } => {
+                out.push(tag::CLAIM);
+                tube.put(out);
+                session.put(out);
+                id.put(out);
+            }
             Request::ClaimEnd(key) => {
                 out.push(tag::CLAIM_END);
                 key.put(out);
+            }
+            Request::ResumeClaim(session, token) => {
+                out.push(tag::RESUME_CLAIM);
+                session.put(out);
+                token.put(out);
+            }
+            Request::BeginSession(session, label) => {
+                out.push(tag::BEGIN_SESSION);
+                session.put(out);
+                label.put(out);
+            }
+            Request::ResumeSession(session) => {
+                out.push(tag::RESUME_SESSION);
+                session.put(out);
+            }
+            Request::EndSession(session) => {
+                out.push(tag::END_SESSION);
+                session.put(out);
+            }
+            Request::DropSession(session) => {
+                out.push(tag::DROP_SESSION);
+                session.put(out);
             }
             Request::Flush => out.push(tag::FLUSH),
             Request::CatchUp => out.push(tag::CATCH_UP),
@@ -194,18 +240,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a request, whose parts are kept in `parts`.
-    pub(crate) fn read(bytes: &'a [u8], parts: &'a Parts) -> Result<Request<'a>, Malformed> {
+    /// Reads a request that is no call.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Request, Malformed> {
         let mut input = Input::of_request(bytes);
-        let call = |input: &mut Input<'a>, mode| -> Result<Request<'a>, Malformed> {
-            Ok(Request::Call(mode, decode_call(input, parts)?))
-        };
         let request = match input.byte()? {
-            tag::ASK => call(&mut input, Mode::Ask)?,
-            tag::CALL => call(&mut input, Mode::Call)?,
-            tag::ONCE_VISIBLE => call(&mut input, Mode::OnceVisible)?,
-            tag::DEFERRED => call(&mut input, Mode::Deferred)?,
-            tag::DEFERRED_OR_REFUSED => call(&mut input, Mode::DeferredOrRefused)?,
             tag::TAKE => Request::Take {
                 tubes: Wire::get(&mut input)?,
                 session: Wire::get(&mut input)?,
@@ -217,7 +255,21 @@ impl<'a> Request<'a> {
                 session: Wire::get(&mut input)?,
                 timeout: Wire::get(&mut input)?,
             },
+            tag::CLAIM => Request::Claim {
+                tube: Wire::get(&mut input)?,
+                session: Wire::get(&mut input)?,
+                id: Wire::get(&mut input)?,
+            },
             tag::CLAIM_END => Request::ClaimEnd(Wire::get(&mut input)?),
+            tag::RESUME_CLAIM => {
+                Request::ResumeClaim(Wire::get(&mut input)?, Wire::get(&mut input)?)
+            }
+            tag::BEGIN_SESSION => {
+                Request::BeginSession(Wire::get(&mut input)?, Wire::get(&mut input)?)
+            }
+            tag::RESUME_SESSION => Request::ResumeSession(Wire::get(&mut input)?),
+            tag::END_SESSION => Request::EndSession(Wire::get(&mut input)?),
+            tag::DROP_SESSION => Request::DropSession(Wire::get(&mut input)?),
             tag::FLUSH => Request::Flush,
             tag::CATCH_UP => Request::CatchUp,
             tag::VERIFY => Request::Verify,
@@ -419,12 +471,6 @@ pub(crate) fn encode_grants(answer: &Result<Vec<Grant>>) -> Vec<u8> {
     let mut out = vec![GRANTS];
     answer.put(&mut out);
     out
-}
-
-/// Reads the answer to a call.
-pub(crate) fn read_answer<T: FromAnswer>(bytes: &[u8]) -> Result<T> {
-    let answer: Answer = read_value(bytes)?;
-    T::from_answer(answer).ok_or_else(|| unreadable("the answer to another call"))
 }
 
 /// The error of an answer that cannot be read. The call may have taken effect.

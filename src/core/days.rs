@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
-use crate::core::state::{Core, Counted, day_of};
+use crate::core::state::{Core, Counted, Decided, day_of};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
+use crate::core::wire::wire_struct;
 use crate::date::{Date, begin_of, end_of};
 use crate::{Error, Result};
 
@@ -21,6 +24,39 @@ const FAILED_STEP: usize = 4096;
 pub(crate) struct FailedStep {
     pub(crate) days: Vec<u32>,
     pub(crate) next: Option<Vec<u8>>,
+}
+
+wire_struct! { FailedStep { days, next } }
+
+verb! {
+    /// The numbers of these days, counted from 1970, as far as they are kept.
+    45 InTube Look: Days { from: u32, to: u32 } -> Vec<(u32, DayCounts)>
+}
+
+impl Decide for Days {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<(u32, DayCounts)>>> {
+        core.days(number, (self.from, self.to)).map(Decided::now)
+    }
+}
+
+verb! {
+    /// On which of these days the tasks have failed that are still buried: a step, which begins at the
+    /// key `next`.
+    46 InTube Look: FailedOn { from: u32, to: u32, next: Vec<u8> } -> FailedStep
+}
+
+impl Decide for FailedOn {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<FailedStep>> {
+        core.failed_on(number, (self.from, self.to), &self.next).map(Decided::now)
+    }
 }
 
 impl Core {
@@ -64,11 +100,7 @@ impl Core {
 
     /// The numbers of these days, as far as they are kept. Days without numbers are left out, and of
     /// several days those whose row is damaged.
-    pub(in crate::core) fn days(
-        &mut self,
-        number: u32,
-        (from, to): (u32, u32),
-    ) -> Result<Vec<(u32, DayCounts)>> {
+    fn days(&mut self, number: u32, (from, to): (u32, u32)) -> Result<Vec<(u32, DayCounts)>> {
         let from = from.max(self.first_day_of(number)?);
         let Some(tube) = self.tubes.get(&number).filter(|_| from <= to) else {
             return Ok(Vec::new());
@@ -101,7 +133,7 @@ impl Core {
     }
 
     /// On which of these days the tasks have failed that are still buried. Begins at the key `next`.
-    pub(in crate::core) fn failed_on(
+    fn failed_on(
         &mut self,
         number: u32,
         (from, to): (u32, u32),

@@ -9,6 +9,8 @@
 use tubewell_drivers::NEVER;
 
 use super::state::{Alarm, Core, Decided, Now, TakeRate, TubeState};
+use super::verb::TubeRef;
+use super::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::{Error, Result};
 
@@ -77,24 +79,37 @@ impl TubeState {
     }
 }
 
-impl Core {
-    /// Pauses a tube for as long as it is now until a moment of the wall clock.
-    pub(super) fn pause_until(&mut self, number: u32, moment: u64) -> Result<Decided<()>> {
-        self.pause(number, self.clocks().until(moment))
-    }
+verb! {
+    /// Pauses a tube for `time` microseconds of the timeline, instead of the pause that it has: no task
+    /// may be taken. [`NEVER`] for a pause without an end. Zero ends it.
+    41 InTube Edit: Pause { time: u64 } -> ()
+}
 
-    /// Pauses a tube for `time` microseconds of the timeline, instead of the pause that it has. Zero
-    /// ends it.
-    pub(super) fn pause(&mut self, number: u32, time: u64) -> Result<Decided<()>> {
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let until = Some(self.now.timeline.saturating_add(time)).filter(|_| time > 0);
-        if tube.pause_ends_at(self.now) == until {
-            return Ok(self.definition_stored(number).map(drop));
+impl Decide for Pause {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let Pause { time } = *self;
+        let Some(tube) = core.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let until = Some(core.now.timeline.saturating_add(time)).filter(|_| time > 0);
+        if tube.pause_ends_at(core.now) == until {
+            return Ok(core.definition_stored(number).map(drop));
         }
         tube.definition.policies.paused = until;
-        Ok(self.definition_changed(number).map(drop))
+        Ok(core.definition_changed(number).map(drop))
     }
+}
 
+verb! {
+    /// Pauses a tube for as long as it is now until a moment of the wall clock, in microseconds.
+    42 InTube Edit: PauseUntil { moment: u64 } -> ()
+}
+
+impl Decide for PauseUntil {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<()>> {
+        Pause { time: core.clocks().until(self.moment) }.decide(core, on)
+    }
+}
+
+impl Core {
     /// The buckets of the rates are empty now: a run that has just begun does not know the takes of
     /// the one before.
     pub(crate) fn empty_buckets(&mut self) {

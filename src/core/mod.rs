@@ -5,14 +5,13 @@
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
 
-mod answer;
-mod call;
 mod catalog;
 mod claims;
 mod days;
 mod gates;
 mod history;
 mod limits;
+pub(crate) mod list;
 #[cfg(feature = "_peer")]
 mod met;
 mod origins;
@@ -22,41 +21,37 @@ mod recovery;
 mod schedules;
 mod state;
 mod time;
-mod verbs;
+pub(crate) mod verb;
+pub(crate) mod verbs;
 mod verify_memory;
 mod waits;
 mod wire;
 
-pub(crate) use answer::{Answer, FromAnswer};
-pub(crate) use call::{
-    Call, EdgeVerb, HistoryVerb, HolderVerb, ListVerb, ScheduleVerb, StepVerb, TubeRef, Verb,
-    WaitVerb,
-};
 pub(crate) use catalog::{
-    HEADER, StoreId, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
-    read_header, read_limits, stored_totals,
+    HEADER, StoreId, TubeHead, check_format, last_commit, purge_closed, read_catalog, read_header,
+    read_limits, stored_totals,
 };
-pub(crate) use claims::{Chosen, ProgressReport, decode_failure};
-pub(crate) use days::FailedStep;
+pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use history::decode_entry;
 #[cfg(feature = "_peer")]
 pub use met::met;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
+#[cfg(feature = "redb")]
+pub(crate) use state::check_size;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    PutSlot, ScheduleRequest, TagEdit, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
-    WatchKey, WatchSlot, check_key, check_size, check_tags,
+    ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
+    distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
+pub(crate) use verb::TubeRef;
 pub(crate) use verbs::{
-    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
-    decode_step, describe, describe_unreachable,
+    ByteBudget, Grants, KICK_STEP, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
+    describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
-pub(crate) use waits::{Admission, TakeAttempt, Watching};
-pub(crate) use wire::{
-    Input, Malformed, Parts, Wire, check_call, decode_call, encode_call, from_bytes, to_bytes,
-};
+pub(crate) use waits::{TakeAttempt, Watching};
+pub(crate) use wire::{Input, Malformed, Wire, from_bytes, to_bytes};

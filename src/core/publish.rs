@@ -20,7 +20,9 @@ impl Core {
     /// The checkpoint of a write buffer is in the database.
     pub(crate) fn finish_checkpoint(&mut self, buffer: usize) {
         let finished = self.buffers[buffer].finish_checkpoint();
-        self.effects.after_unlock.checkpointed.extend(finished);
+        if let Some(finished) = finished {
+            self.effects.after_unlock.deeds().checkpointed.push(finished);
+        }
     }
 
     /// Makes the changes of a successful flush visible, in order.
@@ -60,7 +62,7 @@ impl Core {
     /// Drops all callbacks, since no more events are delivered. They may own handles of this store.
     pub(crate) fn drop_callbacks(&mut self) {
         let callbacks = self.tubes.values_mut().filter_map(|tube| tube.callback.take());
-        self.effects.after_unlock.callbacks.extend(callbacks);
+        self.effects.after_unlock.deeds().callbacks.extend(callbacks);
     }
 
     fn change_committed(&mut self, change: &mut Change) {

@@ -6,7 +6,6 @@ use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verif
 
 use crate::core::state::window::ReadUpTo;
 use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
-use crate::statistics::TubeInfo;
 use crate::{Error, Result};
 
 impl Core {
@@ -235,21 +234,6 @@ impl Core {
             }
         }
     }
-
-    /// The public descriptions of all tubes, by name.
-    pub(crate) fn tube_infos(&self) -> Vec<TubeInfo> {
-        self.names
-            .values()
-            .filter_map(|number| self.tubes.get(number))
-            .map(|tube| tube.info(self.now.timeline))
-            .collect()
-    }
-
-    /// The public description of a tube.
-    pub(in crate::core) fn tube_info(&self, number: u32) -> Result<TubeInfo> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        Ok(tube.info(self.now.timeline))
-    }
 }
 
 impl TubeState {
@@ -259,15 +243,6 @@ impl TubeState {
             space: self.definition.space,
             sub_queued: self.definition.sub_queued,
             counts: self.counts,
-        }
-    }
-
-    /// The public description, at this moment of the timeline.
-    fn info(&self, now: u64) -> TubeInfo {
-        TubeInfo {
-            waiting: self.waiting_takes.len() as u64,
-            waiting_puts: self.waiting_puts.len() as u64,
-            ..self.definition.info(self.driver.is_some(), now)
         }
     }
 }

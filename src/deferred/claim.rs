@@ -3,8 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use tubewell_drivers::Body;
+
 use super::ticket::Ticket;
-use crate::core::{Call, ClaimKey, HolderVerb};
+use crate::core::ClaimKey;
+use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Touch};
+use crate::core::verb::{Decide, OfClaim};
 use crate::micros::micros_ceil;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
 
@@ -130,7 +134,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Ack { result: None })
+        self.make_end_deferred(when_full, &Ack { result: None })
     }
 
     /// As [`release`](Claim::release), but returns once the call is decided. The [`Ticket`] has the
@@ -164,7 +168,10 @@ impl Claim {
         delay: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Release { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_end_deferred(when_full, &Release {});
+        }
+        self.make_end_deferred(when_full, &ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// As [`bury`](Claim::bury), but returns once the call is decided. The [`Ticket`] has the
@@ -191,7 +198,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Bury(None))
+        self.make_end_deferred(when_full, &BuryHeld { failure: None })
     }
 
     /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the
@@ -227,9 +234,7 @@ impl Claim {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        let touch = Call::Claim(self.claim_key(), HolderVerb::Touch { more: micros_ceil(by) });
-        let touched = self.handle.defer(self.grant.buffer, when_full, touch)?;
-        Ok(Ticket::new(touched).map(Some))
+        Ok(self.make_deferred(when_full, &Touch { more: micros_ceil(by) })?.map(Some))
     }
 
     /// As [`park`](Claim::park), without waiting for the flush.
@@ -238,19 +243,13 @@ impl Claim {
     /// [`Refused`] gives the claim back. Its error is one of those of [`park`](Claim::park), or
     /// [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`].
     pub fn park_deferred(
-        mut self,
+        self,
         hold: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<ClaimToken>, Refused> {
-        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
-        match self.handle.defer::<u64>(self.grant.buffer, when_full, park) {
-            Ok(parked) => {
-                self.release_on_drop = false;
-                let (tube, id) = (self.tube().to_owned(), self.id());
-                Ok(Ticket::new(parked).map(move |epoch| ClaimToken { tube, id, epoch }))
-            }
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let (tube, id) = (self.tube().to_owned(), self.id());
+        let parked = self.make_end_deferred(when_full, &Park { hold: micros_ceil(hold) })?;
+        Ok(parked.map(move |epoch| ClaimToken { tube, id, epoch }))
     }
 
     /// As [`checkpoint`](Claim::checkpoint), without waiting for the flush. [`data`](Claim::data)
@@ -264,11 +263,10 @@ impl Claim {
         body: impl Into<Vec<u8>>,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>> {
-        let body = self.new_body(body.into())?;
-        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
-        let stored = self.handle.defer(self.grant.buffer, when_full, checkpoint)?;
-        self.set_body(body);
-        Ok(Ticket::new(stored))
+        let checkpoint = Checkpoint { body: Body::new(body.into()) };
+        let stored = self.make_deferred(when_full, &checkpoint)?;
+        self.set_body(checkpoint.body);
+        Ok(stored)
     }
 
     /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has
@@ -303,7 +301,7 @@ impl Claim {
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
         let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
         let decided = Claim::check_one_store(&claims)
-            .and_then(|()| handle.defer(buffer, when_full, Call::AckClaims(&keys)));
+            .and_then(|()| handle.make_deferred(buffer, when_full, &keys[..], &AckClaims {}));
         match decided {
             Ok(decided) => {
                 for claim in &mut claims {
@@ -315,19 +313,26 @@ impl Claim {
         }
     }
 
-    pub(crate) fn end_deferred(
+    pub(crate) fn make_end_deferred<V: Decide<On = OfClaim>>(
         mut self,
         when_full: WhenFull,
-        verb: HolderVerb<'_>,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        let call = Call::Claim(self.claim_key(), verb);
-        let decided = self.handle.defer(self.grant.buffer, when_full, call);
-        match decided {
-            Ok(decided) => {
+        verb: &V,
+    ) -> Result<Ticket<V::Answer>, Refused> {
+        match self.make_deferred(when_full, verb) {
+            Ok(ticket) => {
                 self.release_on_drop = false;
-                Ok(Ticket::new(decided))
+                Ok(ticket)
             }
             Err(error) => Err(Refused::new(self, error)),
         }
+    }
+
+    pub(super) fn make_deferred<V: Decide<On = OfClaim>>(
+        &self,
+        when_full: WhenFull,
+        verb: &V,
+    ) -> Result<Ticket<V::Answer>> {
+        let on = self.claimed();
+        self.handle.make_deferred(self.grant.buffer, when_full, on, verb).map(Ticket::new)
     }
 }

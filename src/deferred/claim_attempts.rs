@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{HolderVerb, check_size};
+use crate::core::list::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result, WhenFull};
 
@@ -20,7 +20,7 @@ impl Claim {
         failure: Failure,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Fail { delay: None, failure: &failure })
+        self.make_end_deferred(when_full, &Fail { delay: None, failure })
     }
 
     /// As [`fail_in`](Claim::fail_in), but returns once the call is decided. As
@@ -35,7 +35,7 @@ impl Claim {
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
         let delay = Some(micros_ceil(delay));
-        self.end_deferred(when_full, HolderVerb::Fail { delay, failure: &failure })
+        self.make_end_deferred(when_full, &Fail { delay, failure })
     }
 
     /// As [`snooze`](Claim::snooze), but returns once the call is decided. The [`Ticket`] has the
@@ -48,7 +48,10 @@ impl Claim {
         delay: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Snooze { delay: micros_ceil(delay) })
+        if delay.is_zero() {
+            return self.make_end_deferred(when_full, &Snooze {});
+        }
+        self.make_end_deferred(when_full, &SnoozeIn { delay: micros_ceil(delay) })
     }
 
     /// As [`bury_with`](Claim::bury_with), but returns once the call is decided. The [`Ticket`] has
@@ -61,7 +64,7 @@ impl Claim {
         failure: Failure,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Bury(Some(&failure)))
+        self.make_end_deferred(when_full, &BuryHeld { failure: Some(failure) })
     }
 
     /// As [`ack_with`](Claim::ack_with), but returns once the call is decided. The [`Ticket`] has
@@ -75,10 +78,6 @@ impl Claim {
         result: impl Into<Vec<u8>>,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        let result = result.into();
-        if let Err(error) = check_size("result", &result, self.handle.max_body()) {
-            return Err(Refused::new(self, error));
-        }
-        self.end_deferred(when_full, HolderVerb::Ack { result: Some(&result) })
+        self.make_end_deferred(when_full, &Ack { result: Some(result.into()) })
     }
 }

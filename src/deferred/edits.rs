@@ -1,7 +1,10 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::{TagEdit, UpdateRequest, Verb, check_tags};
+use crate::core::list::{
+    AddTags, CancelTask, DeleteIf, DeleteMany, RemoveTags, SetPriority, UpdateTask,
+};
+use crate::core::{UpdateRequest, distinct_tags};
 use crate::{Receipt, Result, State, Update};
 
 impl Deferred {
@@ -13,7 +16,7 @@ impl Deferred {
     /// and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn set_priority(&self, id: u64, priority: u32) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::SetPriority { id, pri: priority })
+        self.make(&SetPriority { id, pri: priority })
     }
 
     /// As [`Tube::update`](crate::Tube::update), except that a refusal is reported immediately.
@@ -23,8 +26,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn update(&self, id: u64, update: Update) -> Result<Ticket<Receipt>> {
-        let request = UpdateRequest::new(update, self.tube.max_body())?;
-        self.defer(Verb::Update { id, request: &request })
+        self.make(&UpdateTask { id, request: UpdateRequest::of(update) })
     }
 
     /// As [`Tube::add_tags`](crate::Tube::add_tags), except that a refusal is reported immediately.
@@ -38,7 +40,7 @@ impl Deferred {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::EditTags { id, edit: TagEdit::Add(&check_tags(tags)?) })
+        self.make(&AddTags { id, tags: distinct_tags(tags) })
     }
 
     /// As [`Tube::remove_tags`](crate::Tube::remove_tags), except that a refusal is reported
@@ -51,7 +53,7 @@ impl Deferred {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::EditTags { id, edit: TagEdit::Remove(&check_tags(tags)?) })
+        self.make(&RemoveTags { id, tags: distinct_tags(tags) })
     }
 
     /// As [`Tube::cancel`](crate::Tube::cancel), except that a refusal is reported immediately.
@@ -61,7 +63,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn cancel(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Cancel(id))
+        self.make(&CancelTask { id })
     }
 
     /// As [`Tube::delete_if`](crate::Tube::delete_if), except that a refusal is reported
@@ -72,7 +74,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn delete_if(&self, id: u64, states: &[State]) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::DeleteIf { id, states })
+        self.make(&DeleteIf { id, states: states.to_vec() })
     }
 
     /// As [`Tube::delete_many`](crate::Tube::delete_many). The ticket has the number of deleted
@@ -82,6 +84,6 @@ impl Deferred {
     /// Those of [`Tube::delete_many`](crate::Tube::delete_many) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing was deleted.
     pub fn delete_many(&self, ids: &[u64]) -> Result<Ticket<u64>> {
-        self.defer(Verb::DeleteMany(ids))
+        self.make(&DeleteMany { ids: ids.to_vec() })
     }
 }

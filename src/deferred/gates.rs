@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Deferred, Ticket};
-use crate::core::Verb;
+use crate::core::list::{Alter, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeOptions};
@@ -22,7 +22,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn pause_for(&self, time: Duration) -> Result<Ticket<()>> {
-        self.defer(Verb::Pause { time: micros_ceil(time) })
+        self.make(&Pause { time: micros_ceil(time) })
     }
 
     /// As [`Tube::pause_until`](crate::Tube::pause_until). No task can be taken once this has returned.
@@ -30,7 +30,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn pause_until(&self, moment: SystemTime) -> Result<Ticket<()>> {
-        self.defer(Verb::PauseUntil { moment: micros_of(moment) })
+        self.make(&PauseUntil { moment: micros_of(moment) })
     }
 
     /// As [`Tube::unpause`](crate::Tube::unpause). Tasks can be taken once this has returned.
@@ -38,7 +38,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn unpause(&self) -> Result<Ticket<()>> {
-        self.defer(Verb::Pause { time: 0 })
+        self.make(&Pause { time: 0 })
     }
 
     /// As [`Tube::alter`](crate::Tube::alter).
@@ -47,6 +47,6 @@ impl Deferred {
     /// Those of [`Tube::alter`](crate::Tube::alter) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn alter(&self, options: TubeOptions) -> Result<Ticket<()>> {
-        self.defer(Verb::Alter(&options))
+        self.make(&Alter { options })
     }
 }

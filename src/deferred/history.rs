@@ -1,7 +1,7 @@
 //! Deferred entries in histories.
 
 use super::{Deferred, Ticket};
-use crate::core::{Call, HistoryVerb, HolderVerb, Verb};
+use crate::core::list::{Log, LogHeld};
 use crate::{Claim, Receipt, Result, WhenFull};
 
 impl Deferred {
@@ -12,7 +12,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn log(&self, id: u64, text: &str) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::History(HistoryVerb::Log { id, text }))
+        self.make(&Log { id, text: text.into() })
     }
 }
 
@@ -23,7 +23,6 @@ impl Claim {
     /// Those of [`log`](Claim::log); [`Overloaded`](crate::Error::Overloaded) with
     /// [`WhenFull::Refuse`]. Nothing changed.
     pub fn log_deferred(&self, text: &str, when_full: WhenFull) -> Result<Ticket<Receipt>> {
-        let log = Call::Claim(self.claim_key(), HolderVerb::Log(text));
-        self.handle.defer(self.grant.buffer, when_full, log).map(Ticket::new)
+        self.make_deferred(when_full, &LogHeld { text: text.into() })
     }
 }

@@ -1,7 +1,8 @@
 //! Deferred calls on tasks by their keys.
 
 use super::Deferred;
-use crate::core::{PutRequest, Verb};
+use crate::core::PutRequest;
+use crate::core::list::Requeue;
 use crate::{Put, Receipt, Result, Ticket};
 
 impl Deferred {
@@ -14,7 +15,6 @@ impl Deferred {
     /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key; if the end of the task that
     /// had it is still to be flushed, a crash may bring it back.
     pub fn requeue(&self, key: &str, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
-        let request = PutRequest::requeue(key, task.into(), self.tube.max_body())?;
-        self.defer(Verb::Requeue(&request))
+        self.make(&Requeue { request: PutRequest::requeue(key, task.into())? })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Deferred, Ticket};
 use crate::Result;
-use crate::core::Verb;
+use crate::core::list::PauseSubQueue;
 use crate::micros::micros_ceil;
 
 impl Deferred {
@@ -15,7 +15,7 @@ impl Deferred {
     /// Those of [`Tube::pause_sub_queue`](crate::Tube::pause_sub_queue) that are known before the flush,
     /// and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn pause_sub_queue(&self, name: &str, time: Duration) -> Result<Ticket<()>> {
-        self.defer(Verb::PauseSubQueue { name, time: micros_ceil(time) })
+        self.make(&PauseSubQueue { name: name.into(), time: micros_ceil(time) })
     }
 
     /// As [`Tube::unpause_sub_queue`](crate::Tube::unpause_sub_queue). Tasks of the sub-queue can be taken
@@ -25,6 +25,6 @@ impl Deferred {
     /// Those of [`Tube::unpause_sub_queue`](crate::Tube::unpause_sub_queue) that are known before the
     /// flush, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn unpause_sub_queue(&self, name: &str) -> Result<Ticket<()>> {
-        self.defer(Verb::PauseSubQueue { name, time: 0 })
+        self.make(&PauseSubQueue { name: name.into(), time: 0 })
     }
 }

@@ -3,7 +3,8 @@
 use super::Deferred;
 use super::claim::Refused;
 use super::ticket::Ticket;
-use crate::core::{FinishRequest, HolderVerb, Verb};
+use crate::core::FinishRequest;
+use crate::core::list::{FinishTask, MoveTo};
 use crate::finish::put_into;
 use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
 
@@ -15,7 +16,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn move_to(&self, id: u64, to: &Tube) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Move { id, to: self.tube.target(to)? })
+        self.make(&MoveTo { id, to: self.tube.other(to)? })
     }
 }
 
@@ -34,8 +35,8 @@ impl Claim {
     ) -> Result<Ticket<Receipt>, Refused> {
         match put_into(&self.handle, to, task.into()) {
             Ok(into) => {
-                let advance = FinishRequest::advance(into);
-                self.end_deferred(when_full, HolderVerb::Finish(&advance))
+                let request = FinishRequest::advance(into);
+                self.make_end_deferred(when_full, &FinishTask { request })
             }
             Err(error) => Err(Refused::new(self, error)),
         }
@@ -70,7 +71,7 @@ impl Claim {
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
         match finish.into_request(&self.handle) {
-            Ok(request) => self.end_deferred(when_full, HolderVerb::Finish(&request)),
+            Ok(request) => self.make_end_deferred(when_full, &FinishTask { request }),
             Err(error) => Err(Refused::new(self, error)),
         }
     }

@@ -1,7 +1,7 @@
 //! Deferred calls that change the parents of a task.
 
 use super::{Deferred, Ticket};
-use crate::core::{EdgeVerb, Verb};
+use crate::core::list::RemoveParents;
 use crate::{Receipt, Result, Tube};
 
 impl Deferred {
@@ -12,7 +12,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Ticket<Receipt>> {
-        self.defer(self.tube.add_parents_verb(id, of, parents)?)
+        self.make(&self.tube.add_parents_verb(id, of, parents)?)
     }
 
     /// As [`Tube::remove_parents`], except that a missing task is reported immediately.
@@ -22,6 +22,6 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::Edges(EdgeVerb::Remove { id, parents }))
+        self.make(&RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
     }
 }

@@ -58,8 +58,14 @@ impl StoreInner {
     /// Leads one commit of a write buffer, then passes the role on. The caller has set
     /// `has_leader`.
     pub(super) fn lead(&self, buffer: usize) {
+        self.lead_locked(self.lock(), buffer);
+    }
+
+    /// As `lead`, for a caller that has the lock.
+    pub(super) fn lead_locked(&self, core: MutexGuard<'_, Core>, buffer: usize) {
         let guard = LeaderGuard { inner: self, buffer };
-        let Some(commit) = self.begin_commit(buffer) else {
+        // Moved in both calls, so that a panic releases the lock before the guard takes it.
+        let Some(commit) = self.begin_commit(core, buffer) else {
             std::mem::forget(guard);
             return;
         };
@@ -90,8 +96,12 @@ impl StoreInner {
 
     /// Moves the active edits into a commit. `None` if the store has failed since the role was
     /// taken, which has ended all waits.
-    fn begin_commit(&self, buffer: usize) -> Option<BegunCommit> {
-        let mut core = self.lock();
+    fn begin_commit<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        buffer: usize,
+    ) -> Option<BegunCommit> {
+        let mut core = core;
         self.do_chore_beside_calls(&mut core, buffer);
         let mut has_waited = false;
         loop {
@@ -221,7 +231,7 @@ impl StoreInner {
         let outcome = publish_outcome(&mut core, FILE, &Logged::Direct(edits), result);
         for batch in std::iter::once(&batch).chain(&written) {
             let finished = (batch.0.clone(), outcome.clone());
-            core.effects.after_unlock.finished.push(finished);
+            core.effects.after_unlock.deeds().finished.push(finished);
         }
         (core, outcome, Some((batch, written, after_unlock)))
     }

@@ -18,6 +18,7 @@ use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, LoggedRecord, Wakeup};
+use crate::core::verb::{Begin, Begun, Named};
 use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait, WallClock};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
@@ -119,6 +120,30 @@ impl StoreInner {
         ran.map(|_| record)
     }
 
+    /// Makes a call. If its answer depends on a commit, returns after that commit.
+    #[inline]
+    pub(crate) fn make<V: Begin>(
+        &self,
+        buffer: usize,
+        on: Named<'_, V>,
+        verb: &V,
+    ) -> Result<V::Answer> {
+        let begun = if V::AT_ONCE {
+            self.run(|core| core.begin_verb(on, verb))?.answer
+        } else {
+            let core = self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?;
+            if verb.refusal_waits() {
+                self.call_locked(core, |core| core.make(on, verb, true))??
+            } else {
+                self.call_locked(core, |core| core.begin_verb(on, verb))?
+            }
+        };
+        match V::begun(begun) {
+            Begun::Done(answer) => Ok(answer),
+            Begun::Later(later) => self.wait_deferred(later.slot.wait()?),
+        }
+    }
+
     /// Decides a call. If its answer depends on a commit, returns after that commit. `space`: the write
     /// buffer that must have space first.
     pub(crate) fn call<T>(
@@ -127,6 +152,14 @@ impl StoreInner {
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
         let core = self.lock_with_space(space, WhenFull::Block)?;
+        self.call_locked(core, decide)
+    }
+
+    fn call_locked<T>(
+        &self,
+        core: MutexGuard<'_, Core>,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<T> {
         let (mut core, mut decided) = self.run_guarded(core, decide);
         self.core.note_decided(&decided);
         let mut lead = None;
@@ -149,12 +182,12 @@ impl StoreInner {
                 lead = Some(*buffer);
             }
         }
-        let after_unlock = self.unlock_only(core);
-        // Before the effects: they may run user code that waits for this very commit.
-        if let Some(buffer) = lead {
-            self.lead(buffer);
+        match lead {
+            // Under the same hold of the lock. The effects come after the flush: they may run user code
+            // that waits for this very commit.
+            Some(buffer) => self.lead_locked(core, buffer),
+            None => self.unlock(core),
         }
-        drop(after_unlock);
         let Some(record) = record else { return self.wait(decided?) };
         // After the effects: a take does not wait for this write.
         let outcome = self.write_record(&record);
@@ -325,7 +358,10 @@ impl StoreInner {
     }
 
     pub(super) fn set_time(&self, core: &mut Core) {
-        core.now.advance(self.clock.elapsed(), self.clock.running());
+        let elapsed = self.clock.elapsed();
+        if self.clock.is_manual() || !core.now.advance_both(elapsed) {
+            core.now.advance(elapsed, self.clock.running());
+        }
     }
 
     /// Waits until a write buffer has capacity for more edits of the sweeper.
@@ -407,8 +443,8 @@ impl StoreInner {
         }
         let effects = &mut core.effects;
         if !effects.events.is_empty() {
-            let AfterUnlock { callbacks, wakers, .. } = &mut effects.after_unlock;
-            self.subscribers.deliver(&mut effects.events, callbacks, wakers);
+            let deeds = effects.after_unlock.deeds();
+            self.subscribers.deliver(&mut effects.events, &mut deeds.callbacks, &mut deeds.wakers);
         }
         let calls_sweeper = std::mem::take(&mut core.effects.call_sweeper);
         if calls_sweeper || core.next_due() < core.sweeper_wakes_at {

@@ -63,10 +63,12 @@ pub(super) fn pass_lead(core: &mut Core, index: usize) {
     let buffer = &mut core.buffers[index];
     buffer.has_leader = buffer.has_waiters && !failed;
     if buffer.has_leader {
-        core.effects.after_unlock.leader = buffer.batch.choose_leader();
-        if core.effects.after_unlock.leader.is_none() {
-            buffer.left_to_writer = true;
-            core.effects.call_writer = true;
+        match buffer.batch.choose_leader() {
+            Some(leader) => core.effects.after_unlock.deeds().leader = Some(leader),
+            None => {
+                buffer.left_to_writer = true;
+                core.effects.call_writer = true;
+            }
         }
     }
     core.effects.capacity_freed |= core.blocked_callers > 0;

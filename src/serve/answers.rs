@@ -3,7 +3,7 @@
 use tubewell_wire::{Answering, Reply};
 
 use crate::connection::{encode_grants, encode_value};
-use crate::core::{Call, Grant, Wire};
+use crate::core::{Grant, Wire};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
@@ -23,11 +23,10 @@ pub(super) fn value<T: Wire>(
     later(async move { reading(encode_value(&answer.await)) })
 }
 
-/// As `value`, of a request that changes something: it is not made again if there is no room for its answer.
-pub(super) fn change<T: Wire>(
-    answer: impl Future<Output = Result<T>> + Send + 'static,
-) -> Answering {
-    later(async move { Reply::new(encode_value(&answer.await)) })
+/// The answer to a call, which may be made again if it changes nothing.
+pub(super) fn reply<T: Wire>(changes: bool, answer: &Result<T>) -> Reply {
+    let body = encode_value(answer);
+    if changes { Reply::new(body) } else { reading(body) }
 }
 
 /// The answer to a request that has changed nothing.
@@ -78,7 +77,7 @@ fn give_back(store: StoreHandle, grants: &[Grant]) -> Option<Box<dyn FnOnce() + 
     let ids: Vec<(u64, u64)> = grants.iter().map(|grant| (grant.id, grant.epoch)).collect();
     Some(Box::new(move || {
         for (id, epoch) in ids {
-            store.tell(Call::DropClaim { id, epoch, forgive: true });
+            store.drop_claim(id, epoch, true);
         }
     }))
 }

@@ -10,9 +10,10 @@ use super::answers::{Recipient, later, refused};
 use super::shares::{Permit, Share, Shares};
 use super::subscriptions::Subscriptions;
 use crate::connection::encode_value;
-use crate::core::{Call, Core, TubeHead, WaitSlot, Wire};
+use crate::core::{Core, TubeHead, WaitSlot, Wire};
 use crate::handle::StoreHandle;
 use crate::open_store::LocalHandle;
+use crate::owner::check_label;
 use crate::sync::{Mutex, thread};
 use crate::user_code::panic_to_error;
 use crate::{Error, Result, SessionId, Tube};
@@ -103,18 +104,19 @@ impl Peer {
     ///
     /// A session that a call has ended meanwhile stays ended: its calls return `SessionEnded`.
     pub(super) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
+        label.map_or(Ok(()), |label| check_label(label))?;
         if !self.add_session(id)? {
             return Ok(());
         }
         let handle = self.handle();
-        match handle.ask::<()>(Call::ResumeSession(id)) {
+        match handle.resume_session(id) {
             Err(Error::SessionUnknown { .. })
                 if self.store.open_store().inner.run(|core| core.was_ended_for_good(id)) =>
             {
                 self.forget_session(id);
                 Ok(())
             }
-            Err(Error::SessionUnknown { .. }) => handle.ask(Call::BeginSession(id, label)),
+            Err(Error::SessionUnknown { .. }) => handle.begin_session(id, label),
             resumed => resumed,
         }
     }
@@ -123,11 +125,25 @@ impl Peer {
         if !self.add_session(id)? {
             return Ok(());
         }
-        let resumed = self.handle().ask(Call::ResumeSession(id));
+        let resumed = self.handle().resume_session(id);
         if resumed.is_err() {
             self.forget_session(id);
         }
         resumed
+    }
+
+    /// Ends a session, whatever handles of other connections it has.
+    pub(super) fn end_session(&self, id: SessionId) -> Result<()> {
+        self.check_not_own(id)?;
+        self.forget_session(id);
+        self.handle().end_session(id)
+    }
+
+    fn check_not_own(&self, id: SessionId) -> Result<()> {
+        if id != self.store.open_store().own {
+            return Ok(());
+        }
+        Err(Error::invalid("the store's own session cannot be resumed or ended"))
     }
 
     /// A session has ended: the connection has no handle of it.
@@ -137,14 +153,12 @@ impl Peer {
 
     pub(super) fn drop_session(&self, id: SessionId) -> Result<()> {
         let had = self.sessions.lock().remove(&id);
-        if had { self.handle().ask(Call::DropSessionHandle(id)) } else { Ok(()) }
+        if had { self.store.run(|core| core.drop_session_handle(id)) } else { Ok(()) }
     }
 
     /// Returns whether the session is a new one of the connection.
     fn add_session(&self, id: SessionId) -> Result<bool> {
-        if id == self.store.open_store().own {
-            return Err(Error::invalid("the store's own session cannot be resumed or ended"));
-        }
+        self.check_not_own(id)?;
         let mut sessions = self.sessions.lock();
         if sessions.contains(&id) {
             return Ok(false);
@@ -187,10 +201,10 @@ impl Peer {
 
     /// Drops the handles of some sessions of a connection that has ended. Returns whether it has more.
     pub(super) fn drop_some_sessions(&self) -> bool {
-        let handle = self.handle();
         for _ in 0..DROPPED_AT_ONCE {
             let Some(id) = self.sessions.lock().pop_first() else { return false };
-            handle.tell(Call::DropSessionHandle(id));
+            // What cannot be read stays as it is; `verify` reports it.
+            let _ = self.store.run(|core| core.drop_session_handle(id));
         }
         true
     }

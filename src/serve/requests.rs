@@ -9,15 +9,15 @@ use futures_core::Stream;
 use tubewell_wire::Answering;
 
 use super::answers::{grants, now, refused, value};
-use super::calls::call;
 use super::peer::Peer;
 use super::shares::{Permit, Share};
 use super::subscriptions::ListedSubscription;
-use crate::connection::{Request, TubeName, encode_value};
-use crate::core::{ByteBudget, Call, HolderVerb, Parts, to_bytes};
+use super::verbs;
+use crate::connection::{Request, TubeName, encode_value, read_call};
+use crate::core::{ByteBudget, to_bytes};
 use crate::events::{EventStream, Filter};
 use crate::signal::{Signal, SignalWait};
-use crate::wait::TakeFuture;
+use crate::wait::{self, TakeFuture};
 use crate::{Error, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
@@ -28,18 +28,16 @@ const TASKS_SIZE: usize = 16 << 20;
 
 /// Carries out a request.
 pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
-    let parts = Parts::default();
-    let request = match Request::read(body, &parts) {
-        Ok(request) => request,
-        Err(malformed) => return refused(Error::from(malformed)),
-    };
-    match request {
-        Request::Call(mode, asked) => call(peer, mode, asked, body),
-        request => carry_out(peer, request).unwrap_or_else(refused),
+    if let Some((mode, input)) = read_call(body) {
+        return verbs::call(peer, mode, input);
+    }
+    match Request::read(body) {
+        Ok(request) => carry_out(peer, request).unwrap_or_else(refused),
+        Err(malformed) => refused(Error::from(malformed)),
     }
 }
 
-fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
+fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
     let store = Store { handle: peer.handle() };
     Ok(match request {
         Request::Take { tubes, session, timeout, most } => {
@@ -50,9 +48,23 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
             let tube = peer.tube(name.number, &name.name, session)?;
             value(peer.wait_in(1)?.hold(tube.wait_ready_async(timeout)))
         }
+        Request::Claim { tube: name, session, id } => {
+            let permit = peer.wait_in(1)?;
+            let tube = peer.tube(name.number, &name.name, session)?;
+            let claim = async move { Ok(vec![tube.claim_async(id).await?]) };
+            grants(peer.recipient(), permit.hold(claim))
+        }
+        Request::ResumeClaim(session, token) => {
+            let claim = wait::resume_claim(&store.handle, session, None, &token);
+            grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
+        }
+        Request::BeginSession(id, label) => now(&peer.begin_session(id, label.as_ref())),
+        Request::ResumeSession(id) => now(&peer.resume_session(id)),
+        Request::EndSession(id) => now(&peer.end_session(id)),
+        Request::DropSession(id) => now(&peer.drop_session(id)),
         Request::ClaimEnd(key) => {
             // A claim that has ended is an answer too.
-            match store.handle.ask(Call::Claim(key, HolderVerb::EndSignal)) {
+            match peer.store.end_signal(key) {
                 Ok(signal) => value(peer.wait_in(1)?.hold(ended(signal))),
                 Err(_) => now(&Ok(())),
             }
@@ -68,7 +80,6 @@ fn carry_out(peer: &Arc<Peer>, request: Request<'_>) -> Result<Answering> {
             subscribe(peer, number, filter, capacity)?
         }
         Request::Delivered(number) => now(&peer.subscriptions.delivered(number)),
-        Request::Call(..) => return Err(Error::invalid("the request is a call")),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Only with the feature `_peer`, and not public: it may change in any release.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,13 +11,11 @@ use tubewell_wire::{Answering, Reply, Service};
 
 use super::peer;
 use super::service::StoreService;
-use crate::connection::{Hello, HelloSession, Request};
-use crate::core::{
-    Answer, Call, Grant, Malformed, Parts, StoreId, Verb, WaitVerb, Wire, from_bytes, to_bytes,
-};
-use crate::{
-    ClockReport, Counters, Delivered, Ending, Error, Event, Receipt, Result, SessionId, Store,
-};
+use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_bytes};
+use crate::core::list::with_verb;
+use crate::core::verb::{Begin, Named, OnVerb};
+use crate::core::{Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes, to_bytes};
+use crate::{ClockReport, Counters, Delivered, Error, Event, Result, SessionId, Store};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
 pub struct Peer {
@@ -123,16 +122,60 @@ pub struct Decoded {
 /// Decodes a request. `None` if the bytes are none.
 #[must_use]
 pub fn decode(request: &[u8]) -> Option<Decoded> {
-    let parts = Parts::default();
-    let read = Request::read(request, &parts).ok()?;
+    if let Some((mode, mut input)) = read_call(request) {
+        return with_verb(&mut input, Decode(mode)).ok();
+    }
+    let read = Request::read(request).ok()?;
     let text = match &read {
-        Request::Call(mode, call) => format!("{mode:?} {call:?}"),
         Request::Take { tubes, timeout, most, .. } => {
             format!("Take {tubes:?} {timeout:?} {most:?}")
         }
         _ => format!("request {}", request[0]),
     };
     Some(Decoded { text, again: read.to_bytes() })
+}
+
+/// Decodes a verb, and encodes it again.
+struct Decode(Mode);
+
+impl OnVerb for Decode {
+    type Done = Decoded;
+
+    fn run<V: Begin>(self, on: Named<'_, V>, input: &mut Input<'_>) -> Result<Decoded, Malformed> {
+        let verb = V::get(input)?;
+        input.end()?;
+        Ok(Decoded { text: V::NAME.to_owned(), again: verb_to_bytes(self.0, on, &verb) })
+    }
+}
+
+/// Decodes the answer to a verb.
+struct ReadAnswer<'a>(&'a [u8]);
+
+impl OnVerb for ReadAnswer<'_> {
+    type Done = Result<Said, Malformed>;
+
+    fn run<V: Begin>(
+        self,
+        _: Named<'_, V>,
+        input: &mut Input<'_>,
+    ) -> Result<Self::Done, Malformed> {
+        V::get(input)?;
+        input.end()?;
+        Ok(of_verb::<V>(self.0))
+    }
+}
+
+/// The answer to a verb, with the tube or the number that it is.
+fn of_verb<V: Begin>(answer: &[u8]) -> Result<Said, Malformed> {
+    let said = value::<V::Answer>(answer)?;
+    let answer = from_bytes::<Result<V::Answer>>(&answer[1..])?.ok();
+    let answer = answer.as_ref().map(|answer| answer as &dyn Any);
+    let head = answer.and_then(|answer| answer.downcast_ref::<TubeHead>());
+    Ok(Said {
+        tube: head.map(|head| (head.number, head.name.to_string())),
+        count: answer.and_then(|answer| answer.downcast_ref::<u64>()).copied(),
+        ..said
+    })
 }
 
 /// An answer that was decoded.
@@ -156,12 +199,15 @@ pub struct Said {
 /// # Errors
 /// The bytes are no answer to this request.
 pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
-    let parts = Parts::default();
+    if let Some((_, mut input)) = read_call(request)
+        && let Ok(said) = with_verb(&mut input, ReadAnswer(answer))
+    {
+        return Ok(said?);
+    }
     // A malformed request is refused as any other one.
-    let Ok(request) = Request::read(request, &parts) else { return Ok(value::<()>(answer)?) };
+    let Ok(request) = Request::read(request) else { return Ok(value::<()>(answer)?) };
     let said = match request {
-        Request::Call(_, call) => answer_to(&call, answer),
-        Request::Take { .. } => grants(answer),
+        Request::Take { .. } | Request::Claim { .. } | Request::ResumeClaim(..) => grants(answer),
         Request::WaitReady { .. } | Request::Heartbeat => value::<bool>(answer),
         Request::Verify => value::<Vec<String>>(answer),
         Request::Counters => value::<Counters>(answer),
@@ -170,33 +216,15 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         Request::Subscribe { .. } => value::<()>(answer).or_else(|_| item(answer)),
         Request::Delivered(_) => value::<Delivered>(answer),
         Request::Flush => value::<u64>(answer),
-        Request::ClaimEnd(_) | Request::CatchUp | Request::Backup(_) => value::<()>(answer),
+        Request::ClaimEnd(_)
+        | Request::CatchUp
+        | Request::Backup(_)
+        | Request::BeginSession(..)
+        | Request::ResumeSession(_)
+        | Request::EndSession(_)
+        | Request::DropSession(_) => value::<()>(answer),
     };
     Ok(said?)
-}
-
-fn answer_to(call: &Call<'_>, answer: &[u8]) -> Result<Said, Malformed> {
-    match call {
-        Call::ResumeClaim(..) | Call::Tube(_, Verb::Claim { .. }) => grants(answer),
-        Call::BeginSession(..) | Call::ResumeSession(_) | Call::DropSessionHandle(_) => {
-            value::<()>(answer)
-        }
-        Call::Tube(_, Verb::PutOrWait { .. }) => value::<Receipt>(answer),
-        Call::Tube(_, Verb::PutAndWait { .. }) => value::<(Receipt, Option<Ending>)>(answer),
-        Call::Tube(_, Verb::Wait(WaitVerb::Done { .. } | WaitVerb::Drained { .. })) => {
-            value::<Option<Ending>>(answer)
-        }
-        _ => {
-            let said = value::<Answer>(answer)?;
-            Ok(match from_bytes::<Result<Answer>>(&answer[1..])? {
-                Ok(Answer::Tube(head)) => {
-                    Said { tube: Some((head.number, head.name.to_string())), ..said }
-                }
-                Ok(Answer::Count(count)) => Said { count: Some(count), ..said },
-                _ => said,
-            })
-        }
-    }
 }
 
 /// Reads an answer that begins with this byte. A refusal may begin with any.
@@ -207,11 +235,12 @@ fn tagged(tag: u8, answer: &[u8]) -> Result<(u8, &[u8]), Malformed> {
     }
 }
 
-fn value<T: Wire>(answer: &[u8]) -> Result<Said, Malformed> {
+fn value<T: Wire + 'static>(answer: &[u8]) -> Result<Said, Malformed> {
     let (tag, rest) = tagged(0, answer)?;
     let value: Result<T> = from_bytes(rest)?;
     let again = [vec![tag], to_bytes(&value)].concat();
-    Ok(Said { refused: value.err(), grants: Vec::new(), tube: None, count: None, again })
+    let count = value.as_ref().ok().and_then(|value| (value as &dyn Any).downcast_ref()).copied();
+    Ok(Said { refused: value.err(), grants: Vec::new(), tube: None, count, again })
 }
 
 fn grants(answer: &[u8]) -> Result<Said, Malformed> {

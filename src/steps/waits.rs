@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
-use crate::core::StepVerb;
+use crate::core::list::{Join, Sleep};
 use crate::micros::{duration, micros_ceil};
 use crate::{Claim, Result, Tube};
 
@@ -13,14 +13,14 @@ impl Claim {
     /// call, in this attempt or an earlier one, and goes on while the store is closed.
     pub(crate) fn sleep_step(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
-        let left = self.call_step(StepVerb::Sleep { name, time: micros_ceil(time) });
+        let left = self.make(&Sleep { name: name.into(), time: micros_ceil(time) });
         named.keep(left).map(time_left)
     }
 
     /// As `sleep_step`, as a future that blocks no thread.
     pub(crate) async fn sleep_step_async(&self, name: &str, time: Duration) -> Result<Duration> {
         let named = self.name_step(name)?;
-        let left = self.call_step_async(StepVerb::Sleep { name, time: micros_ceil(time) }).await;
+        let left = self.make_async(&Sleep { name: name.into(), time: micros_ceil(time) }).await;
         named.keep(left).map(time_left)
     }
 
@@ -29,8 +29,7 @@ impl Claim {
     /// attempt is forgiven. In the next attempt the wait of this name is over.
     pub(crate) fn join_step(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<bool> {
         let named = self.name_step(name)?;
-        tube.check_store(&self.handle)?;
-        named.keep(self.call_step(StepVerb::Join { name, of: tube.as_target(), ids }))
+        named.keep(self.make(&self.join(name, tube, ids)?))
     }
 
     /// As `join_step`, as a future that blocks no thread.
@@ -41,8 +40,13 @@ impl Claim {
         ids: &[u64],
     ) -> Result<bool> {
         let named = self.name_step(name)?;
+        named.keep(self.make_async(&self.join(name, tube, ids)?).await)
+    }
+
+    fn join(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<Join> {
         tube.check_store(&self.handle)?;
-        named.keep(self.call_step_async(StepVerb::Join { name, of: tube.as_target(), ids }).await)
+        let of = (tube.number(), tube.shared_name());
+        Ok(Join { name: name.into(), of, ids: ids.to_vec() })
     }
 }
 

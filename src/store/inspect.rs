@@ -7,7 +7,8 @@ use tubewell_drivers::verify_rows;
 
 use super::{Store, last_commit};
 use crate::connection::Request;
-use crate::core::{Call, Core, FILE, stored_totals};
+use crate::core::list::AllCounts;
+use crate::core::{Core, FILE, stored_totals};
 use crate::events::{Filter, Subscription};
 use crate::handle::StoreHandle;
 use crate::micros::{duration, micros_ceil};
@@ -32,7 +33,7 @@ impl Store {
     #[must_use]
     #[doc(alias = "metrics")]
     pub fn statistics(&self) -> BTreeMap<String, Statistics> {
-        self.handle.ask(Call::AllStatistics).unwrap_or_default()
+        self.make(&AllCounts {}).unwrap_or_default()
     }
 
     /// Subscribes to the events of all tubes from now on: one for each change of a task.

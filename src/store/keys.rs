@@ -2,9 +2,9 @@
 
 use super::Store;
 use crate::Result;
-use crate::core::{Call, FILE, check_key};
+use crate::core::list::ByKey;
 use crate::task::TubeTask;
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 
 impl Store {
     /// The task that has this [key](crate::Put::key), with the tube that it is in; `None` if no task
@@ -34,8 +34,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn by_key(&self, key: &str) -> Result<Option<TubeTask>> {
-        check_key(key)?;
-        self.handle.call(FILE, Call::ByKey(key))
+        self.make(&ByKey { key: key.into() })
     }
 
     /// As [`by_key`](Store::by_key), as a future that blocks no thread.
@@ -43,10 +42,6 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`by_key`](Store::by_key).
     pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TubeTask>> {
-        let (handle, key) = (self.handle.clone(), key.to_owned());
-        CallFuture::new(async move {
-            check_key(&key)?;
-            call(&handle, FILE, Call::ByKey(&key)).await
-        })
+        self.make_async(ByKey { key: key.into() })
     }
 }

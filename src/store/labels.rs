@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::Store;
 use crate::Result;
-use crate::core::{Call, FILE, FindStep, TAG_COUNTS_PAGE};
+use crate::core::TAG_COUNTS_PAGE;
+use crate::core::list::{Find, TagCounts, Tagged};
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 
 impl Store {
     /// The tasks with a [tag](crate::Put::tag), in all tubes and in any state, in the order of their
@@ -41,7 +42,7 @@ impl Store {
     #[doc(alias = "label")]
     #[doc(alias = "pagination")]
     pub fn tagged(&self, tag: &str, after: Option<Cursor>, limit: usize) -> Result<TaggedPage> {
-        self.handle.ask(Call::Tagged { tag, after: after.as_ref(), limit })
+        self.make(&Tagged { tag: tag.into(), after, limit })
     }
 
     /// The tags that several tasks have, with their numbers of tasks: those that are used most first,
@@ -77,8 +78,7 @@ impl Store {
         let mut first = BTreeSet::new();
         let mut last: Option<String> = None;
         loop {
-            let page: Vec<TagCount> =
-                self.handle.ask(Call::TagCounts { after: last.as_deref() })?;
+            let page = self.make(&TagCounts { after: last.as_deref().map(Box::from) })?;
             last = page.last().filter(|_| page.len() >= TAG_COUNTS_PAGE).map(|tag| tag.tag.clone());
             for count in page.iter().filter(|count| count.tasks > 1) {
                 let rank = rank(count);
@@ -124,8 +124,7 @@ impl Store {
     pub fn find(&self, id: u64) -> Result<Option<TubeTask>> {
         let mut after = None;
         loop {
-            let step: FindStep =
-                self.handle.call(FILE, Call::Find { id, after: after.as_deref() })?;
+            let step = self.make(&Find { id, after })?;
             after = step.next;
             if step.task.is_some() || after.is_none() {
                 return Ok(step.task);
@@ -138,12 +137,11 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`find`](Store::find).
     pub fn find_async(&self, id: u64) -> CallFuture<Option<TubeTask>> {
-        let handle = self.handle.clone();
+        let store = self.clone();
         CallFuture::new(async move {
             let mut after = None;
             loop {
-                let find = Call::Find { id, after: after.as_deref() };
-                let step: FindStep = call(&handle, FILE, find).await?;
+                let step = store.make_async(Find { id, after }).await?;
                 after = step.next;
                 if step.task.is_some() || after.is_none() {
                     return Ok(step.task);

@@ -1,8 +1,8 @@
 //! The limits that tubes share.
 
 use super::Store;
-use crate::core::{Call, FILE};
-use crate::wait::{self, CallFuture};
+use crate::core::list::{AllLimits, SetLimit};
+use crate::wait::CallFuture;
 use crate::{Limit, Result};
 
 impl Store {
@@ -35,7 +35,7 @@ impl Store {
     #[doc(alias = "throttle")]
     #[doc(alias = "semaphore")]
     pub fn set_limit(&self, name: &str, most: u32) -> Result<()> {
-        self.handle.call(FILE, Call::SetLimit(name, Some(most)))
+        self.make(&SetLimit { name: name.into(), most: Some(most) })
     }
 
     /// As [`set_limit`](Store::set_limit), as a future that blocks no thread.
@@ -43,7 +43,7 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`set_limit`](Store::set_limit).
     pub fn set_limit_async(&self, name: &str, most: u32) -> CallFuture<()> {
-        self.set_or_remove_limit(name, Some(most))
+        self.make_async(SetLimit { name: name.into(), most: Some(most) })
     }
 
     /// Removes a limit. The sub-queues with this name have the
@@ -56,7 +56,7 @@ impl Store {
     /// # Errors
     /// Those of [`set_limit`](Store::set_limit), with the opposite effect.
     pub fn remove_limit(&self, name: &str) -> Result<()> {
-        self.handle.call(FILE, Call::SetLimit(name, None))
+        self.make(&SetLimit { name: name.into(), most: None })
     }
 
     /// As [`remove_limit`](Store::remove_limit), as a future that blocks no thread.
@@ -64,18 +64,13 @@ impl Store {
     /// # Errors
     /// The future resolves to those of [`remove_limit`](Store::remove_limit).
     pub fn remove_limit_async(&self, name: &str) -> CallFuture<()> {
-        self.set_or_remove_limit(name, None)
+        self.make_async(SetLimit { name: name.into(), most: None })
     }
 
     /// The limits that are set, by name, and how many tasks hold them; none if the owner of the store does
     /// not answer a connection. Does not block.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
-        self.handle.ask(Call::Limits).unwrap_or_default()
-    }
-
-    fn set_or_remove_limit(&self, name: &str, most: Option<u32>) -> CallFuture<()> {
-        let (handle, name) = (self.handle.clone(), name.to_owned());
-        CallFuture::new(async move { wait::call(&handle, FILE, Call::SetLimit(&name, most)).await })
+        self.make(&AllLimits {}).unwrap_or_default()
     }
 }

@@ -1,9 +1,10 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::{FromAnswer, KICK_STEP, ListVerb, Verb};
+use crate::core::KICK_STEP;
+use crate::core::list::{Bury, Delete, Kick, KickTask, List, OwnerOf, Peek, Revoke, Truncate};
 use crate::task::{Cursor, Page, Task};
-use crate::wait::{CallFuture, call, call_once_visible};
+use crate::wait::CallFuture;
 use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
@@ -31,7 +32,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dead letter")]
     pub fn bury(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Bury(id))
+        self.make(&Bury { id })
     }
 
     /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
@@ -65,7 +66,7 @@ impl Tube {
         let mut kicked = 0;
         while kicked < count {
             let step = (count - kicked).min(KICK_STEP);
-            let now = self.call::<u64>(Verb::Kick { count: step })?;
+            let now = self.make(&Kick { count: step })?;
             kicked += now;
             if now < step {
                 break;
@@ -98,7 +99,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn kick_task(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::KickTask(id))
+        self.make(&KickTask { id })
     }
 
     /// As [`kick`](Tube::kick), as a future that blocks no thread. If it is dropped between two
@@ -122,8 +123,7 @@ impl Tube {
             let mut kicked = 0;
             while kicked < count {
                 let step = (count - kicked).min(KICK_STEP);
-                let kick = tube.verb(Verb::Kick { count: step });
-                let now: u64 = call(&tube.handle, tube.buffer(), kick).await?;
+                let now = tube.make_async(Kick { count: step }).await?;
                 kicked += now;
                 if now < step {
                     break;
@@ -159,7 +159,7 @@ impl Tube {
     #[doc(alias = "steal")]
     #[doc(alias = "unlock")]
     pub fn revoke(&self, id: u64) -> Result<Receipt> {
-        self.call(Verb::Revoke(id))
+        self.make(&Revoke { id })
     }
 
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
@@ -182,7 +182,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn owner_of(&self, id: u64) -> Result<Option<Owner>> {
-        self.handle.ask(self.verb(Verb::OwnerOf(id)))
+        self.make(&OwnerOf { id })
     }
 
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
@@ -211,7 +211,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn delete(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Delete(id))
+        self.make(&Delete { id })
     }
 
     /// Returns a task with its body, and changes nothing.
@@ -237,7 +237,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek(&self, id: u64) -> Result<Task> {
-        self.call_once_visible(Verb::Peek(id))
+        self.make(&Peek { id })
     }
 
     /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
@@ -260,10 +260,7 @@ impl Tube {
     /// }
     /// ```
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Peek(id))).await
-        })
+        self.make_async(Peek { id })
     }
 
     /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most
@@ -299,11 +296,7 @@ impl Tube {
     /// ```
     #[doc(alias = "pagination")]
     pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::State {
-            state,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&List { state, after, limit })
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
@@ -330,10 +323,6 @@ impl Tube {
     #[doc(alias = "clear")]
     #[doc(alias = "purge")]
     pub fn truncate(&self) -> Result<()> {
-        self.call(Verb::Truncate)
-    }
-
-    pub(super) fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
-        self.handle.call_once_visible(self.buffer(), self.verb(verb))
+        self.make(&Truncate {})
     }
 }

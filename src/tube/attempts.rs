@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{HolderVerb, Verb};
+use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
@@ -33,8 +33,7 @@ impl Tube {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn fail(&self, id: u64, failure: &Failure) -> Result<Receipt> {
-        let fail = HolderVerb::Fail { delay: None, failure };
-        self.call(Verb::Held(self.holder(), id, fail))
+        self.make_held(id, &Fail { delay: None, failure: failure.clone() })
     }
 
     /// As [`fail`](Tube::fail), with this delay instead of the backoff of the tube. As
@@ -44,8 +43,8 @@ impl Tube {
     /// Those of [`fail`](Tube::fail). [`Unsupported`](crate::Error::Unsupported): the driver has no
     /// delays. Nothing changed.
     pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Receipt> {
-        let fail = HolderVerb::Fail { delay: Some(micros_ceil(delay)), failure };
-        self.call(Verb::Held(self.holder(), id, fail))
+        let delay = Some(micros_ceil(delay));
+        self.make_held(id, &Fail { delay, failure: failure.clone() })
     }
 
     /// Gives back a task that this handle's session has taken, and forgives the attempt. As
@@ -54,8 +53,10 @@ impl Tube {
     /// # Errors
     /// Those of [`release`](Tube::release). Nothing changed: the task is still taken.
     pub fn snooze(&self, id: u64, delay: Duration) -> Result<Receipt> {
-        let snooze = HolderVerb::Snooze { delay: micros_ceil(delay) };
-        self.call(Verb::Held(self.holder(), id, snooze))
+        if delay.is_zero() {
+            return self.make_held(id, &Snooze {});
+        }
+        self.make_held(id, &SnoozeIn { delay: micros_ceil(delay) })
     }
 
     /// Buries a task that this handle's session has taken, in the group of this failure. As
@@ -65,6 +66,6 @@ impl Tube {
     /// Those of [`fail`](Tube::fail), with the same state after each.
     #[doc(alias = "dead letter")]
     pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Receipt> {
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Bury(Some(failure))))
+        self.make_held(id, &BuryHeld { failure: Some(failure.clone()) })
     }
 }

@@ -1,20 +1,25 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
 use super::Tube;
-use crate::core::{SelectStep, UpdateRequest, Verb};
+use crate::core::list::{
+    CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SetPriority, UpdateTask,
+};
+use crate::core::verb::{Begin, InTube};
+use crate::core::{SelectStep, UpdateRequest};
 use crate::task::Cursor;
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 use crate::{Receipt, Result, Select, State, Update};
 
 /// A step of a call on selected tasks: after a cursor, of up to this many tasks.
-type Step = for<'a> fn(&'a Select, Option<&'a Cursor>, u64) -> Verb<'a>;
+type Step<V> = fn(Select, Option<Cursor>, u64) -> V;
 
-const DELETE_WHERE: Step = |select, after, limit| Verb::DeleteWhere { select, after, limit };
-const KICK_WHERE: Step = |select, after, limit| Verb::KickWhere { select, after, limit };
+const DELETE_WHERE: Step<DeleteWhere> = |select, after, limit| DeleteWhere { select, after, limit };
+const KICK_WHERE: Step<KickWhere> = |select, after, limit| KickWhere { select, after, limit };
 
 /// How far a call on selected tasks has come.
 #[derive(Debug)]
 struct Selecting {
+    select: Select,
     /// How many more tasks it may change.
     left: u64,
     changed: u64,
@@ -55,7 +60,7 @@ impl Tube {
     /// ```
     #[doc(alias = "reprioritize")]
     pub fn set_priority(&self, id: u64, priority: u32) -> Result<Receipt> {
-        self.call_once_visible(Verb::SetPriority { id, pri: priority })
+        self.make(&SetPriority { id, pri: priority })
     }
 
     /// Changes the body, the priority, the delay or the tags of a task that waits: one that is
@@ -93,8 +98,7 @@ impl Tube {
     #[doc(alias = "edit")]
     #[doc(alias = "reschedule")]
     pub fn update(&self, id: u64, update: Update) -> Result<Receipt> {
-        let request = UpdateRequest::new(update, self.max_body())?;
-        self.call_once_visible(Verb::Update { id, request: &request })
+        self.make(&UpdateTask { id, request: UpdateRequest::of(update) })
     }
 
     /// Deletes a task that has not begun: one that is ready, delayed or buried.
@@ -123,7 +127,7 @@ impl Tube {
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Cancel(id))
+        self.make(&CancelTask { id })
     }
 
     /// Deletes a task if it is in one of these states. As [`delete`](Tube::delete) otherwise.
@@ -150,7 +154,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn delete_if(&self, id: u64, states: &[State]) -> Result<Receipt> {
-        self.call_once_visible(Verb::DeleteIf { id, states })
+        self.make(&DeleteIf { id, states: states.to_vec() })
     }
 
     /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
@@ -181,7 +185,7 @@ impl Tube {
     /// ```
     #[doc(alias = "batch")]
     pub fn delete_many(&self, ids: &[u64]) -> Result<u64> {
-        self.call(Verb::DeleteMany(ids))
+        self.make(&DeleteMany { ids: ids.to_vec() })
     }
 
     /// Deletes the selected tasks, and returns how many. The selection names a state, a failure
@@ -219,7 +223,7 @@ impl Tube {
     /// ```
     pub fn delete_where(&self, select: Select) -> Result<u64> {
         select.check_delete()?;
-        self.on_selected(&select, DELETE_WHERE)
+        self.on_selected(select, DELETE_WHERE)
     }
 
     /// As [`delete_where`](Tube::delete_where), as a future that blocks no thread. If it is dropped
@@ -264,7 +268,7 @@ impl Tube {
     #[doc(alias = "redrive")]
     #[doc(alias = "retry")]
     pub fn kick_where(&self, select: Select) -> Result<u64> {
-        self.on_selected(&select.for_kick()?, KICK_WHERE)
+        self.on_selected(select.for_kick()?, KICK_WHERE)
     }
 
     /// As [`kick_where`](Tube::kick_where), as a future that blocks no thread. If it is dropped
@@ -277,24 +281,26 @@ impl Tube {
         self.on_selected_async(select.for_kick(), KICK_WHERE)
     }
 
-    fn on_selected(&self, select: &Select, step: Step) -> Result<u64> {
+    fn on_selected<V>(&self, select: Select, step: Step<V>) -> Result<u64>
+    where
+        V: Begin<On = InTube, Answer = SelectStep>,
+    {
         let mut steps = Selecting::new(select);
-        while let Some(limit) = steps.next_limit() {
-            let done = self.call(step(select, steps.after.as_ref(), limit))?;
-            steps.note(done);
+        while let Some(verb) = steps.next(step) {
+            steps.note(self.make(&verb)?);
         }
         Ok(steps.changed)
     }
 
-    fn on_selected_async(&self, select: Result<Select>, step: Step) -> CallFuture<u64> {
+    fn on_selected_async<V>(&self, select: Result<Select>, step: Step<V>) -> CallFuture<u64>
+    where
+        V: Begin<On = InTube, Answer = SelectStep>,
+    {
         let tube = self.clone();
         CallFuture::new(async move {
-            let select = select?;
-            let mut steps = Selecting::new(&select);
-            while let Some(limit) = steps.next_limit() {
-                let verb = tube.verb(step(&select, steps.after.as_ref(), limit));
-                let done = call(&tube.handle, tube.buffer(), verb).await?;
-                steps.note(done);
+            let mut steps = Selecting::new(select?);
+            while let Some(verb) = steps.next(step) {
+                steps.note(tube.make_async(verb).await?);
             }
             Ok(steps.changed)
         })
@@ -302,13 +308,13 @@ impl Tube {
 }
 
 impl Selecting {
-    fn new(select: &Select) -> Selecting {
-        Selecting { left: select.limit.unwrap_or(u64::MAX), changed: 0, after: None }
+    fn new(select: Select) -> Selecting {
+        Selecting { left: select.limit.unwrap_or(u64::MAX), select, changed: 0, after: None }
     }
 
-    /// How many tasks may still be changed, in this step and later ones; `None` after the last one.
-    fn next_limit(&self) -> Option<u64> {
-        Some(self.left).filter(|limit| *limit > 0)
+    /// The next step; `None` after the last one.
+    fn next<V>(&self, step: Step<V>) -> Option<V> {
+        (self.left > 0).then(|| step(self.select.clone(), self.after.clone(), self.left))
     }
 
     fn note(&mut self, step: SelectStep) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Tube;
-use crate::core::Verb;
+use crate::core::list::{Alter, InfoOf, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeInfo, TubeOptions};
@@ -73,7 +73,7 @@ impl Tube {
     /// ```
     #[doc(alias = "snooze")]
     pub fn pause_for(&self, time: Duration) -> Result<()> {
-        self.call(Verb::Pause { time: micros_ceil(time) })
+        self.make(&Pause { time: micros_ceil(time) })
     }
 
     /// As [`pause_for`](Tube::pause_for), for the time that it is now until a moment of the wall clock.
@@ -100,7 +100,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn pause_until(&self, moment: SystemTime) -> Result<()> {
-        self.call(Verb::PauseUntil { moment: micros_of(moment) })
+        self.make(&PauseUntil { moment: micros_of(moment) })
     }
 
     /// Ends the pause of the tube. Waiting takers get tasks in the order in which they came. A tube
@@ -126,7 +126,7 @@ impl Tube {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause(&self) -> Result<()> {
-        self.call(Verb::Pause { time: 0 })
+        self.make(&Pause { time: 0 })
     }
 
     /// Changes the options of the tube. What `options` leaves out gets its default, as in
@@ -169,7 +169,7 @@ impl Tube {
     /// ```
     #[doc(alias = "config")]
     pub fn alter(&self, options: TubeOptions) -> Result<()> {
-        self.call(Verb::Alter(&options))
+        self.make(&Alter { options })
     }
 
     /// The options of the tube, whether it is paused, and how many calls wait in it. Does not block.
@@ -186,6 +186,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn info(&self) -> Result<TubeInfo> {
-        self.handle.ask(self.verb(Verb::Info))
+        self.make(&InfoOf {})
     }
 }

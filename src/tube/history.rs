@@ -1,8 +1,8 @@
 //! The history of a task.
 
 use super::Tube;
-use crate::core::{HistoryVerb, Verb};
-use crate::wait::{CallFuture, call_once_visible};
+use crate::core::list::{HistoryOf, Log};
+use crate::wait::CallFuture;
 use crate::{HistoryEntry, Receipt, Result};
 
 impl Tube {
@@ -42,7 +42,7 @@ impl Tube {
     /// ```
     #[doc(alias = "audit_log")]
     pub fn history(&self, id: u64) -> Result<Vec<HistoryEntry>> {
-        self.call_once_visible(Verb::History(HistoryVerb::Read(id)))
+        self.make(&HistoryOf { id })
     }
 
     /// As [`history`](Tube::history), as a future that blocks no thread. Its first poll reads the
@@ -51,11 +51,7 @@ impl Tube {
     /// # Errors
     /// The future resolves to those of [`history`](Tube::history).
     pub fn history_async(&self, id: u64) -> CallFuture<Vec<HistoryEntry>> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            let verb = Verb::History(HistoryVerb::Read(id));
-            call_once_visible(&tube.handle, tube.buffer(), tube.verb(verb)).await
-        })
+        self.make_async(HistoryOf { id })
     }
 
     /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
@@ -85,6 +81,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, id: u64, text: &str) -> Result<Receipt> {
-        self.call_once_visible(Verb::History(HistoryVerb::Log { id, text }))
+        self.make(&Log { id, text: text.into() })
     }
 }

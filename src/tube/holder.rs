@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Holder, HolderVerb, Verb};
+use crate::core::Holder;
+use crate::core::list::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
@@ -30,7 +31,7 @@ impl Tube {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(&self, id: u64) -> Result<Receipt> {
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result: None }))
+        self.make_held(id, &Ack { result: None })
     }
 
     /// Finishes many tasks that this handle's session has taken, with one commit.
@@ -58,7 +59,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn ack_many(&self, ids: &[u64]) -> Result<Vec<Result<Receipt>>> {
-        self.call(Verb::AckMany(self.holder(), ids))
+        self.make(&AckMany { by: self.holder(), ids: ids.to_vec() })
     }
 
     /// Gives back a task that this handle's session has taken: ready in its old place, or ready
@@ -85,8 +86,10 @@ impl Tube {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
-        let release = HolderVerb::Release { delay: micros_ceil(delay) };
-        self.call(Verb::Held(self.holder(), id, release))
+        if delay.is_zero() {
+            return self.make_held(id, &Release {});
+        }
+        self.make_held(id, &ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
@@ -114,8 +117,7 @@ impl Tube {
         if by.is_zero() {
             return Ok(None);
         }
-        let touch = HolderVerb::Touch { more: micros_ceil(by) };
-        self.call(Verb::Held(self.holder(), id, touch)).map(Some)
+        self.make_held(id, &Touch { more: micros_ceil(by) }).map(Some)
     }
 
     /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
@@ -140,8 +142,7 @@ impl Tube {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
-        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        self.handle.ask(self.verb(Verb::Held(self.holder(), id, renew)))
+        self.make_held(id, &Renew { hold: micros_ceil(hold) })
     }
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
@@ -206,8 +207,7 @@ impl Tube {
         // In steps, so that other calls get the lock in between.
         while left > 0 {
             let limit = usize::try_from(left).unwrap_or(usize::MAX);
-            let release = self.verb(Verb::ReleaseAll { limit, forgive });
-            let (now, step): (u64, Result<()>) = self.handle.ask(release)?;
+            let (now, step) = self.make(&ReleaseAll { limit, forgive })?;
             outcome = outcome.and(step);
             if now == 0 {
                 break;

@@ -1,7 +1,8 @@
 //! Tasks that are put anew by their keys.
 
 use super::Tube;
-use crate::core::{PutRequest, Verb};
+use crate::core::PutRequest;
+use crate::core::list::Requeue;
 use crate::{Put, Receipt, Result};
 
 impl Tube {
@@ -36,7 +37,6 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn requeue(&self, key: &str, task: impl Into<Put>) -> Result<Receipt> {
-        let request = PutRequest::requeue(key, task.into(), self.max_body())?;
-        self.call_once_visible(Verb::Requeue(&request))
+        self.make(&Requeue { request: PutRequest::requeue(key, task.into())? })
     }
 }

@@ -1,9 +1,8 @@
 //! Tags of the tasks of a tube, and listings on conditions.
 
-use std::sync::Arc;
-
 use super::Tube;
-use crate::core::{ListVerb, TagEdit, Verb, check_tags};
+use crate::core::distinct_tags;
+use crate::core::list::{AddTags, ListBodies, ListWhere, PeekReady, RemoveTags};
 use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, TaskInfo};
 use crate::{Receipt, Result};
@@ -41,7 +40,7 @@ impl Tube {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Receipt> {
-        self.edit_tags(id, &check_tags(tags)?, TagEdit::Add)
+        self.make(&AddTags { id, tags: distinct_tags(tags) })
     }
 
     /// Removes tags of a task, whatever its state and whichever session has taken it. A tag that it does
@@ -58,7 +57,7 @@ impl Tube {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Receipt> {
-        self.edit_tags(id, &check_tags(tags)?, TagEdit::Remove)
+        self.make(&RemoveTags { id, tags: distinct_tags(tags) })
     }
 
     /// Returns the tasks that meet all conditions of `wanted`, a page at a time: up to `limit` of them,
@@ -99,11 +98,7 @@ impl Tube {
     #[doc(alias = "pagination")]
     #[doc(alias = "search")]
     pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Where {
-            wanted,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&ListWhere { wanted: wanted.clone(), after, limit })
     }
 
     /// As [`list_where`](Tube::list_where), with the bodies of the tasks. A page ends with the task with
@@ -129,11 +124,7 @@ impl Tube {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<TaskPage> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Bodies {
-            wanted,
-            after: after.as_ref(),
-            limit,
-        })))
+        self.make(&ListBodies { wanted: wanted.clone(), after, limit })
     }
 
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
@@ -159,15 +150,6 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
-        self.handle.ask(self.verb(Verb::List(ListVerb::Ready(count))))
-    }
-
-    fn edit_tags<'a>(
-        &self,
-        id: u64,
-        tags: &'a [Arc<str>],
-        edit: fn(&'a [Arc<str>]) -> TagEdit<'a>,
-    ) -> Result<Receipt> {
-        self.call_once_visible(Verb::EditTags { id, edit: edit(tags) })
+        self.make(&PeekReady { count })
     }
 }

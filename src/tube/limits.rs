@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::Verb;
+use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};
 
@@ -48,7 +48,7 @@ impl Tube {
     /// ```
     #[doc(alias = "snooze")]
     pub fn pause_sub_queue(&self, name: &str, time: Duration) -> Result<()> {
-        self.call(Verb::PauseSubQueue { name, time: micros_ceil(time) })
+        self.make(&PauseSubQueue { name: name.into(), time: micros_ceil(time) })
     }
 
     /// Ends the pause of a sub-queue. Waiting takers get its tasks in the order in which they came. A
@@ -74,7 +74,7 @@ impl Tube {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause_sub_queue(&self, name: &str) -> Result<()> {
-        self.call(Verb::PauseSubQueue { name, time: 0 })
+        self.make(&PauseSubQueue { name: name.into(), time: 0 })
     }
 
     /// The paused sub-queues, by name. Reads memory and does not block.
@@ -82,6 +82,6 @@ impl Tube {
     /// # Errors
     /// Those of every call.
     pub fn paused_sub_queues(&self) -> Result<Vec<PausedSubQueue>> {
-        self.handle.ask(self.verb(Verb::PausedSubQueues))
+        self.make(&PausedSubQueues {})
     }
 }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use tubewell_drivers::DayCounts;
 
 use super::Tube;
-use crate::core::{FailedStep, Verb};
+use crate::core::list::{Days, FailedOn};
 use crate::{Date, Day, Error, Result};
 
 impl Tube {
@@ -88,7 +88,7 @@ impl Tube {
 
     fn counts_of(&self, range: RangeInclusive<Date>) -> Result<Vec<(u32, DayCounts)>> {
         let (from, to) = (range.start().days(), range.end().days());
-        self.handle.ask(self.verb(Verb::Days { from, to }))
+        self.make(&Days { from, to })
     }
 
     /// How many tasks are still buried that have failed on each of these days.
@@ -97,8 +97,7 @@ impl Tube {
         let mut failed = BTreeMap::new();
         let mut next = Some(Vec::new());
         while let Some(key) = next {
-            let verb = Verb::FailedOn { from, to, next: &key };
-            let step: FailedStep = self.handle.ask(self.verb(verb))?;
+            let step = self.make(&FailedOn { from, to, next: key })?;
             for day in step.days {
                 *failed.entry(day).or_default() += 1;
             }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Tube;
-use crate::core::{Call, MoveStep, TubeRef, Verb};
+use crate::core::FILE;
+use crate::core::list::{MoveSome, MoveTo, NextId};
+use crate::core::verb::OtherTube;
 use crate::handle::StoreHandle;
-use crate::task::Cursor;
-use crate::wait::{CallFuture, call};
+use crate::wait::CallFuture;
 use crate::{Error, Receipt, Result};
 
 impl Tube {
@@ -48,7 +49,7 @@ impl Tube {
     /// ```
     #[doc(alias = "transfer")]
     pub fn move_to(&self, id: u64, to: &Tube) -> Result<Receipt> {
-        self.call_once_visible(Verb::Move { id, to: self.target(to)? })
+        self.make(&MoveTo { id, to: self.other(to)? })
     }
 
     /// Moves all ready, taken, delayed and buried tasks to another tube of the store, and returns
@@ -79,13 +80,13 @@ impl Tube {
     #[doc(alias = "merge")]
     #[doc(alias = "redrive")]
     pub fn move_all(&self, to: &Tube) -> Result<u64> {
-        let (to, below) = (self.target(to)?, self.handle.ask(Call::NextId)?);
-        let (mut moved, mut after) = (0, None);
+        let mut moved = 0;
+        let mut verb = self.move_some(to)?;
         loop {
-            let step: MoveStep = self.call(Verb::MoveSome { to, after: after.as_ref(), below })?;
+            let step = self.make(&verb)?;
             moved += step.moved;
-            after = step.next;
-            if after.is_none() {
+            verb.after = step.next;
+            if verb.after.is_none() {
                 return Ok(moved);
             }
         }
@@ -109,24 +110,36 @@ impl Tube {
     pub fn move_all_async(&self, to: &Tube) -> CallFuture<u64> {
         let (tube, to) = (self.clone(), to.clone());
         CallFuture::new(async move {
-            let (target, below) = (tube.target(&to)?, tube.handle.ask(Call::NextId)?);
-            let (mut moved, mut after): (u64, Option<Cursor>) = (0, None);
+            let mut moved = 0;
+            let mut verb = tube.move_some(&to)?;
             loop {
-                let step = Verb::MoveSome { to: target, after: after.as_ref(), below };
-                let step: MoveStep = call(&tube.handle, tube.buffer(), tube.verb(step)).await?;
+                let step = tube.make_async(verb.clone()).await?;
                 moved += step.moved;
-                after = step.next;
-                if after.is_none() {
+                verb.after = step.next;
+                if verb.after.is_none() {
                     return Ok(moved);
                 }
             }
         })
     }
 
+    /// The first step of a move of all tasks that are there now.
+    fn move_some(&self, to: &Tube) -> Result<MoveSome> {
+        Ok(MoveSome {
+            to: self.other(to)?,
+            after: None,
+            below: self.handle.make(FILE, (), &NextId {})?,
+        })
+    }
+
     /// Another tube as the target of a call on this one.
-    pub(crate) fn target<'a>(&self, to: &'a Tube) -> Result<TubeRef<'a>> {
+    pub(crate) fn other(&self, to: &Tube) -> Result<OtherTube> {
         to.check_store(&self.handle)?;
-        Ok(to.as_target())
+        Ok(to.as_other())
+    }
+
+    pub(crate) fn as_other(&self) -> OtherTube {
+        OtherTube { number: self.number(), name: self.shared_name() }
     }
 
     /// Refuses a tube of another store.

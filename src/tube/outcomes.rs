@@ -1,8 +1,8 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::{HolderVerb, ListVerb, Verb, check_size};
-use crate::wait::{CallFuture, call_once_visible};
+use crate::core::list::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
+use crate::wait::CallFuture;
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
 impl Tube {
@@ -35,7 +35,7 @@ impl Tube {
     /// ```
     #[doc(alias = "result")]
     pub fn outcome(&self, id: u64) -> Result<Option<Ending>> {
-        self.call_once_visible(Verb::Outcome(id))
+        self.make(&EndingOf { id })
     }
 
     /// As [`outcome`](Tube::outcome), as a future that blocks no thread.
@@ -55,10 +55,7 @@ impl Tube {
     /// }
     /// ```
     pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            call_once_visible(&tube.handle, tube.buffer(), tube.verb(Verb::Outcome(id))).await
-        })
+        self.make_async(EndingOf { id })
     }
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
@@ -87,7 +84,7 @@ impl Tube {
     #[doc(alias = "failed")]
     #[doc(alias = "errors")]
     pub fn groups(&self) -> Result<Vec<FailureGroup>> {
-        self.handle.ask(self.verb(Verb::Groups))
+        self.make(&Groups {})
     }
 
     /// The buried tasks of a failure group, those that were buried last first, a page at a time: up
@@ -106,8 +103,7 @@ impl Tube {
     /// See [`groups`](Tube::groups).
     #[doc(alias = "failed")]
     pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        let after = after.as_ref();
-        self.handle.ask(self.verb(Verb::List(ListVerb::Group { group: name, after, limit })))
+        self.make(&ListGroup { group: name.into(), after, limit })
     }
 
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:
@@ -139,8 +135,7 @@ impl Tube {
     /// ```
     #[doc(alias = "complete")]
     pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Receipt> {
-        let result = self.checked_result(result)?;
-        self.call_once_visible(Verb::Resolve { id, result })
+        self.make(&Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// Removes a task that is done and kept, before its time.
@@ -166,7 +161,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn forget(&self, id: u64) -> Result<Receipt> {
-        self.call_once_visible(Verb::Forget(id))
+        self.make(&Forget { id })
     }
 
     /// Finishes a task that this handle's session has taken, with a result. As
@@ -177,14 +172,6 @@ impl Tube {
     /// [`DiskFull`](crate::Error::DiskFull) as in [`Claim::ack_with`](crate::Claim::ack_with).
     /// Nothing changed: the task is still taken.
     pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Receipt> {
-        let result = self.checked_result(Some(result.as_ref()))?;
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result }))
-    }
-
-    pub(crate) fn checked_result<'a>(&self, result: Option<&'a [u8]>) -> Result<Option<&'a [u8]>> {
-        if let Some(result) = result {
-            check_size("result", result, self.max_body())?;
-        }
-        Ok(result)
+        self.make_held(id, &Ack { result: Some(result.as_ref().to_vec()) })
     }
 }

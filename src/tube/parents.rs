@@ -1,7 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
-use crate::core::{EdgeVerb, Verb};
+use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {
@@ -71,7 +71,7 @@ impl Tube {
     /// ```
     #[doc(alias = "depend")]
     pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Receipt> {
-        self.call_once_visible(self.add_parents_verb(id, of, parents)?)
+        self.make(&self.add_parents_verb(id, of, parents)?)
     }
 
     /// Removes parents of a task: those with these ids, or all with `None`. A blocked task with no
@@ -96,7 +96,7 @@ impl Tube {
     /// ```
     #[doc(alias = "undepend")]
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Receipt> {
-        self.call_once_visible(Verb::Edges(EdgeVerb::Remove { id, parents }))
+        self.make(&RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
     }
 
     /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
@@ -120,7 +120,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dependencies")]
     pub fn parents(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Parents(id))))
+        self.make(&Parents { id })
     }
 
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
@@ -132,18 +132,18 @@ impl Tube {
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     #[doc(alias = "dependents")]
     pub fn children(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Children(id))))
+        self.make(&Children { id })
     }
 
-    pub(crate) fn add_parents_verb<'a>(
+    pub(crate) fn add_parents_verb(
         &self,
         id: u64,
-        of: &'a Tube,
-        parents: &'a [u64],
-    ) -> Result<Verb<'a>> {
+        of: &Tube,
+        parents: &[u64],
+    ) -> Result<AddParents> {
         if !self.handle.is_same_store(&of.handle) {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
-        Ok(Verb::Edges(EdgeVerb::Add { id, of: of.as_target(), parents }))
+        Ok(AddParents { id, of: of.as_other(), parents: parents.to_vec() })
     }
 }

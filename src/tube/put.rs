@@ -1,15 +1,12 @@
 //! Putting tasks into a tube.
 
-use std::future::poll_fn;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::connection::Request;
-use crate::core::{Admission, Decided, FromAnswer, PutRequest, PutSlot, Verb};
-use crate::handle::StoreHandle;
+use crate::core::PutRequest;
+use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, call_once_visible, commit};
+use crate::wait::CallFuture;
 use crate::{Put, Receipt, Restore, Result};
 
 impl Tube {
@@ -46,8 +43,7 @@ impl Tube {
     #[doc(alias = "push")]
     #[doc(alias = "send")]
     pub fn put(&self, task: impl Into<Put>) -> Result<Receipt> {
-        let request = PutRequest::new(task.into(), self.max_body())?;
-        self.call_put(request.has_key(), Verb::Put(&request))
+        self.make(&PutTask { request: PutRequest::of(task.into()) })
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
@@ -88,19 +84,7 @@ impl Tube {
         task: impl Into<Put>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Receipt> {
-        let request = PutRequest::new(task.into(), self.max_body())?;
-        let timeout = timeout.into().map(micros_ceil);
-        let put = Verb::PutOrWait { session: self.session, request: &request, timeout };
-        let store = match &self.handle {
-            StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => {
-                return owner.ask(&Request::of(self.verb(put)));
-            }
-        };
-        match self.call_once_visible(put)? {
-            Admission::Admitted(receipt) => Ok(receipt),
-            Admission::Waiting(_, slot) => store.inner()?.wait_deferred(slot.wait()?),
-        }
+        self.make(&self.put_or_wait(task.into(), timeout.into()))
     }
 
     /// As [`put_wait`](Tube::put_wait), as a future that blocks no thread.
@@ -133,29 +117,12 @@ impl Tube {
         task: impl Into<Put>,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Receipt> {
-        let request = PutRequest::new(task.into(), self.max_body());
-        let timeout = timeout.into().map(micros_ceil);
-        let tube = self.clone();
-        CallFuture::new(async move { tube.put_or_wait(&request?, timeout).await })
+        self.make_async(self.put_or_wait(task.into(), timeout.into()))
     }
 
-    /// A put that waits while the tube is full, for a future.
-    pub(crate) async fn put_or_wait(
-        &self,
-        request: &PutRequest,
-        timeout: Option<u64>,
-    ) -> Result<Receipt> {
-        let put = self.verb(Verb::PutOrWait { session: self.session, request, timeout });
-        if let StoreHandle::Remote(owner) = &self.handle {
-            return owner.request(&Request::of(put)).await;
-        }
-        match call_once_visible(&self.handle, self.buffer(), put).await? {
-            Admission::Admitted(receipt) => Ok(receipt),
-            Admission::Waiting(arrival, slot) => {
-                let mut wait = PutWait { tube: self, arrival, slot, is_over: false };
-                commit(wait.admitted().await?).await
-            }
-        }
+    fn put_or_wait(&self, put: Put, timeout: Option<Duration>) -> PutOrWait {
+        let timeout = timeout.map(micros_ceil);
+        PutOrWait { request: PutRequest::of(put), session: self.session, timeout }
     }
 
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
@@ -182,8 +149,7 @@ impl Tube {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
-        let requests = PutRequest::many(tasks, self.max_body())?;
-        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
+        self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
@@ -223,38 +189,6 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
-        let requests = PutRequest::restored_many(tasks, self.max_body())?;
-        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
-    }
-
-    /// Makes a put. A refusal because of a key waits for what has caused it.
-    pub(super) fn call_put<T: FromAnswer>(&self, has_key: bool, verb: Verb<'_>) -> Result<T> {
-        if has_key { self.call_once_visible(verb) } else { self.call(verb) }
-    }
-}
-
-/// A future's place among the puts that wait for space. Dropping it ends the wait.
-struct PutWait<'a> {
-    tube: &'a Tube,
-    arrival: u64,
-    slot: Arc<PutSlot>,
-    is_over: bool,
-}
-
-impl PutWait<'_> {
-    async fn admitted(&mut self) -> Result<Decided<Receipt>> {
-        let admitted = poll_fn(|context| self.slot.poll(context.waker())).await;
-        self.is_over = true;
-        admitted
-    }
-}
-
-impl Drop for PutWait<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // A waiting put of a dropped tube has ended already.
-            let cancel = Verb::CancelPut { arrival: self.arrival };
-            let _ = self.tube.handle.ask::<()>(self.tube.verb(cancel));
-        }
+        self.make(&PutMany { requests: PutRequest::restored_many(tasks)? })
     }
 }

@@ -1,7 +1,8 @@
 //! The schedules of a tube.
 
 use super::Tube;
-use crate::core::{ScheduleRequest, ScheduleVerb, Verb, check_key};
+use crate::core::ScheduleRequest;
+use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
 use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
 
@@ -58,9 +59,8 @@ impl Tube {
     #[doc(alias = "recurring")]
     #[doc(alias = "periodic")]
     pub fn schedule(&self, schedule: Schedule) -> Result<Receipt> {
-        let (key, request) = ScheduleRequest::new(schedule, self.max_body())?;
-        let set = ScheduleVerb::Set { key: &key, request: &request };
-        self.call_once_visible(Verb::Schedules(set))
+        let (key, request) = ScheduleRequest::new(schedule)?;
+        self.make(&SetSchedule { key, request })
     }
 
     /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay.
@@ -94,10 +94,8 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn reschedule(&self, key: &str, change: Reschedule) -> Result<Receipt> {
-        check_key(key)?;
-        let request = ScheduleRequest::change(change, self.max_body())?;
-        let change = ScheduleVerb::Change { key, request: &request };
-        self.call_once_visible(Verb::Schedules(change))
+        let request = ScheduleRequest::change(change)?;
+        self.make(&ChangeSchedule { key: key.into(), request })
     }
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
@@ -112,8 +110,7 @@ impl Tube {
     /// # Example
     /// See [`schedule`](Tube::schedule).
     pub fn unschedule(&self, key: &str) -> Result<Receipt> {
-        check_key(key)?;
-        self.call_once_visible(Verb::Schedules(ScheduleVerb::Remove(key)))
+        self.make(&RemoveSchedule { key: key.into() })
     }
 
     /// Up to `limit` schedules of this tube, at most 1,000, in the order in which they were first
@@ -129,8 +126,6 @@ impl Tube {
         after: impl Into<Option<Cursor>>,
         limit: usize,
     ) -> Result<SchedulePage> {
-        let after = after.into();
-        let list = ScheduleVerb::List { after: after.as_ref(), limit };
-        self.handle.ask(self.verb(Verb::Schedules(list)))
+        self.make(&ListSchedules { after: after.into(), limit })
     }
 }

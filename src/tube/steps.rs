@@ -1,8 +1,8 @@
 //! The steps of a task, for any caller.
 
 use super::Tube;
-use crate::core::{StepPage, Verb};
-use crate::wait::{CallFuture, call_once_visible};
+use crate::core::list::Steps;
+use crate::wait::CallFuture;
 use crate::{Result, Step};
 
 impl Tube {
@@ -33,7 +33,7 @@ impl Tube {
     pub fn steps(&self, id: u64) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
-            let page: StepPage = self.call_once_visible(next_steps(id, &steps))?;
+            let page = self.make(&next_steps(id, &steps))?;
             if page.add_to(&mut steps) {
                 return Ok(steps);
             }
@@ -50,8 +50,7 @@ impl Tube {
         CallFuture::new(async move {
             let mut steps = Vec::new();
             loop {
-                let verb = tube.verb(next_steps(id, &steps));
-                let page: StepPage = call_once_visible(&tube.handle, tube.buffer(), verb).await?;
+                let page = tube.make_async(next_steps(id, &steps)).await?;
                 if page.add_to(&mut steps) {
                     return Ok(steps);
                 }
@@ -61,9 +60,6 @@ impl Tube {
 }
 
 /// The verb that lists the steps behind those that are known.
-fn next_steps(id: u64, known: &[Step]) -> Verb<'_> {
-    match known.last() {
-        None => Verb::Steps(id),
-        Some(last) => Verb::StepsAfter { id, after: &last.name },
-    }
+fn next_steps(id: u64, known: &[Step]) -> Steps {
+    Steps { id, after: known.last().map(|last| last.name.as_str().into()) }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::claim::Collected;
-use crate::connection::Request;
-use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead, Verb};
+use crate::connection::{Request, TubeName};
+use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::wait::{
@@ -168,18 +168,17 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn claim(&self, id: u64) -> Result<Claim> {
-        let claim = self.verb(Verb::Claim { session: self.session, id });
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let grants = owner.ask_grants(&Request::of(claim))?;
+                let grants = owner.ask_grants(&self.claim_request(id))?;
                 return remote_claims(owner, self.guard(), grants)
                     .next()
                     .ok_or(Error::NotTaken { id });
             }
         };
         loop {
-            match self.handle.call_once_visible(self.buffer(), claim)? {
+            match store.claim(self.as_target(), self.session, id)? {
                 Chosen::Task(mut grant) => {
                     if counted(store, &mut grant)? {
                         return self.read_chosen(store, grant);
@@ -199,18 +198,17 @@ impl Tube {
     pub fn claim_async(&self, id: u64) -> CallFuture<Claim> {
         let tube = self.clone();
         CallFuture::new(async move {
-            let claim = tube.verb(Verb::Claim { session: tube.session, id });
             let store = match &tube.handle {
                 StoreHandle::Here(store) => store,
                 StoreHandle::Remote(owner) => {
-                    let grants = owner.request_grants(&Request::of(claim)).await?;
+                    let grants = owner.request_grants(&tube.claim_request(id)).await?;
                     return remote_claims(owner, tube.guard(), grants)
                         .next()
                         .ok_or(Error::NotTaken { id });
                 }
             };
             loop {
-                let decided = store.defer_once_visible(claim)?;
+                let decided = store.defer_claim(tube.as_target(), tube.session, id)?;
                 match commit(decided).await?? {
                     Chosen::Task(grant) => {
                         let take = CountedTake::new(store, grant);
@@ -223,7 +221,11 @@ impl Tube {
         })
     }
 
-    fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request<'static> {
+    fn claim_request(&self, id: u64) -> Request {
+        Request::Claim { tube: TubeName::of(&self.head), session: self.session, id }
+    }
+
+    fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request {
         take_request(std::slice::from_ref(&self.head), self.session, timeout, Some(max))
     }
 
@@ -415,7 +417,7 @@ fn hand_out(
 /// Releases tasks that no caller gets.
 fn give_back(tube: &Tube, grants: impl IntoIterator<Item = Grant>) {
     for grant in grants {
-        tube.handle.drop_claim(&grant, true);
+        tube.handle.drop_claim(grant.id, grant.epoch, true);
     }
 }
 

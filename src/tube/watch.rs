@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::connection::{Request, TubeName};
-use crate::core::{Decided, PutRequest, Verb, WaitVerb, WatchKey, WatchSlot, Watching};
+use crate::core::list::{PutAndWait, WaitDone, WaitDrained};
+use crate::core::{PutRequest, WatchKey, WatchSlot, Watching};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
-use crate::wait::{self, CallFuture, commit, decide_once_visible};
+use crate::wait::{self, CallFuture, commit};
 use crate::{Ending, Put, Receipt, Result};
 
 impl Tube {
@@ -59,8 +60,7 @@ impl Tube {
         id: u64,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Ending>> {
-        let timeout = timeout.into().map(micros_ceil);
-        self.watch(Verb::Wait(WaitVerb::Done { session: self.session, id, timeout }))
+        self.make(&self.wait_for(id, timeout.into()))
     }
 
     /// As [`wait_done`](Tube::wait_done), as a future that blocks no thread.
@@ -86,12 +86,7 @@ impl Tube {
         id: u64,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Option<Ending>> {
-        let timeout = timeout.into().map(micros_ceil);
-        let tube = self.clone();
-        CallFuture::new(async move {
-            let wait = Verb::Wait(WaitVerb::Done { session: tube.session, id, timeout });
-            tube.watch_async(wait).await
-        })
+        self.make_async(self.wait_for(id, timeout.into()))
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits for its end as
@@ -131,18 +126,7 @@ impl Tube {
         task: impl Into<Put>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<(Receipt, Option<Ending>)> {
-        let request = PutRequest::new(task.into(), self.max_body())?;
-        let timeout = timeout.into().map(micros_ceil);
-        let put = Verb::PutAndWait { session: self.session, request: &request, timeout };
-        let store = match &self.handle {
-            StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => {
-                return owner.ask(&Request::of(self.verb(put)));
-            }
-        };
-        // If the flush of the put fails, the storage has failed, which ends all watches.
-        let (receipt, watching) = self.call_once_visible(put)?;
-        Ok((receipt, ending(store, watching)?))
+        self.make(&self.put_and_wait_for(task.into(), timeout.into()))
     }
 
     /// As [`put_and_wait`](Tube::put_and_wait), as a future that blocks no thread.
@@ -167,36 +151,7 @@ impl Tube {
         task: impl Into<Put>,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<(Receipt, Option<Ending>)> {
-        let request = PutRequest::new(task.into(), self.max_body());
-        let timeout = timeout.into().map(micros_ceil);
-        let tube = self.clone();
-        CallFuture::new(async move { tube.put_then_wait(&request?, timeout).await })
-    }
-
-    /// A put and a wait for the end of its task, for a future.
-    pub(crate) async fn put_then_wait(
-        &self,
-        request: &PutRequest,
-        timeout: Option<u64>,
-    ) -> Result<(Receipt, Option<Ending>)> {
-        let put = self.verb(Verb::PutAndWait { session: self.session, request, timeout });
-        let store = match &self.handle {
-            StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => return owner.request(&Request::of(put)).await,
-        };
-        let put = decide_once_visible(store, self.buffer(), put).await?;
-        let Decided { answer, wait }: Decided<Result<(Receipt, Watching)>> = put;
-        let (receipt, watching) = match answer {
-            Ok(put) => put,
-            Err(refused) => {
-                commit(Decided { answer: (), wait }).await?;
-                return Err(refused);
-            }
-        };
-        // The watcher comes before the next await, since the future may be dropped there.
-        let watcher = Watcher::new(self, watching);
-        commit(Decided { answer: (), wait }).await?;
-        Ok((receipt, watcher.ending().await?))
+        self.make_async(self.put_and_wait_for(task.into(), timeout.into()))
     }
 
     /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
@@ -230,8 +185,7 @@ impl Tube {
     /// ```
     pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
         let timeout = timeout.into().map(micros_ceil);
-        let ended = self.watch(Verb::Wait(WaitVerb::Drained { session: self.session, timeout }))?;
-        Ok(ended.is_some())
+        Ok(self.make(&WaitDrained { session: self.session, timeout })?.is_some())
     }
 
     /// As [`wait_drained`](Tube::wait_drained), as a future that blocks no thread.
@@ -242,11 +196,8 @@ impl Tube {
     /// The future resolves to those of [`wait_drained`](Tube::wait_drained).
     pub fn wait_drained_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
         let timeout = timeout.into().map(micros_ceil);
-        let tube = self.clone();
-        CallFuture::new(async move {
-            let wait = Verb::Wait(WaitVerb::Drained { session: tube.session, timeout });
-            Ok(tube.watch_async(wait).await?.is_some())
-        })
+        let drained = self.make_async(WaitDrained { session: self.session, timeout });
+        CallFuture::new(async move { Ok(drained.await?.is_some()) })
     }
 
     /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take)
@@ -294,8 +245,7 @@ impl Tube {
         };
         let until = wait::deadline(store, timeout.into());
         loop {
-            let watching: Option<Watching> = self.handle.ask(self.verb(self.ready_verb(until)))?;
-            match watching {
+            match self.look_for_ready(store, until)? {
                 Some(watching) => return Ok(ending(store, watching)?.is_some()),
                 // Expired tasks were removed. Their edits must not pile up.
                 None => store.inner()?.wait_for_capacity(self.buffer())?,
@@ -321,10 +271,9 @@ impl Tube {
             };
             let until = wait::deadline(store, timeout);
             loop {
-                let watching = tube.handle.ask(tube.verb(tube.ready_verb(until)))?;
-                match watching {
+                match tube.look_for_ready(store, until)? {
                     Some(watching) => {
-                        return Ok(Watcher::new(&tube, watching).ending().await?.is_some());
+                        return Ok(Watcher::new(store, watching).ending().await?.is_some());
                     }
                     None => wait::expiry(store, tube.buffer()).await?,
                 }
@@ -332,31 +281,23 @@ impl Tube {
         })
     }
 
-    fn ready_request(&self, timeout: Option<Duration>) -> Request<'static> {
+    fn ready_request(&self, timeout: Option<Duration>) -> Request {
         let (tube, timeout) = (TubeName::of(&self.head), timeout.map(micros_ceil));
         Request::WaitReady { tube, session: self.session, timeout }
     }
 
-    /// A wait for a task until this moment of running time.
-    fn ready_verb(&self, until: Option<u64>) -> Verb<'static> {
-        Verb::Wait(WaitVerb::Ready { session: self.session, until })
+    /// Begins a wait for a task until this moment of running time. `None`: look again.
+    fn look_for_ready(&self, store: &LocalHandle, until: Option<u64>) -> Result<Option<Watching>> {
+        store.wait_ready(self.as_target(), self.session, until)
     }
 
-    /// Makes a call that waits for an end, and blocks until then.
-    fn watch(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
-        match &self.handle {
-            StoreHandle::Here(store) => ending(store, self.handle.ask(self.verb(wait))?),
-            StoreHandle::Remote(owner) => owner.ask(&Request::of(self.verb(wait))),
-        }
+    fn wait_for(&self, id: u64, timeout: Option<Duration>) -> WaitDone {
+        WaitDone { session: self.session, id, timeout: timeout.map(micros_ceil) }
     }
 
-    /// As `watch`, for a future.
-    pub(crate) async fn watch_async(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
-        if let StoreHandle::Remote(owner) = &self.handle {
-            return owner.request(&Request::of(self.verb(wait))).await;
-        }
-        let watching = self.handle.ask(self.verb(wait))?;
-        Watcher::new(self, watching).ending().await
+    fn put_and_wait_for(&self, put: Put, timeout: Option<Duration>) -> PutAndWait {
+        let (request, timeout) = (PutRequest::of(put), timeout.map(micros_ceil));
+        PutAndWait { session: self.session, request, timeout }
     }
 }
 
@@ -371,18 +312,18 @@ fn ending(store: &LocalHandle, watching: Watching) -> Result<Option<Ending>> {
 
 /// A future's watch. Dropping it ends the watch.
 struct Watcher<'a> {
-    tube: &'a Tube,
+    store: &'a LocalHandle,
     /// How the task has ended, if that is known already.
     over: Option<Arc<Ending>>,
     waiting: Option<(WatchKey, Arc<WatchSlot>)>,
 }
 
 impl Watcher<'_> {
-    fn new(tube: &Tube, watching: Watching) -> Watcher<'_> {
+    fn new(store: &LocalHandle, watching: Watching) -> Watcher<'_> {
         match watching {
-            Watching::Over(over) => Watcher { tube, over, waiting: None },
+            Watching::Over(over) => Watcher { store, over, waiting: None },
             Watching::Waiting(key, slot) => {
-                Watcher { tube, over: None, waiting: Some((key, slot)) }
+                Watcher { store, over: None, waiting: Some((key, slot)) }
             }
         }
     }
@@ -401,7 +342,7 @@ impl Drop for Watcher<'_> {
     fn drop(&mut self) {
         if let Some((key, _)) = self.waiting {
             // A watch of a dropped tube has ended already.
-            let _ = self.tube.handle.ask::<()>(self.tube.verb(Verb::CancelWatch(key)));
+            self.store.cancel_watch(key);
         }
     }
 }

@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
 use crate::claim::GiveBack;
-use crate::core::{Call, HolderVerb};
-use crate::wait;
+use crate::core::list::BuryHeld;
 use crate::{
     Claim, ClaimToken, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull,
 };
@@ -410,9 +409,7 @@ fn with_value<T>(refused: Refused, value: T, encode: Encode<T>) -> Refused<Typed
 
 /// As [`Claim::bury`], without blocking the thread.
 async fn bury(mut claim: Claim) -> Result<()> {
-    let (handle, buffer) = (claim.handle.clone(), claim.grant.buffer);
-    let bury = Call::Claim(claim.claim_key(), HolderVerb::Bury(None));
-    let buried: Result<Receipt> = wait::call(&handle, buffer, bury).await;
+    let buried = claim.make_async(&BuryHeld { failure: None }).await;
     claim.release_on_drop = buried.is_err();
     buried.map(drop)
 }

@@ -11,7 +11,9 @@ use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::{Call, Decided, FromAnswer, HolderVerb, WaitSlot};
+use crate::core::list::{Limit, Renew};
+use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
+use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
@@ -41,6 +43,20 @@ impl<T> CallFuture<T> {
     pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> CallFuture<T> {
         CallFuture { call: Box::pin(call), home: HomeProcess::current() }
     }
+
+    /// A verb that is made with the first poll.
+    pub(crate) fn of<V: Begin<Answer = T>>(
+        handle: &StoreHandle,
+        buffer: usize,
+        on: Named<'_, V>,
+        verb: V,
+    ) -> CallFuture<T>
+    where
+        T: Send + 'static,
+    {
+        let (handle, on) = (handle.clone(), V::On::to_owned(on));
+        CallFuture::new(async move { make(&handle, buffer, V::On::as_ref(&on), &verb).await })
+    }
 }
 
 impl<T> Future for CallFuture<T> {
@@ -60,16 +76,6 @@ impl<T> fmt::Debug for CallFuture<T> {
     }
 }
 
-/// Decides a call as soon as its write buffer has space, or at once if it needs none.
-pub(crate) async fn decide<T: FromAnswer>(
-    handle: &LocalHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<Decided<T>> {
-    let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call(context.waker(), call)).await
-}
-
 /// Waits for the commit that an answer depends on.
 pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
     if let Some(wait) = decided.wait {
@@ -78,73 +84,100 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
     Ok(decided.answer)
 }
 
-/// Decides a call and waits for its commit.
-pub(crate) async fn call<T: FromAnswer>(
-    handle: &StoreHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<T> {
-    debug_assert!(!call.refusal_waits(), "{call:?}");
-    match handle {
-        StoreHandle::Here(store) => commit(decide(store, buffer, call).await?).await,
-        StoreHandle::Remote(owner) => owner.send(Mode::Call, call)?.await,
-    }
-}
-
-/// As `StoreHandle::ask`, as a future that blocks no thread.
-async fn ask<T: FromAnswer>(handle: &StoreHandle, call: Call<'_>) -> Result<T> {
-    match handle {
-        StoreHandle::Here(_) => handle.ask(call),
-        StoreHandle::Remote(owner) => owner.send(Mode::Ask, call)?.await,
-    }
-}
-
 impl Claim {
-    /// As `Claim::call`, as a future that blocks no thread.
-    pub(crate) async fn call_async<T: FromAnswer>(&self, verb: HolderVerb<'_>) -> Result<T> {
-        call(&self.handle, self.grant.buffer, Call::Claim(self.claim_key(), verb)).await
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        make(&self.handle, self.grant.buffer, self.claimed(), verb).await
     }
 
     /// As [`is_current`](Claim::is_current), as a future that blocks no thread.
     pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = ask(&self.handle, self.owner_call()).await;
+        let owner = make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
         Ok(Claim::ended_if_closed(owner)?.is_some())
     }
 
     /// As [`renew`](Claim::renew), as a future that blocks no thread.
     pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
-        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        ask(&self.handle, Call::Claim(self.claim_key(), renew)).await
+        self.make_async(&Renew { hold: micros_ceil(hold) }).await
     }
 
     /// As `limit`, as a future that blocks no thread.
     pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
-        let limit = HolderVerb::Limit { most: micros_ceil(most) };
-        ask(&self.handle, Call::Claim(self.claim_key(), limit)).await
+        self.make_async(&Limit { most: micros_ceil(most) }).await
     }
 }
 
-/// As `decide`. A refusal waits for the change that may have caused it.
-pub(crate) async fn decide_once_visible<T: FromAnswer>(
-    handle: &LocalHandle,
-    buffer: usize,
-    call: Call<'_>,
-) -> Result<Decided<Result<T>>> {
-    let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call_once_visible(context.waker(), call)).await
-}
-
-/// As `call`. A refusal waits for the change that may have caused it.
-pub(crate) async fn call_once_visible<T: FromAnswer>(
+/// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the
+/// wait for its commit.
+pub(crate) async fn make<V: Begin>(
     handle: &StoreHandle,
     buffer: usize,
-    call: Call<'_>,
+    on: Named<'_, V>,
+    verb: &V,
+) -> Result<V::Answer> {
+    verb.check(handle.limits())?;
+    let store = match handle {
+        StoreHandle::Here(store) => store,
+        StoreHandle::Remote(owner) => return owner.make_later(Mode::Call, on, verb)?.await,
+    };
+    let decided = decide_verb(store, buffer, on, verb, verb.refusal_waits()).await?;
+    answer(store, decided.map(|answer| answer.map(V::begun))).await
+}
+
+/// Waits for the answer of a verb that has begun.
+pub(crate) async fn answer<T>(
+    store: &LocalHandle,
+    decided: Decided<Result<Begun<T>>>,
 ) -> Result<T> {
-    debug_assert!(call.refusal_waits(), "{call:?}");
-    match handle {
-        StoreHandle::Here(store) => commit(decide_once_visible(store, buffer, call).await?).await?,
-        StoreHandle::Remote(owner) => owner.send(Mode::OnceVisible, call)?.await,
+    let Decided { answer, wait } = decided;
+    // Before the next await, since the future may be dropped there.
+    let answer = answer.map(|begun| match begun {
+        Begun::Done(answer) => (Some(answer), None),
+        Begun::Later(later) => (None, Some(Waiting { store, later, is_over: false })),
+    });
+    commit(Decided { answer: (), wait }).await?;
+    match answer? {
+        (_, Some(mut waiting)) => {
+            let slot = &waiting.later.slot;
+            let decided = poll_fn(|context| slot.poll(context.waker())).await;
+            waiting.is_over = true;
+            commit(decided?).await
+        }
+        (answer, None) => answer.ok_or(Error::Closed),
     }
+}
+
+/// A caller that waits. Dropping it cancels the wait.
+struct Waiting<'a, T> {
+    store: &'a LocalHandle,
+    later: Later<T>,
+    is_over: bool,
+}
+
+impl<T> Drop for Waiting<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_over
+            && let Ok(inner) = self.store.inner()
+        {
+            inner.run(|core| core.cancel_begun(&self.later.cancel));
+        }
+    }
+}
+
+/// Decides a call, once its write buffer has space if it needs some.
+pub(crate) async fn decide_verb<V: Begin>(
+    store: &LocalHandle,
+    buffer: usize,
+    on: Named<'_, V>,
+    verb: &V,
+    refusal_waits: bool,
+) -> Result<Decided<Result<V::First>>> {
+    let decide = |core: &mut Core| core.make(on, verb, refusal_waits);
+    if V::AT_ONCE {
+        return store.inner()?.run(decide);
+    }
+    let mut wait = CapacityWait::new(store, buffer);
+    poll_fn(|context| wait.poll_decide(context.waker(), V::KIND.needs_space(), decide)).await
 }
 
 /// Waits until a take may remove more expired tasks.

@@ -3,7 +3,7 @@
 use std::task::{Poll, Waker};
 
 use crate::Result;
-use crate::core::{Call, Core, Decided, FromAnswer};
+use crate::core::{Core, Decided};
 use crate::open_store::LocalHandle;
 use crate::pipeline::QueuedCall;
 
@@ -20,24 +20,7 @@ impl CapacityWait {
     }
 
     /// Decides a call as soon as the write buffer has space, or at once if it needs none.
-    pub(crate) fn poll_call<T: FromAnswer>(
-        &mut self,
-        waker: &Waker,
-        call: Call<'_>,
-    ) -> Poll<Result<Decided<T>>> {
-        self.poll_decide(waker, call.needs_space(), |core| core.carry_out(call))
-    }
-
-    /// As `poll_call`. A refusal waits for the change that may have caused it.
-    pub(crate) fn poll_call_once_visible<T: FromAnswer>(
-        &mut self,
-        waker: &Waker,
-        call: Call<'_>,
-    ) -> Poll<Result<Decided<Result<T>>>> {
-        self.poll_decide(waker, call.needs_space(), |core| core.carry_out_once_visible(call))
-    }
-
-    fn poll_decide<T>(
+    pub(crate) fn poll_decide<T>(
         &mut self,
         waker: &Waker,
         needs_space: bool,

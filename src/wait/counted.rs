@@ -23,7 +23,7 @@ fn wait_until_counted(handle: &LocalHandle, grant: &Grant, wait: Wait) -> Result
     let counted = Decided { answer: (), wait: Some(wait) };
     let counted = handle.inner().and_then(|inner| inner.wait_deferred(counted));
     if counted.is_err() {
-        handle.drop_claim(grant, true);
+        handle.drop_claim(grant.id, grant.epoch, true);
     }
     counted.map(|()| is_current(handle, grant))
 }
@@ -76,7 +76,7 @@ impl CountedTake {
 impl Drop for CountedTake {
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
-            self.handle.drop_claim(&grant, true);
+            self.handle.drop_claim(grant.id, grant.epoch, true);
         }
     }
 }

@@ -12,7 +12,8 @@ use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
-use crate::core::{FinishRequest, HolderVerb, check_size};
+use crate::core::list::{Ack, BuryHeld, Fail, FinishTask, Release, ReleaseIn, Snooze, SnoozeIn};
+use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::SignalWait;
@@ -23,9 +24,8 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
 /// The call that ends a claim.
 enum End {
-    Ack,
-    Result(Vec<u8>),
-    Finish(Box<FinishRequest>),
+    Ack(Ack),
+    Finish(Box<FinishTask>),
     Release(Duration),
     Snooze(Duration),
     Fail(Option<Duration>, Failure),
@@ -166,13 +166,13 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
         }
         (_, Handled::Dropped) => Outcome::Release(Duration::ZERO),
     };
-    let finish = |finish: Finish| Ok(End::Finish(Box::new(finish.into_request(handle)?)));
+    let finish = |finish: Finish| {
+        let request = finish.into_request(handle)?;
+        Ok(End::Finish(Box::new(FinishTask { request })))
+    };
     match outcome {
-        Outcome::Done => (Ended::Done, Ok(End::Ack)),
-        Outcome::Result(result) => {
-            let checked = check_size("result", &result, handle.max_body());
-            (Ended::Done, checked.map(|()| End::Result(result)))
-        }
+        Outcome::Done => (Ended::Done, Ok(End::Ack(Ack { result: None }))),
+        Outcome::Result(result) => (Ended::Done, Ok(End::Ack(Ack { result: Some(result) }))),
         Outcome::Advance(to, put) => (Ended::Advanced, finish(Finish::new().advance(&to, put))),
         Outcome::Finish(request) => {
             let ended = if request.advances() { Ended::Advanced } else { Ended::Done };
@@ -258,20 +258,29 @@ fn can_repeat(is_remote: bool, error: &Error) -> bool {
 
 /// Ends the claim. Returns the state of the task.
 async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
-    let verb = match end {
-        End::Ack => HolderVerb::Ack { result: None },
-        End::Result(result) => HolderVerb::Ack { result: Some(result) },
-        End::Finish(request) => HolderVerb::Finish(request),
-        End::Release(delay) => HolderVerb::Release { delay: micros_ceil(*delay) },
-        End::Snooze(delay) => HolderVerb::Snooze { delay: micros_ceil(*delay) },
-        End::Fail(delay, failure) => HolderVerb::Fail { delay: delay.map(micros_ceil), failure },
-        End::Bury(failure) => HolderVerb::Bury(Some(failure)),
-        End::Keep => return Ok(State::Taken),
-        End::Blocked => return Ok(State::Blocked),
-    };
+    match end {
+        End::Ack(ack) => make(pool, job, ack).await,
+        End::Finish(finish) => make(pool, job, &**finish).await,
+        End::Release(Duration::ZERO) => make(pool, job, &Release {}).await,
+        End::Release(delay) => make(pool, job, &ReleaseIn { delay: micros_ceil(*delay) }).await,
+        End::Snooze(Duration::ZERO) => make(pool, job, &Snooze {}).await,
+        End::Snooze(delay) => make(pool, job, &SnoozeIn { delay: micros_ceil(*delay) }).await,
+        End::Fail(delay, failure) => {
+            let (delay, failure) = (delay.map(micros_ceil), failure.clone());
+            make(pool, job, &Fail { delay, failure }).await
+        }
+        End::Bury(failure) => make(pool, job, &BuryHeld { failure: Some(failure.clone()) }).await,
+        End::Keep => Ok(State::Taken),
+        End::Blocked => Ok(State::Blocked),
+    }
+}
+
+async fn make<V>(pool: &Pool, job: &JobCore, verb: &V) -> Result<State>
+where
+    V: Begin<On = OfClaim, Answer = Receipt>,
+{
     let claim = job.claim();
-    let receipt: Receipt =
-        if pool.is_blocking { claim.call(verb)? } else { claim.call_async(verb).await? };
+    let receipt = if pool.is_blocking { claim.make(verb)? } else { claim.make_async(verb).await? };
     Ok(receipt.state)
 }
 

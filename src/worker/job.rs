@@ -399,14 +399,14 @@ impl JobCore {
     pub(super) fn release(&self) {
         if !self.is_kept.load(Ordering::SeqCst) {
             let forgive = self.is_snoozed.load(Ordering::SeqCst);
-            self.claim.handle.drop_claim(&self.claim.grant, forgive);
+            self.claim.drop_claim(forgive);
         }
     }
 
     /// Releases a task that no handler has begun to work on.
     pub(super) fn give_back(&self) {
         self.keep();
-        self.claim.handle.drop_claim(&self.claim.grant, true);
+        self.claim.drop_claim(true);
     }
 }
 

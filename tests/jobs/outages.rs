@@ -63,3 +63,27 @@ fn put_during_storage_failure_returns_error_and_adds_no_task() {
         assert_sound(&store);
     });
 }
+
+/// A claim is in memory: whether it stands is known, and its handle can give the task back.
+#[test]
+fn claims_are_seen_and_dropped_during_storage_failure() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
+        let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+        tube.put_many(["a", "b"]).unwrap();
+        let [kept, dropped] = tube.take_many(2, None).unwrap().try_into().unwrap();
+        disk.fail_flushes(true);
+        let failed = tube.put("c").err();
+        assert!(matches!(failed, Some(Error::OutcomeUnknown { .. })), "{failed:?}");
+        assert!(kept.is_current().unwrap() && kept.owner().unwrap().is_some());
+        drop(dropped);
+        assert_eq!(store.statistics()["case"].tasks.taken, 1);
+
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        kept.ack().unwrap();
+        assert_eq!(tasks(&tube), counts([("done", 1), ("ready", 2), ("total", 2)]));
+        assert_sound(&store);
+    });
+}

@@ -64,18 +64,14 @@ fn generated_steps_cover_every_transition_of_every_driver() {
 /// The calls that no step makes, with the reasons.
 #[cfg(feature = "_peer")]
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
-    ("Call::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
-    ("Verb::Check", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Call::Space", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("Verb::SpaceInTube", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("Verb::IsTimed", "asked by workers: tests/worker"),
     ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
-    ("Verb::CancelPut", "a put that waits is given up by futures only: tests/parity/put_wait.rs"),
-    ("Verb::StepsAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
-    ("HolderVerb::EndSignal", "asked by workers: tests/worker/waits.rs"),
     ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),
-    ("HolderVerb::Describe", "asked through connections only: tests/served.rs"),
-    ("StepVerb::ListAfter", "no task of the model has so many steps: tests/jobs/steps_listed.rs"),
-    ("StepVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
-    ("StepVerb::Join", "the steps of the model are values and tasks: tests/worker"),
+    ("HolderVerb::DescribeHeld", "asked through connections only: tests/served.rs"),
+    ("HolderVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
+    ("HolderVerb::Join", "the steps of the model are values and tasks: tests/worker"),
 ];
 
 /// All state transitions that a task of this driver can make.

@@ -18,7 +18,7 @@ const SESSION: [u8; 18] = [1, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]
 const CLOCK: &[u8] = &[13];
 
 /// The answer that the tube `jobs` was found.
-const FOUND: &[u8] = b"\0\x01\x1c\x04\x04jobs\x04fifo\0";
+const FOUND: &[u8] = b"\0\x01\x04\x04jobs\x04fifo\0";
 
 /// What a client says of its calls: the versions, a session, and no id of the client.
 fn application(lowest: u8, highest: u8) -> Vec<u8> {
@@ -95,8 +95,8 @@ fn requests_that_the_owner_does_not_know_end_only_their_calls() {
     assert_eq!(say(&mut socket, &hello(1, 1, &application(1, 1))).kind(), WELCOME);
     let unknown: [(&[u8], &str); 5] = [
         (&[99], "an unknown number of a request"),
-        (&[0, 99], "an unknown number of Call"),
-        (b"\0\x01\0\x04jobs\x63", "an unknown number of Verb"),
+        (&[1, 99], "an unknown number of a call"),
+        (b"\x01\x01\0\x04jobs\x63", "an unknown number of a call"),
         // A request with a field more, and one without any.
         (&[13, 0], "bytes after the end"),
         (&[], "they end too early"),
@@ -191,7 +191,7 @@ fn client_is_told_which_side_is_older() {
 fn answers_that_the_client_does_not_know_end_only_their_calls() {
     let longer = [FOUND, &[1]].concat();
     let unknown: [&[u8]; 6] = [
-        // A number of an answer, and of an error.
+        // An end too early, and a number of an error.
         &[0, 1, 99],
         &[0, 0, 99],
         // A field more, and one less.

@@ -12,8 +12,8 @@ const CLIENT: usize = 17;
 /// In the body of a welcome, at the end: the id of the store.
 const STORE: usize = 16;
 
-/// How a call that begins a session begins; its id follows.
-const BEGIN_SESSION: [u8; 2] = [0, 19];
+/// How a request that begins a session begins; its id follows.
+const BEGIN_SESSION: [u8; 1] = [19];
 
 /// How many epochs of a conversation are told from other numbers.
 const EPOCHS: u64 = 10_000;

@@ -26,11 +26,19 @@ fn take_run(tube: &Tube) -> String {
     key
 }
 
-/// The schedules of the tube, and the keys of the runs that are ready.
+/// The schedules of the tube, and the keys of the runs that are ready. They are read by two calls, and the
+/// sweeper may put a run between them.
 fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
-    let runs = tube.list(State::Ready, None, 10).unwrap().tasks;
-    let runs = runs.into_iter().map(|task| task.key.unwrap());
-    (tube.schedules(None, 10).unwrap().schedules, runs.collect())
+    let schedules = || tube.schedules(None, 10).unwrap().schedules;
+    loop {
+        let before = schedules();
+        let runs = tube.list(State::Ready, None, 10).unwrap().tasks;
+        let after = schedules();
+        let runs_of = |all: &[ScheduleInfo]| all.iter().map(|info| info.runs).collect::<Vec<_>>();
+        if runs_of(&before) == runs_of(&after) {
+            return (after, runs.into_iter().map(|task| task.key.unwrap()).collect());
+        }
+    }
 }
 
 #[test]

@@ -94,7 +94,10 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect(root, &path, files);
+            // A folder `tests` has the tests of its parent, as a file `tests.rs`.
+            if !path.ends_with("tests") {
+                collect(root, &path, files);
+            }
         } else if path.extension().is_some_and(|extension| extension == "rs")
             && !path.ends_with("tests.rs")
         {

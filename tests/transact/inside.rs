@@ -28,6 +28,9 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.truncate(), refused);
             assert_eq!(work.deferred(WhenFull::Block).put("d").map(drop), refused);
             assert_eq!(work.deferred(WhenFull::Refuse).put("d").map(drop), refused);
+            assert_eq!(work.release(held.id(), Duration::ZERO).map(drop), refused);
+            assert_eq!(work.snooze(held.id(), Duration::ZERO).map(drop), refused);
+            assert_eq!(held.steps().map(drop), refused);
             assert_eq!(store.create_tube("new", FIFO, TubeOptions::new()).map(drop), refused);
             assert_eq!(store.drop_tube("work"), refused);
             assert_eq!(store.flush().map(drop), refused);
@@ -53,6 +56,10 @@ fn calls_that_do_not_block_work() {
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let [one, two] = work.take_many(2, None).unwrap().try_into().unwrap();
+    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    other.put("c").unwrap();
+    let three = other.try_take().unwrap().unwrap();
+    let three_id = three.id();
     store
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
@@ -61,7 +68,12 @@ fn calls_that_do_not_block_work() {
             assert_eq!(store.tube("work")?.name(), "work");
             assert_eq!(served(&store, "ann"), 0);
             one.renew(Duration::from_secs(60))?;
+            one.progress(1, 2)?;
+            one.progress_text("a step")?;
+            assert!(one.is_current()?);
             drop(two);
+            assert_eq!(other.revoke_all()?, 1);
+            assert_eq!(work.statistics()?.tasks.taken, 1);
             let client = store.session();
             client.tube("work")?;
             client.end()?;
@@ -69,6 +81,7 @@ fn calls_that_do_not_block_work() {
         })
         .unwrap();
     assert_eq!(work.statistics().unwrap().tasks.ready, 1);
+    assert_eq!(three.ack().map(drop), Err(Error::NotTaken { id: three_id }));
 }
 
 /// The same task twice, and tables twice.

@@ -181,7 +181,7 @@ fn kept_output_is_the_result_of_the_task() {
     let done = work(&sandbox, "jobs --once --keep-output --json", "echo 5").expect(0);
     assert_eq!(done.objects().len(), 2);
     assert_eq!(sandbox.json("outcome jobs 1")[0]["result"], "5\n");
-    assert_eq!(sandbox.ok("verify"), "sound: 0 tasks\n");
+    assert_eq!(sandbox.ok("verify"), "sound: 3 tasks\n");
 
     let sandbox = Sandbox::with(&["x"]);
     let message = sandbox.fails("work mail --once --keep-output -- cat", 2);

@@ -70,10 +70,21 @@ pub enum Field {
     All(&'static [Field]),
     /// A variant, after its number.
     One(&'static Choice),
+    /// The variant that has this field is one of these, with its number and its name: they had a number
+    /// together when there were inputs already.
+    Among(&'static [Variant], &'static [usize]),
     /// One of these, without a number.
     Either(&'static [Field]),
     /// This byte.
     Byte(u8),
+    /// As the first field of a variant, which is this request then, with its number and its name. Of what is
+    /// in front of the variant, it has the tube.
+    Request(u8, &'static str),
+    /// As the only field of a variant, which is this choice then.
+    Instead(&'static Choice),
+    /// As the only field of a variant, which depends on a time then: it is the first one without a time,
+    /// and the second one, with the time, for others.
+    ByTime((u8, &'static str), (u8, &'static str)),
 }
 
 /// Fields of which one is chosen.

@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::SessionId;
 
-use super::grammar::{Choice, Field, REQUEST};
+use super::grammar::{Choice, Field, REQUEST, Variant};
 
 const MS: u64 = 1000;
 const SECOND: u64 = 1000 * MS;
@@ -118,9 +118,58 @@ impl Writer<'_, '_> {
         } else {
             choice.variants[byte % choice.variants.len()]
         };
+        match fields {
+            [Field::Instead(other)] => self.choice(other),
+            [Field::Request(number, name), fields @ ..] => {
+                if self.out.len() > 1 {
+                    self.out.remove(0);
+                }
+                self.out[0] = *number;
+                self.variants = vec![format!("Request::{name}")];
+                self.fields(fields)
+            }
+            [Field::ByTime(zero, other)] => {
+                let time = *self.source.choose(&TIMES)?;
+                let (number, name) = if time == 0 { zero } else { other };
+                self.begin(choice, *number, name);
+                if time > 0 {
+                    self.number(time);
+                }
+                Ok(())
+            }
+            fields => {
+                self.begin(choice, number, name);
+                self.fields_of(choice, fields)
+            }
+        }
+    }
+
+    fn fields_of(&mut self, choice: &Choice, fields: &[Field]) -> Result<()> {
+        let (at, variant) = (self.out.len() - 1, self.variants.len() - 1);
+        for field in fields {
+            let Field::Among(variants, often) = field else {
+                self.field(field)?;
+                continue;
+            };
+            let (number, name, fields) = self.one_among(variants, often)?;
+            self.variants[variant] = format!("{}::{name}", choice.name);
+            self.out[at] = number;
+            self.fields(fields)?;
+        }
+        Ok(())
+    }
+
+    /// Chosen as a variant of a choice was.
+    fn one_among(&mut self, variants: &[Variant], often: &[usize]) -> Result<Variant> {
+        let byte = usize::from(u8::arbitrary(self.source)?);
+        let is_often = byte < 208;
+        Ok(variants[if is_often { often[byte % often.len()] } else { byte % variants.len() }])
+    }
+
+    /// Writes the number of a variant.
+    fn begin(&mut self, choice: &Choice, number: u8, name: &str) {
         self.variants.push(format!("{}::{name}", choice.name));
         self.out.push(number);
-        self.fields(fields)
     }
 
     fn fields(&mut self, fields: &[Field]) -> Result<()> {

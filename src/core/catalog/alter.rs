@@ -5,21 +5,25 @@ use tubewell_drivers::Table;
 use super::rows::tube_key;
 use super::tubes::{TubeHead, define, difference_in_kind};
 use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE, Policies};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::{Error, Result, TubeOptions};
 
-impl Core {
+verb! {
     /// Gives a tube these options. What they leave out has its default. The pause stays.
-    pub(in crate::core) fn alter(
-        &mut self,
-        number: u32,
-        options: &TubeOptions,
-    ) -> Result<Decided<()>> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let Definition { name, driver, .. } = &tube.definition;
-        let wanted = define(name, driver, options, tube.driver(|| self.known_drivers())?)?;
-        Ok(self.alter_to(number, wanted)?.map(drop))
-    }
+    47 InTube Edit: Alter { options: TubeOptions } -> ()
+}
 
+impl Decide for Alter {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let Some(tube) = core.tubes.get(&number) else { return Err(Error::Closed) };
+        let Definition { name, driver, .. } = &tube.definition;
+        let wanted = define(name, driver, &self.options, tube.driver(|| core.known_drivers())?)?;
+        Ok(core.alter_to(number, wanted)?.map(drop))
+    }
+}
+
+impl Core {
     /// Gives a tube the options of another definition, if both have the same driver.
     pub(super) fn alter_to(
         &mut self,

@@ -1,6 +1,7 @@
 //! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
 mod alter;
+mod infos;
 mod limits;
 mod purge;
 mod rows;
@@ -8,6 +9,8 @@ mod similar;
 mod store_id;
 mod tubes;
 
+pub(crate) use alter::Alter;
+pub(crate) use infos::{FindTube, InfoOf, IsTimed, Tubes};
 pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
@@ -20,4 +23,4 @@ pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
 pub(crate) use store_id::StoreId;
-pub(crate) use tubes::{TubeHead, TubeRequest};
+pub(crate) use tubes::{CreateTube, DropTube, Truncate, TubeHead};

@@ -5,6 +5,7 @@ use tubewell_drivers::{Reads, Table};
 use super::rows::encode;
 use crate::Result;
 use crate::core::state::{Core, Decided, FILE};
+use crate::core::wire::{Input, Malformed, Wire};
 use crate::random::random_id;
 
 /// The key of the row of `meta` that stores the id.
@@ -13,6 +14,16 @@ const ID: &[u8] = b"id";
 /// The id of a store: random, and the same in each run of its file and in copies of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
+
+impl Wire for StoreId {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<StoreId, Malformed> {
+        input.array().map(StoreId)
+    }
+}
 
 impl Core {
     /// The id of the store. A new file gets one with its first commit; one

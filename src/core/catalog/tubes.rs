@@ -9,7 +9,6 @@ use std::sync::Arc;
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
-use super::similar::similar;
 use crate::commit::DueCursor;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
@@ -17,6 +16,9 @@ use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
     TubeState, encode_durability,
 };
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
+use crate::core::wire::{Input, Malformed, Wire, buffer};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
@@ -25,12 +27,37 @@ use crate::{Error, Result, TubeOptions};
 /// Rows that are purged with one commit, which takes a few milliseconds.
 const PURGE_ROWS: usize = 512;
 
-/// A tube to be created.
-#[derive(Debug)]
-pub(crate) struct TubeRequest {
-    pub(crate) name: String,
-    pub(crate) driver: String,
-    pub(crate) options: TubeOptions,
+verb! {
+    /// Creates a tube, or opens the existing one if the options allow it.
+    7 InStore Edit: CreateTube { name: String, driver: String, options: TubeOptions } -> TubeHead {
+        fn check_sendable(&self) -> Result<()> {
+            if self.options.callback.is_none() {
+                return Ok(());
+            }
+            Err(Error::OwnerOnly { what: "a callback".into() })
+        }
+
+        fn adds_tube(&self) -> Option<&str> {
+            Some(&self.name)
+        }
+    }
+}
+
+impl Decide for CreateTube {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<TubeHead>> {
+        core.create_tube(self)
+    }
+}
+
+verb! {
+    /// Drops a tube without taken tasks and waiters.
+    9 InStore Edit: DropTube { name: Box<str> } -> ()
+}
+
+impl Decide for DropTube {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        core.drop_tube(&self.name)
+    }
 }
 
 /// What the handle of a tube keeps of it.
@@ -42,9 +69,68 @@ pub(crate) struct TubeHead {
     pub(crate) buffer: usize,
 }
 
+impl Wire for TubeHead {
+    fn put(&self, out: &mut Vec<u8>) {
+        let TubeHead { number, name, driver, buffer } = self;
+        number.put(out);
+        name.put(out);
+        driver.put(out);
+        buffer.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<TubeHead, Malformed> {
+        let (number, name, driver) = (Wire::get(input)?, Wire::get(input)?, Wire::get(input)?);
+        Ok(TubeHead { number, name, driver, buffer: buffer(input)? })
+    }
+}
+
+verb! {
+    /// Removes all tasks of a tube, in any state. Their rows are purged later.
+    40 InTube Edit: Truncate {} -> ()
+}
+
+impl Decide for Truncate {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let taken: Vec<u64> = match core.tubes.get(&number) {
+            Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
+            None => return Err(Error::Closed),
+        };
+        let space = core.new_space()?;
+        let days = core.take_days(number)?;
+        let may_have_edges = core.may_have_edges(number);
+        for id in taken {
+            core.remove_claim(id);
+            core.forget_origin(id);
+        }
+        let Some(tube) = core.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
+        tube.counts = Counts::default();
+        tube.occupied = 0;
+        let done = tube.visible.tasks.done;
+        tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
+        tube.window = Window::default();
+        tube.head_cache.clear();
+        let definition = tube.definition.clone();
+        core.schedule_purge(buffer, old, may_have_edges);
+        core.spaces.insert(space, number);
+        core.put_days_back(number, days);
+        core.buffers[buffer].dirty_counts.insert(number);
+        core.write_definition(&definition);
+        core.end_watches_of(number);
+        // Before the storage can fail, which ends this wait with an error.
+        let changed = core.catalog_changed(number);
+        let freed = core.remove_all_holders(number);
+        core.shared_limits_freed(&freed);
+        if let Err(error) = core.admit_waiting_puts(number) {
+            // The tube is truncated even if a waiting put fails.
+            core.fail_with(&error);
+        }
+        Ok(changed.map(|_| ()))
+    }
+}
+
 impl Core {
-    /// Creates a tube, or opens the existing one if the options allow it.
-    pub(crate) fn create_tube(&mut self, request: &TubeRequest) -> Result<Decided<TubeHead>> {
+    fn create_tube(&mut self, request: &CreateTube) -> Result<Decided<TubeHead>> {
         self.check_open()?;
         check_name("a tube", &request.name)?;
         let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
@@ -71,7 +157,7 @@ impl Core {
     /// can be altered.
     fn open_existing(
         &mut self,
-        request: &TubeRequest,
+        request: &CreateTube,
         wanted: Definition,
         number: u32,
     ) -> Result<Decided<TubeHead>> {
@@ -98,30 +184,14 @@ impl Core {
         Ok(decided)
     }
 
-    /// Whether the driver of a tube has delays, and claims that expire.
-    pub(crate) fn is_timed(&self, number: u32) -> bool {
-        self.tubes.get(&number).is_some_and(|tube| tube.definition.timed)
-    }
-
     /// What a handle keeps of a tube that was found before.
     pub(crate) fn head_of(&self, number: u32, name: &str) -> Result<TubeHead> {
         self.tube(number, name)?;
         Ok(self.head(number))
     }
 
-    pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
-        self.check_open()?;
-        match self.names.get(name) {
-            Some(number) => Ok(self.head(*number)),
-            None => {
-                let similar = similar(name, self.names.keys().map(|known| &**known));
-                Err(Error::TubeNotFound { name: name.into(), similar })
-            }
-        }
-    }
-
-    /// Drops a tube without taken tasks and waiters. Its rows are purged later.
-    pub(crate) fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
+    /// The rows are purged later.
+    fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
         let number = self.find_tube(name)?.number;
         let busy = |why: &str| Error::TubeBusy { name: name.into(), why: why.into() };
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
@@ -139,51 +209,12 @@ impl Core {
         self.remove_pauses(&tube);
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
-        self.effects.after_unlock.callbacks.extend(tube.callback);
+        self.effects.after_unlock.deeds().callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
         // Before the storage can fail, which ends this wait with an error.
         let changed = self.catalog_changed(number);
         self.shared_limits_freed(&freed);
-        Ok(changed.map(|_| ()))
-    }
-
-    /// Removes all tasks of a tube, in any state. Their rows are purged later.
-    pub(crate) fn truncate(&mut self, number: u32) -> Result<Decided<()>> {
-        let taken: Vec<u64> = match self.tubes.get(&number) {
-            Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
-            None => return Err(Error::Closed),
-        };
-        let space = self.new_space()?;
-        let days = self.take_days(number)?;
-        let may_have_edges = self.may_have_edges(number);
-        for id in taken {
-            self.remove_claim(id);
-            self.forget_origin(id);
-        }
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
-        tube.counts = Counts::default();
-        tube.occupied = 0;
-        let done = tube.visible.tasks.done;
-        tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
-        tube.window = Window::default();
-        tube.head_cache.clear();
-        let definition = tube.definition.clone();
-        self.schedule_purge(buffer, old, may_have_edges);
-        self.spaces.insert(space, number);
-        self.put_days_back(number, days);
-        self.buffers[buffer].dirty_counts.insert(number);
-        self.write_definition(&definition);
-        self.end_watches_of(number);
-        // Before the storage can fail, which ends this wait with an error.
-        let changed = self.catalog_changed(number);
-        let freed = self.remove_all_holders(number);
-        self.shared_limits_freed(&freed);
-        if let Err(error) = self.admit_waiting_puts(number) {
-            // The tube is truncated even if a waiting put fails.
-            self.fail_with(&error);
-        }
         Ok(changed.map(|_| ()))
     }
 

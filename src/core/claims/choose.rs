@@ -4,6 +4,8 @@ use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
@@ -20,14 +22,76 @@ pub(crate) enum Chosen {
     NotVisible,
 }
 
+verb! {
+    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
+    11 InTube Memory: Revoke { id: u64 } -> Receipt
+}
+
+impl Decide for Revoke {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Revoke { id } = *self;
+        if core.claims.get(&id).is_none_or(|claim| claim.tube != number) {
+            core.find(number, id)?;
+            return Err(Error::NotTaken { id });
+        }
+        core.end_now(number, id, End::Revoke)
+    }
+}
+
+verb! {
+    /// The owner of a task; `None` if it is not taken.
+    12 InTube Look: OwnerOf { id: u64 } -> Option<Owner>
+}
+
+impl Decide for OwnerOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Option<Owner>>> {
+        let id = self.id;
+        let owner = match core.live_claim(id).filter(|claim| claim.tube == number) {
+            Some(claim) => Some(core.owner(id, claim)),
+            None => core.find(number, id).map(|_| None)?,
+        };
+        Ok(Decided::now(owner))
+    }
+}
+
+verb! {
+    /// The owner of a claim; `None` if it has ended.
+    4 InStore Look: OwnerOfClaim { key: ClaimKey } -> Option<Owner> {
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for OwnerOfClaim {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<Owner>>> {
+        Ok(Decided::now(core.owner_of_claim(self.key)))
+    }
+}
+
 impl Core {
-    /// Takes this task for a session, wherever it stands in its tube.
-    pub(in crate::core) fn claim_task(
+    /// Takes this task for a session. A refusal waits for the change that may have caused it.
+    pub(crate) fn claim_chosen(
         &mut self,
-        number: u32,
+        tube: TubeRef<'_>,
         session: SessionId,
         id: u64,
-    ) -> Result<Decided<Chosen>> {
+    ) -> Result<Decided<Result<Chosen>>> {
+        self.tube(tube.number, tube.name)?;
+        match self.claim_task(tube.number, session, id) {
+            Ok(decided) => Ok(decided.map(Ok)),
+            Err(refused) => self.refuse_once_visible(Some(tube.number), refused),
+        }
+    }
+
+    /// Takes this task for a session, wherever it stands in its tube.
+    fn claim_task(&mut self, number: u32, session: SessionId, id: u64) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
         if tube.alarm_is_due(self.now) {
@@ -96,25 +160,8 @@ impl Core {
         }
     }
 
-    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
-    pub(in crate::core) fn revoke(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        if self.claims.get(&id).is_none_or(|claim| claim.tube != number) {
-            self.find(number, id)?;
-            return Err(Error::NotTaken { id });
-        }
-        self.end_now(number, id, End::Revoke)
-    }
-
-    /// The owner of a task; `None` if it is not taken.
-    pub(in crate::core) fn owner_of(&mut self, number: u32, id: u64) -> Result<Option<Owner>> {
-        match self.live_claim(id).filter(|claim| claim.tube == number) {
-            Some(claim) => Ok(Some(self.owner(id, claim))),
-            None => self.find(number, id).map(|_| None),
-        }
-    }
-
     /// The owner of a claim; `None` if it has ended.
-    pub(in crate::core) fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
+    fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
         let is_held = key.by.session == claim.session
             && key.by.epoch == Some(claim.epoch)

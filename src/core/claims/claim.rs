@@ -9,10 +9,50 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 use super::fate::End;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Holder, Timer};
+use crate::core::verb::{Claimed, Decide, verb};
 use crate::signal::Signal;
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State, TaskInfo};
+
+verb! {
+    /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
+    6 InStore Memory: DropClaim {
+        id: u64,
+        epoch: u64,
+        /// The task was not handed out: the attempt does not count.
+        forgive: bool,
+    } -> () {
+        const AT_ONCE: bool = true;
+        const IN_OUTAGE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+    }
+}
+
+verb! {
+    /// The description of a task, for its holder.
+    14 OfClaim Read: DescribeHeld {} -> TaskInfo {
+        const AT_ONCE: bool = true;
+    }
+}
+
+impl Decide for DropClaim {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        core.release_if_current(self.id, self.epoch, self.forgive).map(Decided::now)
+    }
+}
+
+impl Decide for DescribeHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<TaskInfo>> {
+        let ClaimKey { tube, id, .. } = on.key;
+        core.check_claim(on.key)?;
+        let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        Ok(Decided::now(core.describe(tube, id, Shelf::Ready, &claim.header)))
+    }
+}
 
 impl Core {
     /// Checks that the session holds the task: by the claim of this epoch, or by any claim if it is
@@ -41,18 +81,13 @@ impl Core {
         Ok(())
     }
 
-    /// The signal that is raised when the claim ends.
-    pub(in crate::core) fn end_signal(&mut self, key: ClaimKey) -> Result<Arc<Signal>> {
+    /// The signal that is raised when the claim ends. It is one of this process, and so no call of a
+    /// peer.
+    pub(crate) fn end_signal(&mut self, key: ClaimKey) -> Result<Arc<Signal>> {
+        self.check_open()?;
         self.check_claim(key)?;
         let claim = self.claims.get_mut(&key.id).ok_or(Error::NotTaken { id: key.id })?;
         Ok(claim.end_signal.get_or_insert_default().clone())
-    }
-
-    /// The description of a task, for its holder.
-    pub(in crate::core) fn describe_held(&mut self, key: ClaimKey) -> Result<TaskInfo> {
-        self.check_claim(key)?;
-        let claim = self.claims.get(&key.id).ok_or(Error::NotTaken { id: key.id })?;
-        Ok(self.describe(key.tube, key.id, Shelf::Ready, &claim.header))
     }
 
     /// Whether the claim of this epoch has not ended.
@@ -93,7 +128,9 @@ impl Core {
     fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
         self.queue_pending_progress(id);
         let mut claim = self.claims.remove(&id)?;
-        self.effects.after_unlock.end_signals.extend(claim.end_signal.take());
+        if let Some(signal) = claim.end_signal.take() {
+            self.effects.after_unlock.deeds().end_signals.push(signal);
+        }
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);

@@ -11,11 +11,14 @@ mod progress;
 mod row;
 mod session;
 
-pub(crate) use choose::Chosen;
+pub(crate) use choose::{Chosen, OwnerOf, OwnerOfClaim, Revoke};
 pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
+pub(crate) use claim::{DescribeHeld, DropClaim};
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;
 #[cfg(feature = "redb")]
 pub(in crate::core) use fate::Fate;
 pub(in crate::core) use fate::{End, Rules};
-pub(crate) use progress::ProgressReport;
+pub(crate) use owners::{DescribeSession, Owners};
+pub(crate) use parked::Park;
+pub(crate) use progress::{ReportProgress, ReportText};

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::state::{About, ClaimState, Core, SessionState};
+use crate::core::state::{About, ClaimState, Core, Decided, SessionState};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::micros::duration;
 use crate::owner::OwnerInfo;
 use crate::{Error, Result, SessionId};
@@ -11,36 +12,65 @@ use crate::{Error, Result, SessionId};
 const KIND_MAX: usize = 255;
 const METADATA_MAX: usize = 4096;
 
-impl Core {
-    /// Notes what a session says of itself, instead of what it has said before.
-    pub(in crate::core) fn describe_session(&mut self, id: SessionId, about: &About) -> Result<()> {
-        for (what, text, most) in
-            [("kind", &about.kind, KIND_MAX), ("metadata", &about.metadata, METADATA_MAX)]
-        {
-            if text.len() > most {
-                return Err(Error::invalid(format!(
-                    "the {what} of a session may have {most} bytes; this one has {}",
-                    text.len()
-                )));
-            }
-        }
-        self.check_open()?;
-        self.check_session(id)?;
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.about = Some(about.clone());
-        }
-        Ok(())
-    }
+verb! {
+    /// What a session says of itself, instead of what it has said before.
+    21 InStore Memory: DescribeSession { id: SessionId, about: About } -> () {
+        const AT_ONCE: bool = true;
 
+        fn may_repeat(&self) -> bool {
+            true
+        }
+
+        fn check(&self, _: Limits) -> Result<()> {
+            let About { kind, metadata } = &self.about;
+            check_length("kind", kind, KIND_MAX)?;
+            check_length("metadata", metadata, METADATA_MAX)
+        }
+    }
+}
+
+impl Decide for DescribeSession {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        core.check_session(self.id)?;
+        if let Some(session) = core.sessions.get_mut(&self.id) {
+            session.about = Some(self.about.clone());
+        }
+        Ok(Decided::now(()))
+    }
+}
+
+fn check_length(what: &str, text: &str, most: usize) -> Result<()> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the {what} of a session may have {most} bytes; this one has {}",
+        text.len()
+    )))
+}
+
+verb! {
+    /// The sessions that have claims or a description, and those that have parked a claim: by label,
+    /// then by session.
+    22 InStore Look: Owners {} -> Vec<OwnerInfo> {
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for Owners {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Vec<OwnerInfo>>> {
+        Ok(Decided::now(core.owners()))
+    }
+}
+
+impl Core {
     /// Whether one of these sessions has a claim.
     pub(crate) fn have_claims(&self, sessions: &BTreeSet<SessionId>) -> bool {
         let session = |id| self.sessions.get(id);
         sessions.iter().filter_map(session).any(|session| !session.claims.is_empty())
     }
 
-    /// The sessions that have claims or a description, and those that have parked a claim: by
-    /// label, then by session.
-    pub(in crate::core) fn owners(&self) -> Vec<OwnerInfo> {
+    fn owners(&self) -> Vec<OwnerInfo> {
         let mut owners: BTreeMap<(Option<&str>, SessionId), OwnerInfo> = BTreeMap::new();
         let is_listed = |session: &SessionState| session.about.is_some() && !session.has_ended;
         for (id, session) in self.sessions.iter().filter(|(_, session)| is_listed(session)) {

@@ -9,13 +9,27 @@ use tubewell_drivers::{NEVER, Shelf};
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
+use crate::core::verb::{Claimed, Decide, verb};
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
+
+verb! {
+    /// Parks a claim for so many microseconds. Answers the number of its take.
+    5 OfClaim Edit: Park { hold: u64 } -> u64 {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+impl Decide for Park {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
+        core.park(on.key, self.hold)
+    }
+}
 
 impl Core {
     /// Parks a claim for `hold` microseconds of the timeline: no session has it, and it outlives
     /// the process. Answers the number of its take.
-    pub(in crate::core) fn park(&mut self, key: ClaimKey, hold: u64) -> Result<Decided<u64>> {
+    fn park(&mut self, key: ClaimKey, hold: u64) -> Result<Decided<u64>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         let found = self.find(number, id)?;
@@ -59,11 +73,7 @@ impl Core {
     }
 
     /// Gives a parked claim to a session. Only memory changes.
-    pub(in crate::core) fn resume_claim(
-        &mut self,
-        session: SessionId,
-        token: &ClaimToken,
-    ) -> Result<Grant> {
+    pub(crate) fn resume_claim(&mut self, session: SessionId, token: &ClaimToken) -> Result<Grant> {
         let id = token.id;
         let number = self.find_tube(&token.tube)?.number;
         self.check_session(session)?;

@@ -1,6 +1,7 @@
 //! Progress: what the holder of a claim reports. It is kept in memory with the claim.
 
-use crate::core::state::{ClaimKey, Core};
+use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::task::Progress;
 use crate::{Error, Result};
 
@@ -10,40 +11,61 @@ const TEXT_MAX: usize = 1024;
 /// The shortest time between two events of the reports on one claim, in microseconds.
 const EVENT_INTERVAL: u64 = 100_000;
 
-/// A report of a holder.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ProgressReport<'a> {
-    Count { done: u64, total: u64 },
-    Text(&'a str),
+verb! {
+    /// How far the work on a task is.
+    4 OfClaim Memory: ReportProgress { done: u64, total: u64 } -> () {
+        const AT_ONCE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+    }
+}
+
+verb! {
+    /// What the work on a task is at.
+    32 OfClaim Memory: ReportText { text: Box<str> } -> () {
+        const AT_ONCE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+
+        fn check(&self, _: Limits) -> Result<()> {
+            if self.text.len() <= TEXT_MAX {
+                return Ok(());
+            }
+            Err(Error::invalid(format!(
+                "a text of progress may have {TEXT_MAX} bytes; this one has {}",
+                self.text.len()
+            )))
+        }
+    }
+}
+
+impl Decide for ReportProgress {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
+        let ReportProgress { done, total } = *self;
+        core.report(on.key, |last| (last.done, last.total) = (done, total)).map(Decided::now)
+    }
+}
+
+impl Decide for ReportText {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
+        core.report(on.key, |last| last.text = Some((*self.text).into())).map(Decided::now)
+    }
 }
 
 impl Core {
     /// Notes what the holder of a task reports. Changes memory only. An event follows if the last
     /// one was long enough ago, and else before the claim ends, if that is the last report.
-    pub(in crate::core) fn report_progress(
-        &mut self,
-        key: ClaimKey,
-        report: ProgressReport<'_>,
-    ) -> Result<()> {
+    fn report(&mut self, key: ClaimKey, note: impl FnOnce(&mut Progress)) -> Result<()> {
         let ClaimKey { tube: number, id, .. } = key;
-        if let ProgressReport::Text(text) = report
-            && text.len() > TEXT_MAX
-        {
-            return Err(Error::invalid(format!(
-                "a text of progress may have {TEXT_MAX} bytes; this one has {}",
-                text.len()
-            )));
-        }
         self.check_claim(key)?;
         let now = self.now.running;
         let Some(claim) = self.claims.get_mut(&id) else { return Err(Error::NotTaken { id }) };
         let reported = claim.progress.get_or_insert_default();
-        match report {
-            ProgressReport::Count { done, total } => {
-                (reported.last.done, reported.last.total) = (done, total);
-            }
-            ProgressReport::Text(text) => reported.last.text = Some(text.into()),
-        }
+        note(&mut reported.last);
         reported.is_pending = reported.event_at.is_some_and(|at| now - at < EVENT_INTERVAL);
         if !reported.is_pending {
             reported.event_at = Some(now);

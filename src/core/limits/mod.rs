@@ -3,3 +3,5 @@
 mod sub_queues;
 mod verbs;
 mod verify;
+
+pub(crate) use verbs::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};

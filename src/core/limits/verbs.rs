@@ -9,42 +9,117 @@ use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
 use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
 
-impl Core {
-    /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has. Zero
-    /// ends it.
-    pub(in crate::core) fn pause_sub_queue(
-        &mut self,
-        number: u32,
-        sub: &str,
-        time: u64,
-    ) -> Result<Decided<()>> {
+verb! {
+    /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has: none
+    /// of its tasks may be taken. Zero ends it.
+    43 InTube Edit: PauseSubQueue { name: Box<str>, time: u64 } -> ()
+}
+
+impl Decide for PauseSubQueue {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
+        let PauseSubQueue { name: ref sub, time } = *self;
         check_sub_queue(sub)?;
-        let until = self.now.timeline.saturating_add(time);
-        let until = Some(until).filter(|until| *until > self.now.timeline);
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let until = core.now.timeline.saturating_add(time);
+        let until = Some(until).filter(|until| *until > core.now.timeline);
+        let Some(tube) = core.tubes.get(&number) else { return Err(Error::Closed) };
         if !tube.definition.sub_queued {
             return Err(tube.unsupported("sub-queues"));
         }
         let key = pause_key(&tube.definition.name, sub);
-        let sub: Arc<str> = sub.into();
-        let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, self.now));
+        let sub: Arc<str> = sub.clone().into();
+        let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, core.now));
         if paused == until {
-            return Ok(self.once_stored(&key));
+            return Ok(core.once_stored(&key));
         }
-        self.store_pause(number, &sub, until);
+        core.store_pause(number, &sub, until);
         // Before the storage can fail, which ends this wait with an error.
-        let decided = self.once_stored(&key);
-        let offered = self.offer_or_remove(number, &sub);
-        self.await_sub_queues(number);
-        if let Err(error) = offered.and_then(|()| self.serve(&[number])) {
-            self.fail_with(&error);
+        let decided = core.once_stored(&key);
+        let offered = core.offer_or_remove(number, &sub);
+        core.await_sub_queues(number);
+        if let Err(error) = offered.and_then(|()| core.serve(&[number])) {
+            core.fail_with(&error);
         }
         Ok(decided)
     }
+}
 
+verb! {
+    /// The paused sub-queues of a tube, by name.
+    44 InTube Look: PausedSubQueues {} -> Vec<PausedSubQueue>
+}
+
+impl Decide for PausedSubQueues {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<PausedSubQueue>>> {
+        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
+        let now = core.now.timeline;
+        let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
+        let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
+            name: name.to_string(),
+            resumes_in: (until != NEVER).then(|| duration(until - now)),
+        });
+        Ok(Decided::now(pauses.collect()))
+    }
+}
+
+verb! {
+    /// Sets a limit that tubes share; `None` removes it.
+    11 InStore Edit: SetLimit { name: Arc<str>, most: Option<u32> } -> () {
+        fn check(&self, _: Limits) -> Result<()> {
+            check_sub_queue(&self.name)
+        }
+    }
+}
+
+impl Decide for SetLimit {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
+        let SetLimit { name, most } = self;
+        let key = limit_key(name);
+        if core.limits.most.get(name) == most.as_ref() {
+            return Ok(core.once_stored(&key));
+        }
+        let rows = &mut core.buffers[FILE].edits.active;
+        if let Some(most) = most {
+            rows.replace(Table::Meta, key.clone(), encode(most));
+            core.limits.most.insert(name.clone(), *most);
+        } else {
+            rows.remove(Table::Meta, key.clone());
+            core.limits.most.remove(name);
+        }
+        // Before the storage can fail, which ends this wait with an error.
+        let decided = core.once_stored(&key);
+        core.shared_limits_freed(std::slice::from_ref(name));
+        Ok(decided)
+    }
+}
+
+verb! {
+    /// The limits that are set, by name.
+    12 InStore Look: AllLimits {} -> Vec<Limit> {
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for AllLimits {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Vec<Limit>>> {
+        let limit = |(name, most): (&Arc<str>, &u32)| Limit {
+            name: name.to_string(),
+            most: *most,
+            taken: core.limits.taken_of(name),
+        };
+        Ok(Decided::now(core.limits.most.iter().map(limit).collect()))
+    }
+}
+
+impl Core {
     /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
     fn once_stored(&self, key: &[u8]) -> Decided<()> {
         let is_pending = self.buffers[FILE].edits.get(Table::Meta, key).is_some();
@@ -73,61 +148,12 @@ impl Core {
         limits.set_pause(&sub.into(), Some(until));
     }
 
-    /// The paused sub-queues of a tube, by name.
-    pub(in crate::core) fn paused_sub_queues(&self, number: u32) -> Result<Vec<PausedSubQueue>> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        let now = self.now.timeline;
-        let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
-        let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
-            name: name.to_string(),
-            resumes_in: (until != NEVER).then(|| duration(until - now)),
-        });
-        Ok(pauses.collect())
-    }
-
     /// Removes the pauses of a tube that is dropped.
     pub(in crate::core) fn remove_pauses(&mut self, tube: &TubeState) {
         for (sub, _) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
             let key = pause_key(&tube.definition.name, sub);
             self.buffers[FILE].edits.active.remove(Table::Meta, key);
         }
-    }
-
-    /// Sets a limit that tubes share; `None` removes it.
-    pub(in crate::core) fn set_limit(
-        &mut self,
-        name: &str,
-        most: Option<u32>,
-    ) -> Result<Decided<()>> {
-        self.check_open()?;
-        check_sub_queue(name)?;
-        let name: Arc<str> = name.into();
-        let key = limit_key(&name);
-        if self.limits.most.get(&name).copied() == most {
-            return Ok(self.once_stored(&key));
-        }
-        let rows = &mut self.buffers[FILE].edits.active;
-        if let Some(most) = most {
-            rows.replace(Table::Meta, key.clone(), encode(&most));
-            self.limits.most.insert(name.clone(), most);
-        } else {
-            rows.remove(Table::Meta, key.clone());
-            self.limits.most.remove(&name);
-        }
-        // Before the storage can fail, which ends this wait with an error.
-        let decided = self.once_stored(&key);
-        self.shared_limits_freed(&[name]);
-        Ok(decided)
-    }
-
-    /// The limits that are set, by name.
-    pub(in crate::core) fn shared_limits(&self) -> Vec<Limit> {
-        let limit = |(name, most): (&Arc<str>, &u32)| Limit {
-            name: name.to_string(),
-            most: *most,
-            taken: self.limits.taken_of(name),
-        };
-        self.limits.most.iter().map(limit).collect()
     }
 }
 

@@ -9,8 +9,132 @@ use tubewell_drivers::{
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, OtherTube, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, State};
+
+verb! {
+    /// Adds parents, tasks of the tube `of`, to a task that is not taken, buried or done.
+    62 InTube Edit: AddParents { id: u64, of: OtherTube, parents: Vec<u64> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for AddParents {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let AddParents { id, ref of, parents: ref ids } = *self;
+        let of = of.find(core)?;
+        check_parents(ids.len())?;
+        let found = core.find(number, id)?;
+        core.check_may_wait(id, &found)?;
+        let mut open = Vec::new();
+        core.find_open(number, of, ids, &mut open)?;
+        open.sort_unstable();
+        open.dedup_by_key(|(id, _)| *id);
+        let buffer = core.buffer_of(number);
+        let known = parents(&mut core.buffers[buffer], id, usize::MAX)?;
+        open.retain(|(parent, _)| known.iter().all(|(other, _)| other != parent));
+        if open.is_empty() {
+            return Ok(core.unchanged(number, id, found.shelf));
+        }
+        check_parents(known.len() + open.len())?;
+        core.check_no_cycle(number, id, &open)?;
+        let mut header = found.record.header.clone();
+        header.edit_more(|more| {
+            more.open_parents = more.open_parents.saturating_add(count_of(&open));
+        });
+        let entry = Entry::new(EventKind::Block, State::Blocked);
+        let before = Some(&found.record.header);
+        let entries = core.add_to_history(number, id, before, &mut header, Some(entry));
+        core.edit(number, |ledger| {
+            if found.shelf == Shelf::Blocked {
+                ledger.rewrite(id, &found, &header);
+            } else {
+                ledger.move_to_shelf(id, &found, Shelf::Blocked, &header)?;
+            }
+            ledger.write_entries(id, &header, &entries);
+            ledger.add_edges(id, &open);
+            Ok(())
+        })?;
+        let from = core.remove_from_memory(number, &found, id);
+        let (kind, to) = (EventKind::Block, State::Blocked);
+        let change = core.change(number, id, kind, Some(from), to, Some(header));
+        Ok(core.apply_change(number, change))
+    }
+}
+
+verb! {
+    /// Removes these parents of a task, or all.
+    63 InTube Edit: RemoveParents { id: u64, parents: Option<Vec<u64>> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for RemoveParents {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let RemoveParents { id, parents: ref ids } = *self;
+        let found = core.find(number, id)?;
+        let mut removed = core.parents_of(number, id, &found)?;
+        removed.retain(|(parent, _)| ids.as_ref().is_none_or(|ids| ids.contains(parent)));
+        if removed.is_empty() {
+            return Ok(core.unchanged(number, id, found.shelf));
+        }
+        let from = State::on_shelf(found.shelf);
+        let (to, mut header) = core.without_parents(number, &found, count_of(&removed))?;
+        let kind = EventKind::Unblock;
+        let entry = Some(Entry::new(kind, State::on_shelf(to)));
+        core.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
+        let change = core.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
+        Ok(core.apply_change(number, change))
+    }
+}
+
+verb! {
+    /// The open parents of a task.
+    95 InTube Look: Parents { id: u64 } -> Vec<u64>
+}
+
+impl Decide for Parents {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
+        let found = core.find(number, self.id)?;
+        let parents = core.parents_of(number, self.id, &found)?;
+        Ok(Decided::now(parents.into_iter().map(|(id, _)| id).collect()))
+    }
+}
+
+verb! {
+    /// The first tasks that wait for a task.
+    96 InTube Look: Children { id: u64 } -> Vec<u64>
+}
+
+impl Decide for Children {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<u64>>> {
+        core.find(number, self.id)?;
+        let children = core.children_of(number, self.id, PAGE_MAX)?;
+        Ok(Decided::now(children.into_iter().map(|(id, _)| id).collect()))
+    }
+}
 
 impl Core {
     /// The parents of a put that are not over. Counts them in the header of its task.
@@ -44,85 +168,6 @@ impl Core {
             more.on_parent = after.on_parent.number();
         });
         Ok(open)
-    }
-
-    /// Adds parents, tasks of the tube `of`, to a task that is not taken, buried or done.
-    pub(in crate::core) fn add_parents(
-        &mut self,
-        number: u32,
-        id: u64,
-        of: u32,
-        ids: &[u64],
-    ) -> Result<Decided<Receipt>> {
-        check_parents(ids.len())?;
-        let found = self.find(number, id)?;
-        self.check_may_wait(id, &found)?;
-        let mut open = Vec::new();
-        self.find_open(number, of, ids, &mut open)?;
-        open.sort_unstable();
-        open.dedup_by_key(|(id, _)| *id);
-        let known = parents(&mut self.buffers[self.buffer_of(number)], id, usize::MAX)?;
-        open.retain(|(parent, _)| known.iter().all(|(other, _)| other != parent));
-        if open.is_empty() {
-            return Ok(self.unchanged(number, id, found.shelf));
-        }
-        check_parents(known.len() + open.len())?;
-        self.check_no_cycle(number, id, &open)?;
-        let mut header = found.record.header.clone();
-        header.edit_more(|more| {
-            more.open_parents = more.open_parents.saturating_add(count_of(&open));
-        });
-        let entry = Entry::new(EventKind::Block, State::Blocked);
-        let before = Some(&found.record.header);
-        let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
-        self.edit(number, |ledger| {
-            if found.shelf == Shelf::Blocked {
-                ledger.rewrite(id, &found, &header);
-            } else {
-                ledger.move_to_shelf(id, &found, Shelf::Blocked, &header)?;
-            }
-            ledger.write_entries(id, &header, &entries);
-            ledger.add_edges(id, &open);
-            Ok(())
-        })?;
-        let from = self.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Block, State::Blocked);
-        let change = self.change(number, id, kind, Some(from), to, Some(header));
-        Ok(self.apply_change(number, change))
-    }
-
-    /// Removes these parents of a task, or all.
-    pub(in crate::core) fn remove_parents(
-        &mut self,
-        number: u32,
-        id: u64,
-        ids: Option<&[u64]>,
-    ) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        let mut removed = self.parents_of(number, id, &found)?;
-        removed.retain(|(parent, _)| ids.is_none_or(|ids| ids.contains(parent)));
-        if removed.is_empty() {
-            return Ok(self.unchanged(number, id, found.shelf));
-        }
-        let from = State::on_shelf(found.shelf);
-        let (to, mut header) = self.without_parents(number, &found, count_of(&removed))?;
-        let kind = EventKind::Unblock;
-        let entry = Some(Entry::new(kind, State::on_shelf(to)));
-        self.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
-        let change = self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
-        Ok(self.apply_change(number, change))
-    }
-
-    /// The open parents of a task.
-    pub(in crate::core) fn parents(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
-        let found = self.find(number, id)?;
-        Ok(self.parents_of(number, id, &found)?.into_iter().map(|(id, _)| id).collect())
-    }
-
-    /// The first tasks that wait for a task.
-    pub(in crate::core) fn children(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
-        self.find(number, id)?;
-        Ok(self.children_of(number, id, PAGE_MAX)?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// The first children of a task. Looks nothing up in a tube without edges.

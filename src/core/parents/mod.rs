@@ -13,3 +13,5 @@ mod in_doubt;
 mod join;
 
 pub(crate) use chores::read_ended_parents;
+pub(crate) use edges::{AddParents, Children, Parents, RemoveParents};
+pub(crate) use join::Join;

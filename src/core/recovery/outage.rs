@@ -42,12 +42,13 @@ impl Core {
             if number == FILE || cause == FailureCause::Defect {
                 self.effects
                     .after_unlock
+                    .deeds()
                     .finished
                     .push((buffer.replace_batch(), Err(unknown.clone())));
             }
             if let Some(written) = buffer.take_write_batch() {
                 let finished = (written.0.clone(), Err(unknown.clone()));
-                self.effects.after_unlock.finished.push(finished);
+                self.effects.after_unlock.deeds().finished.push(finished);
             }
             // The writer thread leads no commit now.
             buffer.reclaim_lead();
@@ -63,7 +64,7 @@ impl Core {
         let buffer = &mut self.buffers[FILE];
         if buffer.has_waiters {
             let unknown = Error::OutcomeUnknown { why: outage.why.clone() };
-            self.effects.after_unlock.finished.push((buffer.replace_batch(), Err(unknown)));
+            self.effects.after_unlock.deeds().finished.push((buffer.replace_batch(), Err(unknown)));
         }
     }
 

@@ -11,7 +11,8 @@ mod realign;
 mod runs;
 mod verbs;
 
-pub(crate) use pages::describe_schedule;
+pub(crate) use pages::{ListSchedules, describe_schedule};
+pub(crate) use verbs::{ChangeSchedule, RemoveSchedule, SetSchedule};
 
 #[cfg(all(test, feature = "cron"))]
 mod tests {

@@ -2,7 +2,9 @@
 
 use tubewell_drivers::{Header, NEVER, Shelf};
 
-use crate::core::state::{Core, missed_of, recurrence};
+use crate::core::state::{Core, Decided, missed_of, recurrence};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
 use crate::micros::duration;
 use crate::moment::system_time;
@@ -12,9 +14,23 @@ use crate::{Overlap, Result, ScheduleInfo, SchedulePage, State};
 /// The maximum number of schedules of a page: each is looked up in the calendar.
 const PAGE_MAX: usize = 1000;
 
-impl Core {
+verb! {
     /// A page of the schedules of a tube.
-    pub(in crate::core) fn schedules(
+    97 InTube Look: ListSchedules { after: Option<Cursor>, limit: usize } -> SchedulePage
+}
+
+impl Decide for ListSchedules {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<SchedulePage>> {
+        core.schedules(number, self.after.as_ref(), self.limit).map(Decided::now)
+    }
+}
+
+impl Core {
+    fn schedules(
         &mut self,
         number: u32,
         after: Option<&Cursor>,

@@ -7,56 +7,96 @@ use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 use super::moments::set_due;
 use super::runs::request_of_run;
 use crate::commit::Change;
-use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest};
+use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest, check_key};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
 use crate::core::verbs::{KeyLookUp, Keyed};
 use crate::{Error, EventKind, Receipt, Result, State};
 
-impl Core {
+verb! {
     /// Stores a schedule, or brings the one that has its key in line.
-    pub(in crate::core) fn schedule(
-        &mut self,
-        number: u32,
-        key: &Arc<str>,
-        request: &ScheduleRequest,
+    64 InTube Edit: SetSchedule { key: Arc<str>, request: ScheduleRequest } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check_new(&self.key, limits.max_body)
+        }
+    }
+}
+
+impl Decide for SetSchedule {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        tube.driver(|| self.known_drivers())?;
+        let SetSchedule { key, request } = self;
+        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
+        tube.driver(|| core.known_drivers())?;
         request.put.as_ref().map_or(Ok(()), |put| tube.check_put(put))?;
-        match self.live_key(key)? {
+        match core.live_key(key)? {
             KeyLookUp::Free(left_over) => {
-                let (header, body) = self.new_schedule(number, key, request)?;
-                self.check_disk_space(number, body.len(), 1)?;
+                let (header, body) = core.new_schedule(number, key, request)?;
+                core.check_disk_space(number, body.len(), 1)?;
                 let own_id = request.restored.and_then(|restored| restored.id);
-                let id = self.id_check().assign(&self.restored, own_id)?;
-                self.clear_key(number, key, left_over);
-                self.insert_schedule(number, id, own_id.is_some(), header, body)
+                let id = core.id_check().assign(&core.restored, own_id)?;
+                core.clear_key(number, key, left_over);
+                core.insert_schedule(number, id, own_id.is_some(), header, body)
             }
             KeyLookUp::Task(keyed)
                 if keyed.found.shelf == Shelf::Recurring && request.restored.is_none() =>
             {
-                self.change_schedule(number, keyed, request, false)
+                core.change_schedule(number, keyed, request, false)
             }
-            KeyLookUp::Task(keyed) => Err(self.key_in_use(key, &keyed)),
+            KeyLookUp::Task(keyed) => Err(core.key_in_use(key, &keyed)),
         }
     }
+}
 
+verb! {
     /// Changes a schedule by its key. If it is in another tube, it goes on in this one.
-    pub(in crate::core) fn reschedule(
-        &mut self,
-        number: u32,
-        key: &str,
-        request: &ScheduleRequest,
-    ) -> Result<Decided<Receipt>> {
-        let keyed = self.schedule_of_key(key)?;
-        self.change_schedule(number, keyed, request, true)
-    }
+    65 InTube Edit: ChangeSchedule { key: Box<str>, request: ScheduleRequest } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
 
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_key(&self.key)?;
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Decide for ChangeSchedule {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        let keyed = core.schedule_of_key(&self.key)?;
+        core.change_schedule(on.number, keyed, &self.request, true)
+    }
+}
+
+verb! {
     /// Removes a schedule by its key, in whichever tube it is. Its runs stay.
-    pub(in crate::core) fn unschedule(&mut self, key: &str) -> Result<Decided<Receipt>> {
-        let Keyed { number, id, found } = self.schedule_of_key(key)?;
-        self.delete_found(number, id, &found)
-    }
+    66 InTube Edit: RemoveSchedule { key: Box<str> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
 
+        fn check(&self, _: Limits) -> Result<()> {
+            check_key(&self.key)
+        }
+    }
+}
+
+impl Decide for RemoveSchedule {
+    fn decide(&self, core: &mut Core, _: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        let Keyed { number, id, found } = core.schedule_of_key(&self.key)?;
+        core.delete_found(number, id, &found)
+    }
+}
+
+impl Core {
     fn schedule_of_key(&mut self, key: &str) -> Result<Keyed> {
         match self.live_key(key)? {
             KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => Ok(keyed),

@@ -59,6 +59,11 @@ impl Wait {
 }
 
 impl<T> Decided<T> {
+    /// An answer that waits for nothing.
+    pub(crate) fn now(answer: T) -> Decided<T> {
+        Decided { answer, wait: None }
+    }
+
     pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U) -> Decided<U> {
         Decided { answer: with(self.answer), wait: self.wait }
     }

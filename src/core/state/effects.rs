@@ -35,9 +35,20 @@ pub(crate) struct Effects {
     pub(crate) after_unlock: AfterUnlock,
 }
 
-/// The effects that are carried out without the lock, when this is dropped.
+/// The effects that are carried out without the lock, when this is dropped. Most calls have none, so that
+/// it is a pointer.
 #[derive(Default)]
-pub(crate) struct AfterUnlock {
+pub(crate) struct AfterUnlock(Option<Box<Deeds>>);
+
+impl AfterUnlock {
+    pub(crate) fn deeds(&mut self) -> &mut Deeds {
+        self.0.get_or_insert_default()
+    }
+}
+
+/// What is done without the lock.
+#[derive(Default)]
+pub(crate) struct Deeds {
     /// The next leader. Woken first: the next commit waits for it.
     pub(crate) leader: Option<NextLeader>,
     /// Callbacks to drop. A callback may own handles of the store, whose drop takes the lock.
@@ -57,25 +68,7 @@ pub(crate) struct AfterUnlock {
     pub(crate) wakers: Vec<Waker>,
 }
 
-impl AfterUnlock {
-    /// Whether there is nothing to carry out, as after most calls that wait for nothing.
-    #[inline]
-    fn is_empty(&self) -> bool {
-        let AfterUnlock { leader, callbacks, finished, checkpointed, .. } = self;
-        let AfterUnlock { take_slots, put_slots, watch_slots, capacity_slots, .. } = self;
-        let AfterUnlock { end_signals, wakers, .. } = self;
-        leader.is_none()
-            && callbacks.is_empty()
-            && finished.is_empty()
-            && checkpointed.is_empty()
-            && take_slots.is_empty()
-            && put_slots.is_empty()
-            && watch_slots.is_empty()
-            && capacity_slots.is_empty()
-            && end_signals.is_empty()
-            && wakers.is_empty()
-    }
-
+impl Deeds {
     fn carry_out(&mut self) {
         if let Some(leader) = self.leader.take() {
             leader.wake();
@@ -98,8 +91,8 @@ impl AfterUnlock {
 impl Drop for AfterUnlock {
     #[inline]
     fn drop(&mut self) {
-        if !self.is_empty() {
-            self.carry_out();
+        if let Some(mut deeds) = self.0.take() {
+            deeds.carry_out();
         }
     }
 }

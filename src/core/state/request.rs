@@ -61,9 +61,7 @@ fn check_token(token: &str) -> Result<()> {
 
 /// The tags of one task, as a call names them: each once, in the order of their first mention.
 /// Refuses too many, and a text that cannot be a tag.
-pub(crate) fn check_tags(
-    tags: impl IntoIterator<Item = impl AsRef<str>>,
-) -> Result<Arc<[Arc<str>]>> {
+fn check_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Arc<[Arc<str>]>> {
     let mut checked: Vec<Arc<str>> = Vec::new();
     for tag in tags {
         let tag = tag.as_ref();
@@ -77,6 +75,22 @@ pub(crate) fn check_tags(
         checked.push(tag.into());
     }
     Ok(if checked.is_empty() { Arc::default() } else { checked.into() })
+}
+
+/// The tags of one task, each once, in the order of their first mention.
+/// The iterator may be infinite: reading stops with the first one that is too many.
+pub(crate) fn distinct_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<[Arc<str>]> {
+    let mut distinct: Vec<Arc<str>> = Vec::new();
+    for tag in tags {
+        let tag = tag.as_ref();
+        if !distinct.iter().any(|known| **known == *tag) {
+            distinct.push(tag.into());
+        }
+        if distinct.len() > TAGS_MAX {
+            break;
+        }
+    }
+    if distinct.is_empty() { Arc::default() } else { distinct.into() }
 }
 
 /// As [`check_tags`], for tags that another process has checked: each must be there once.
@@ -188,6 +202,26 @@ impl PutRequest {
         Ok(request)
     }
 
+    /// A put as a request, without its checks.
+    #[inline]
+    pub(crate) fn of(put: Put) -> PutRequest {
+        PutRequest {
+            pri: put.pri,
+            ttl: put.ttl.map(micros_ceil),
+            ttr: put.ttr.map(micros_ceil),
+            delay: micros_ceil(put.delay),
+            not_before: put.not_before.map(micros_of),
+            sub: put.sub_queue,
+            max_attempts: put.max_attempts,
+            key: put.key.map(Arc::from),
+            on_key: put.on_key,
+            token: put.token,
+            after: put.after,
+            tags: distinct_tags(put.tags),
+            ..PutRequest::of_body(Body::new(put.body))
+        }
+    }
+
     fn check_but_tags(&self, max_body: usize) -> Result<()> {
         check_size("body", &self.body, max_body)?;
         if self.sub.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
@@ -203,8 +237,8 @@ impl PutRequest {
         self.token.as_deref().map_or(Ok(()), check_token)
     }
 
-    /// As `new`, for the task that has this key, which it replaces.
-    pub(crate) fn requeue(key: &str, mut put: Put, max_body: usize) -> Result<PutRequest> {
+    /// As `of`, for the task that has this key, which it replaces.
+    pub(crate) fn requeue(key: &str, mut put: Put) -> Result<PutRequest> {
         if let Some(other) = put.key.as_deref().filter(|other| *other != key) {
             return Err(Error::invalid(format!(
                 "the task is requeued by the key {key:?}, but it is put with the key {other:?}; \
@@ -212,7 +246,7 @@ impl PutRequest {
             )));
         }
         (put.key, put.on_key) = (Some(key.to_owned()), OnKey::Replace);
-        PutRequest::new(put, max_body)
+        Ok(PutRequest::of(put))
     }
 
     /// A put of this body, with the options of its tube.
@@ -278,19 +312,16 @@ impl PutRequest {
         self.restored_as == Some(State::Done)
     }
 
-    /// As `new`, for a task of another store.
-    fn restored(mut task: Restore, max_body: usize) -> Result<PutRequest> {
+    /// As `of`, for a task of another store.
+    fn restored(mut task: Restore) -> Result<PutRequest> {
         let restored_as = state(&task)?;
         let history = History::of(&mut task);
-        history.check(task.takes, restored_as, max_body)?;
         let Restore { put, id, takes, .. } = task;
-        let request = PutRequest::new(put, max_body)?;
         let history = Some(history).filter(|history| !history.is_empty()).map(Box::new);
-        let request = PutRequest { id, takes, restored_as, history, ..request };
+        let request = PutRequest { id, takes, restored_as, history, ..PutRequest::of(put) };
         if request.token.is_some() {
             return Err(restored_with_token());
         }
-        request.check_restored()?;
         Ok(request)
     }
 
@@ -322,7 +353,7 @@ impl PutRequest {
         }
     }
 
-    /// The checks of `new`, for a put that another process has made.
+    /// The checks of `new`, for a put that is one of `of`, or of another process.
     pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
         self.check_but_tags(max_body)?;
         check_distinct_tags(&self.tags)?;
@@ -332,7 +363,7 @@ impl PutRequest {
         Err(Error::invalid("only restore_many puts tasks of another store"))
     }
 
-    /// The checks of `requeue`, for a put that another process has made.
+    /// As `check`, for a put that replaces the task which has its key.
     pub(in crate::core) fn check_requeue(&self, max_body: usize) -> Result<()> {
         self.check(max_body)?;
         if self.key.is_some() && self.on_key == OnKey::Replace {
@@ -341,7 +372,7 @@ impl PutRequest {
         Err(Error::invalid("a task is requeued by the key of the task that it replaces"))
     }
 
-    /// The checks of `many` and `restored_many`, for puts that another process has made.
+    /// As `check`, for the tasks of one `put_many` or `restore_many`.
     pub(in crate::core) fn check_all(requests: &[PutRequest], max_body: usize) -> Result<()> {
         let is_restore = requests.iter().any(|request| !request.is_plain());
         let mut batch = Batch::of(if is_restore { "restore_many" } else { "put_many" });
@@ -357,23 +388,20 @@ impl PutRequest {
         Ok(())
     }
 
-    /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
+    /// As `of`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
     /// the limits.
     pub(crate) fn many<T: Into<Put>>(
         tasks: impl IntoIterator<Item = T>,
-        max_body: usize,
     ) -> Result<Vec<PutRequest>> {
-        let requests = tasks.into_iter().map(|task| PutRequest::new(task.into(), max_body));
+        let requests = tasks.into_iter().map(|task| Ok(PutRequest::of(task.into())));
         PutRequest::collect("put_many", requests)
     }
 
     /// As `many`, for the tasks of one `restore_many`.
     pub(crate) fn restored_many(
         tasks: impl IntoIterator<Item = Restore>,
-        max_body: usize,
     ) -> Result<Vec<PutRequest>> {
-        let requests = tasks.into_iter().map(|task| PutRequest::restored(task, max_body));
-        PutRequest::collect("restore_many", requests)
+        PutRequest::collect("restore_many", tasks.into_iter().map(PutRequest::restored))
     }
 
     fn collect(

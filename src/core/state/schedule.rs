@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 
 use super::policies::check_max_attempts;
-use super::request::{PutRequest, check_distinct_tags, check_restored_id, check_size, check_tags};
+use super::request::{
+    PutRequest, check_distinct_tags, check_restored_id, check_size, distinct_tags,
+};
 use crate::micros::{duration, micros_ceil};
 use crate::moment::{Moments, micros_of};
 use crate::schedule::Restored;
-use crate::{Error, Missed, OnKey, Overlap, Put, Recurrence, Reschedule, Result, Schedule};
+use crate::{Error, Missed, OnKey, Overlap, Recurrence, Reschedule, Result, Schedule};
 
 /// The longest number of a run, with its hyphen.
 const NUMBER_MAX: usize = 21;
@@ -25,7 +27,7 @@ pub(crate) struct Calendar {
 
 /// A schedule, or changes of one, after the checks and conversions that need no lock. What is `None`
 /// stays as it is.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ScheduleRequest {
     pub(in crate::core) rule: Option<RecurRule>,
     /// Microseconds of the wall clock.
@@ -47,12 +49,11 @@ pub(crate) struct ScheduleRequest {
 
 impl ScheduleRequest {
     /// A schedule with its key.
-    pub(crate) fn new(schedule: Schedule, max_body: usize) -> Result<(Arc<str>, ScheduleRequest)> {
+    pub(crate) fn new(schedule: Schedule) -> Result<(Arc<str>, ScheduleRequest)> {
         let Schedule { recurrence, key, starting, times, missed, within, overlap, .. } = schedule;
         let key = key.ok_or_else(|| {
             Error::invalid("a schedule needs a key, by which it is changed and removed")
         })?;
-        check_schedule_key(&key)?;
         let change = Reschedule {
             recurrence: Some(recurrence),
             starting,
@@ -63,34 +64,28 @@ impl ScheduleRequest {
             put: Some(schedule.put),
             ..Reschedule::new()
         };
-        let request = ScheduleRequest::change(change, max_body)?;
-        schedule.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)?;
+        let request = ScheduleRequest::change(change)?;
         Ok((key.into(), ScheduleRequest { restored: schedule.restored, ..request }))
     }
 
-    /// Changes of a schedule.
-    pub(crate) fn change(change: Reschedule, max_body: usize) -> Result<ScheduleRequest> {
-        change.recurrence.as_ref().map_or(Ok(()), Recurrence::check)?;
+    /// Changes of a schedule. Checks what the request cannot tell: an interval is rounded up, and a number
+    /// of runs that is out of bounds may be another one in it.
+    pub(crate) fn change(change: Reschedule) -> Result<ScheduleRequest> {
+        change.recurrence.as_ref().map_or(Ok(()), Recurrence::check_interval)?;
         change.missed.map_or(Ok(()), Missed::check)?;
-        let request = ScheduleRequest {
+        Ok(ScheduleRequest {
             rule: change.recurrence.map(rule),
             starting: change.starting.map(micros_of),
             times: change.times,
             missed: change.missed.map(missed_number),
             within: change.within.map(|within| within.map(micros_ceil)),
             skips_overlap: change.overlap.map(|overlap| overlap == Overlap::Skip),
-            put: None,
+            put: change.put.map(PutRequest::of),
             body: change.body.map(Body::new),
             pri: change.pri,
             max_attempts: change.max_attempts,
-            tags: None,
+            tags: change.tags.map(distinct_tags),
             restored: None,
-        };
-        request.check_but_rule(max_body)?;
-        Ok(ScheduleRequest {
-            put: change.put.map(|put| template(put, max_body)).transpose()?,
-            tags: change.tags.map(check_tags).transpose()?,
-            ..request
         })
     }
 
@@ -104,7 +99,7 @@ impl ScheduleRequest {
         self.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)
     }
 
-    /// The checks of `change`, for one that another process has made.
+    /// Checks what can be checked without the tube.
     pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
         let recurrence = self.rule.clone().map(recurrence);
         recurrence.map_or(Ok(()), |recurrence| recurrence.check())?;
@@ -116,7 +111,7 @@ impl ScheduleRequest {
         self.tags.as_deref().map_or(Ok(()), check_distinct_tags)
     }
 
-    /// The checks of `new`, for a schedule that another process has made.
+    /// As `check`, for a schedule with its key.
     pub(in crate::core) fn check_new(&self, key: &str, max_body: usize) -> Result<()> {
         check_schedule_key(key)?;
         self.check(max_body)
@@ -139,13 +134,7 @@ fn check_schedule_key(key: &str) -> Result<()> {
     )))
 }
 
-/// The task of each run. What follows from the schedule cannot be given.
-fn template(put: Put, max_body: usize) -> Result<PutRequest> {
-    let run = PutRequest::new(put, max_body)?;
-    check_run(&run)?;
-    Ok(run)
-}
-
+/// Refuses for the task of each run what follows from the schedule.
 fn check_run(put: &PutRequest) -> Result<()> {
     let refused = [
         ("a key: it follows from that of the schedule", put.key.is_some()),

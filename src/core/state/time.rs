@@ -8,6 +8,10 @@ use crate::SessionId;
 /// The last moment of either clock. The value after it stands for "never".
 pub(crate) const LAST: u64 = NEVER - 1;
 
+/// How long one clock is read for both, in microseconds: running time is wrong by as much if the machine is
+/// suspended meanwhile.
+const TOGETHER: u64 = 10_000;
+
 /// The time of a call, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
@@ -17,6 +21,9 @@ pub(crate) struct Now {
     pub(crate) running: u64,
     /// The elapsed time of the last call, if there was one.
     last_elapsed: Option<u64>,
+    /// Until when running time is elapsed time: that of the last call which has read both clocks, and a little
+    /// more.
+    together_until: u64,
 }
 
 impl Now {
@@ -28,6 +35,21 @@ impl Now {
         self.last_elapsed = Some(elapsed);
         self.timeline = self.timeline.saturating_add(passed).min(LAST);
         self.running = self.running.max(running).min(LAST);
+        self.together_until = elapsed.saturating_add(TOGETHER);
+    }
+
+    /// Advances both times by what the elapsed time has advanced, if a call has read both clocks shortly
+    /// before: a suspend in between, which running time leaves out, cannot have been long. Otherwise returns
+    /// false.
+    pub(crate) fn advance_both(&mut self, elapsed: u64) -> bool {
+        let Some(last) = self.last_elapsed else { return false };
+        if elapsed < last || elapsed >= self.together_until {
+            return false;
+        }
+        self.last_elapsed = Some(elapsed);
+        self.timeline = self.timeline.saturating_add(elapsed - last).min(LAST);
+        self.running = self.running.saturating_add(elapsed - last).min(LAST);
+        true
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::Body;
 
-use super::request::{check_distinct_tags, check_size, check_tags};
+use super::request::{check_distinct_tags, check_size, distinct_tags};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, Update};
@@ -22,28 +22,19 @@ pub(crate) struct UpdateRequest {
 }
 
 impl UpdateRequest {
-    pub(crate) fn new(update: Update, max_body: usize) -> Result<UpdateRequest> {
-        let request = UpdateRequest {
+    /// An update as a request, without its checks.
+    pub(crate) fn of(update: Update) -> UpdateRequest {
+        UpdateRequest {
             pri: update.pri,
             delay: update.delay.map(micros_ceil),
             not_before: update.not_before.map(|moment| moment.map(micros_of)),
             body: update.body.map(Body::new),
-            tags: None,
-        };
-        request.check(max_body)?;
-        Ok(UpdateRequest { tags: update.tags.map(check_tags).transpose()?, ..request })
+            tags: update.tags.map(distinct_tags),
+        }
     }
 
-    /// The checks of `new`, for an update that another process has made.
     pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
         self.body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
         self.tags.as_deref().map_or(Ok(()), check_distinct_tags)
     }
-}
-
-/// A change of the tags of a task. Each tag is named once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TagEdit<'a> {
-    Add(&'a [Arc<str>]),
-    Remove(&'a [Arc<str>]),
 }

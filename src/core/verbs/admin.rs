@@ -7,6 +7,8 @@ use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 /// The maximum number of tasks that one call kicks while it holds the lock.
@@ -17,6 +19,105 @@ const RELEASE_STEP: usize = 512;
 
 /// The longest delay before the sweeper's edits are flushed, in microseconds.
 const SWEEP_FLUSH: u64 = 50_000;
+
+verb! {
+    /// Buries a task, whatever its state and whichever session has taken it.
+    15 InTube Edit: Bury { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Bury {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.bury(on.number, self.id, None)
+    }
+}
+
+verb! {
+    /// Deletes a task, whatever its state and whichever session has taken it.
+    21 InTube Edit: Delete { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Delete {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        let found = core.find(on.number, self.id)?;
+        core.delete_found(on.number, self.id, &found)
+    }
+}
+
+verb! {
+    /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
+    17 InTube Edit: Kick { count: u64 } -> u64
+}
+
+impl Decide for Kick {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<u64>> {
+        let limit = usize::try_from(self.count.min(KICK_STEP)).unwrap_or(usize::MAX);
+        let after = core.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let buried = core.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
+        core.kick_all(number, &buried, true)
+    }
+}
+
+verb! {
+    /// Kicks one buried task.
+    16 InTube Edit: KickTask { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for KickTask {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let KickTask { id } = *self;
+        let found = core.find(number, id)?;
+        if found.shelf != Shelf::Buried {
+            return Err(Error::NotBuried { id });
+        }
+        let change = core.kick_one(number, id, &found)?;
+        core.forget_burial(number, id);
+        Ok(core.apply_change(number, change))
+    }
+}
+
+verb! {
+    /// Ends the claims on up to `limit` taken tasks of any holder, at most [`RELEASE_STEP`]. Returns how
+    /// many have ended, and the first error. `forgive`: their attempts do not count.
+    34 InTube Memory: ReleaseAll { limit: usize, forgive: bool } -> (u64, Result<()>) {
+        const AT_ONCE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for ReleaseAll {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<(u64, Result<()>)>> {
+        let ReleaseAll { limit, forgive } = *self;
+        let Some(tube) = core.tubes.get(&number) else {
+            return Ok(Decided { answer: (0, Ok(())), wait: None });
+        };
+        let taken = tube.taken.iter().take(limit.min(RELEASE_STEP)).map(|(_, id)| *id).collect();
+        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
+        Ok(Decided { answer: core.end_claims(taken, end), wait: None })
+    }
+}
 
 impl Core {
     pub(in crate::core) fn bury(
@@ -39,19 +140,6 @@ impl Core {
         let (kind, to) = (EventKind::Bury, State::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
         Ok(self.apply_and_trim(change, Shelf::Buried))
-    }
-
-    pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        self.delete_found(number, id, &found)
-    }
-
-    /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
-    pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
-        let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
-        let after = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
-        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
-        self.kick_all(number, &buried, true)
     }
 
     /// Kicks these buried tasks, or none of them. Returns how many. `are_first`: no task is buried
@@ -88,31 +176,6 @@ impl Core {
             decided.wait = None;
         }
         Ok(decided)
-    }
-
-    /// Kicks one buried task.
-    pub(in crate::core) fn kick_task(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        if found.shelf != Shelf::Buried {
-            return Err(Error::NotBuried { id });
-        }
-        let change = self.kick_one(number, id, &found)?;
-        self.forget_burial(number, id);
-        Ok(self.apply_change(number, change))
-    }
-
-    /// Ends the claims on up to `limit` taken tasks of any holder. Returns as `end_claims`.
-    /// `forgive`: their attempts do not count.
-    pub(in crate::core) fn release_all(
-        &mut self,
-        number: u32,
-        limit: usize,
-        forgive: bool,
-    ) -> (u64, Result<()>) {
-        let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
-        let taken = tube.taken.iter().take(limit.min(RELEASE_STEP)).map(|(_, id)| *id).collect();
-        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
-        self.end_claims(taken, end)
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {

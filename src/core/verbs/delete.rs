@@ -9,6 +9,9 @@ use super::outcome::kept_until_now;
 use super::select::{Selected, is_selected};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
+use crate::core::wire::wire_struct;
 use crate::selection::Select;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -34,48 +37,76 @@ pub(crate) struct SelectStep {
     pub(crate) next: Option<Cursor>,
 }
 
-impl Core {
-    /// Deletes a task that nobody has taken, and that is not done.
-    pub(in crate::core) fn cancel(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        let found = self.find_current(number, id)?;
-        if found.shelf != Shelf::Recurring {
-            self.check_waits(id, &found)?;
-        }
-        self.delete_found(number, id, &found)
-    }
+wire_struct! { SelectStep { changed, bound, next } }
 
-    /// Deletes a task that is in one of these states.
-    pub(in crate::core) fn delete_if(
-        &mut self,
-        number: u32,
-        id: u64,
-        states: &[State],
+verb! {
+    /// Deletes a task that nobody has taken, and that is not done.
+    25 InTube Edit: CancelTask { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for CancelTask {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
+        let CancelTask { id } = *self;
+        let found = core.find_current(number, id)?;
+        if found.shelf != Shelf::Recurring {
+            core.check_waits(id, &found)?;
+        }
+        core.delete_found(number, id, &found)
+    }
+}
+
+verb! {
+    /// Deletes a task that is in one of these states.
+    26 InTube Edit: DeleteIf { id: u64, states: Vec<State> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for DeleteIf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let DeleteIf { id, ref states } = *self;
         if states.is_empty() {
             return Err(Error::invalid("name at least one state in which the task is deleted"));
         }
-        let found = self.find_current(number, id)?;
-        let state = self.state_of(id, found.shelf);
+        let found = core.find_current(number, id)?;
+        let state = core.state_of(id, found.shelf);
         if !states.contains(&state) {
             let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
             return Err(Error::WrongState { id, state, wanted: wanted.join(" or ") });
         }
-        self.delete_found(number, id, &found)
+        core.delete_found(number, id, &found)
     }
+}
 
+verb! {
     /// Deletes these tasks, whatever their states, or none of them. Returns how many there were.
-    pub(in crate::core) fn delete_many(
-        &mut self,
-        number: u32,
-        ids: &[u64],
-    ) -> Result<Decided<u64>> {
+    27 InTube Edit: DeleteMany { ids: Vec<u64> } -> u64
+}
+
+impl Decide for DeleteMany {
+    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<u64>> {
+        let DeleteMany { ids } = self;
         if ids.len() > DELETE_MANY_MAX {
             return Err(Error::invalid(format!(
                 "delete_many accepts at most {DELETE_MANY_MAX} ids, and got {}; split them",
                 ids.len()
             )));
         }
-        let changes = self.atomically(number, |core| {
+        let changes = core.atomically(number, |core| {
             let (mut deleted, mut rows) = (Vec::new(), 0);
             for id in ids {
                 // One that is named twice is removed when it is found the second time.
@@ -92,49 +123,70 @@ impl Core {
             Ok(deleted)
         })?;
         if changes.is_empty() {
-            return Ok(Decided { answer: 0, wait: self.last_change_of(number, ids) });
+            return Ok(Decided { answer: 0, wait: core.last_change_of(number, ids) });
         }
-        Ok(self.publish_deletes(number, changes))
+        Ok(core.publish_deletes(number, changes))
     }
+}
 
+verb! {
     /// Deletes up to `limit` selected tasks: those of one step, or fewer with [`SELECT_ROWS`], and
     /// selected ones that wait for those.
-    pub(in crate::core) fn delete_where(
-        &mut self,
-        number: u32,
-        select: &Select,
-        after: Option<&Cursor>,
-        limit: u64,
+    28 InTube Edit: DeleteWhere { select: Select, after: Option<Cursor>, limit: u64 } -> SelectStep {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.select.check_delete()
+        }
+    }
+}
+
+impl Decide for DeleteWhere {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
+        let DeleteWhere { ref select, ref after, limit } = *self;
         let (bound, Selected { mut tasks, mut next }) =
-            self.select(number, select, after, limit)?;
-        let count = self.within_rows(number, &tasks)?;
+            core.select(number, select, after.as_ref(), limit)?;
+        let count = core.within_rows(number, &tasks)?;
         if count < tasks.len() {
             tasks.truncate(count);
-            next = tasks.last().map(|(id, found)| self.cursor_of_selected(select, *id, found));
+            next = tasks.last().map(|(id, found)| core.cursor_of_selected(select, *id, found));
         }
-        self.add_selected_children(number, select, limit, &mut tasks)?;
-        self.atomically(number, |core| {
+        core.add_selected_children(number, select, limit, &mut tasks)?;
+        core.atomically(number, |core| {
             tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
             core.check_no_children_left(number, &tasks)
         })?;
-        let decided = self.publish_deletes(number, tasks);
+        let decided = core.publish_deletes(number, tasks);
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
+}
 
+verb! {
     /// Kicks up to `limit` selected tasks: those of one step.
-    pub(in crate::core) fn kick_where(
-        &mut self,
-        number: u32,
-        select: &Select,
-        after: Option<&Cursor>,
-        limit: u64,
+    29 InTube Edit: KickWhere { select: Select, after: Option<Cursor>, limit: u64 } -> SelectStep {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.select.check_for_kick()
+        }
+    }
+}
+
+impl Decide for KickWhere {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
-        let decided = self.kick_all(number, &tasks, false)?;
+        let KickWhere { select, after, limit } = self;
+        let (bound, Selected { tasks, next }) =
+            core.select(number, select, after.as_ref(), *limit)?;
+        let decided = core.kick_all(number, &tasks, false)?;
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
+}
 
+impl Core {
     /// Deletes a stored task, whatever its state.
     pub(in crate::core) fn delete_found(
         &mut self,
@@ -308,17 +360,14 @@ mod tests {
     fn step_of_a_selection_ends_with_the_rows_of_its_tasks() {
         for (entries, steps) in [(1000, 0), (0, 1000)] {
             let (store, tube) = with_rows(40, entries, steps);
-            let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
-            let mut next = None;
+            let select = Select::new().state(State::Ready);
+            let mut delete = DeleteWhere { select, after: None, limit: 512 };
             let mut all = Vec::new();
             loop {
-                let select = Select::new().state(State::Ready);
-                let step = store.inner().run(|core| {
-                    core.delete_where(number, &select, next.as_ref(), 512).unwrap().answer
-                });
+                let step = tube.make(&delete).unwrap();
                 all.push(step.changed);
-                next = step.next;
-                if next.is_none() {
+                delete.after = step.next;
+                if delete.after.is_none() {
                     break;
                 }
             }

@@ -13,15 +13,29 @@ use super::tokens::LookUp;
 use crate::commit::{Change, Keeping};
 use crate::core::history::Past;
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
+use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, State};
+
+verb! {
+    /// Ends a task for its holder, or lets it go on in another tube, and puts tasks.
+    11 OfClaim Edit: FinishTask { request: FinishRequest } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Decide for FinishTask {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.finish(on.key, &self.request)
+    }
+}
 
 impl Core {
     /// Ends a task for its holder, or lets it go on in another tube, and puts tasks.
-    pub(in crate::core) fn finish(
-        &mut self,
-        key: ClaimKey,
-        finish: &FinishRequest,
-    ) -> Result<Decided<Receipt>> {
+    fn finish(&mut self, key: ClaimKey, finish: &FinishRequest) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         if finish.targets().next().is_none() {
             return self.ack(key, finish.result());

@@ -6,8 +6,190 @@ use tubewell_drivers::{Body, NEVER};
 
 use crate::core::claims::End;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, Wait};
+use crate::core::state::{ClaimKey, Core, Decided, Holder, Wait, check_size};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
+
+verb! {
+    /// Acks of claims, in any tubes.
+    5 OfClaims Edit: AckClaims {} -> Vec<Result<Receipt>> {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+verb! {
+    /// Gives a task back, to its old place. Only memory changes.
+    1 OfClaim Memory: Release {} -> Receipt {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+verb! {
+    /// Gives a task back, after a delay in microseconds.
+    30 OfClaim Edit: ReleaseIn { delay: u64 } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+verb! {
+    /// As `Release`. The attempt does not count.
+    9 OfClaim Memory: Snooze {} -> Receipt {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+verb! {
+    /// As `ReleaseIn`. The attempt does not count.
+    31 OfClaim Edit: SnoozeIn { delay: u64 } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+    }
+}
+
+verb! {
+    /// Ends the attempt with a failure. Without a delay, the backoff of the tube applies.
+    8 OfClaim Edit: Fail { delay: Option<u64>, failure: Failure } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+
+        fn check(&self, _: Limits) -> Result<()> {
+            self.failure.check()
+        }
+    }
+}
+
+verb! {
+    /// Buries a task for its holder.
+    7 OfClaim Edit: BuryHeld { failure: Option<Failure> } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+
+        fn check(&self, _: Limits) -> Result<()> {
+            self.failure.as_ref().map_or(Ok(()), Failure::check)
+        }
+    }
+}
+
+verb! {
+    /// Extends a claim, the ttr and the ttl of its task, in microseconds.
+    2 OfClaim Edit: Touch { more: u64 } -> Receipt
+}
+
+verb! {
+    /// The claim lasts so many microseconds from now on.
+    3 OfClaim Memory: Renew { hold: u64 } -> () {
+        const AT_ONCE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+    }
+}
+
+verb! {
+    /// The claim lasts at most so many microseconds from now on, whatever renews it.
+    15 OfClaim Memory: Limit { most: u64 } -> () {
+        const AT_ONCE: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            true
+        }
+    }
+}
+
+verb! {
+    /// Replaces the body of a task, and gives its claim at least its ttr from now on.
+    6 OfClaim Edit: Checkpoint { body: Body } -> Receipt {
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_size("body", &self.body, limits.max_body)
+        }
+    }
+}
+
+impl Decide for AckClaims {
+    fn decide(&self, core: &mut Core, on: &[ClaimKey]) -> Result<Decided<Vec<Result<Receipt>>>> {
+        Ok(core.ack_many(on.iter().copied()))
+    }
+}
+
+impl Decide for Release {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.end_held(on.key, End::Release { delay: 0 })
+    }
+}
+
+impl Decide for ReleaseIn {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.end_held(on.key, End::Release { delay: self.delay })
+    }
+}
+
+impl Decide for Snooze {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.end_held(on.key, End::Snooze { delay: 0 })
+    }
+}
+
+impl Decide for SnoozeIn {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.end_held(on.key, End::Snooze { delay: self.delay })
+    }
+}
+
+impl Decide for Fail {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.end_held(on.key, End::Fail { delay: self.delay, failure: &self.failure })
+    }
+}
+
+impl Decide for BuryHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.check_claim(on.key)?;
+        core.bury(on.key.tube, on.key.id, self.failure.as_ref())
+    }
+}
+
+impl Decide for Touch {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.touch(on.key, self.more)
+    }
+}
+
+impl Decide for Renew {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
+        core.renew(on.key, self.hold).map(Decided::now)
+    }
+}
+
+impl Decide for Limit {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
+        core.renew(on.key, self.most)?;
+        if let Some(claim) = core.claims.get_mut(&on.key.id) {
+            claim.latest = claim.latest.min(claim.deadline);
+        }
+        Ok(Decided::now(()))
+    }
+}
+
+impl Decide for Checkpoint {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.checkpoint(on.key, &self.body)
+    }
+}
+
+verb! {
+    /// Acks each of these tasks of a session with one commit. Each ack succeeds or fails by itself.
+    14 InTube Edit: AckMany { by: Holder, ids: Vec<u64> } -> Vec<Result<Receipt>>
+}
+
+impl Decide for AckMany {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<Result<Receipt>>>> {
+        let AckMany { by, ref ids } = *self;
+        Ok(core.ack_many(ids.iter().map(|id| ClaimKey { tube: number, by, id: *id })))
+    }
+}
 
 impl Core {
     /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
@@ -33,9 +215,6 @@ impl Core {
         end: End<'_>,
     ) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
-        if let End::Fail { failure, .. } = end {
-            failure.check()?;
-        }
         self.check_claim(key)?;
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         if end.delay() > 0 && !tube.definition.timed {
@@ -93,11 +272,7 @@ impl Core {
     }
 
     /// Replaces the body of a taken task, and gives its claim at least its ttr from now on.
-    pub(in crate::core) fn checkpoint(
-        &mut self,
-        key: ClaimKey,
-        body: &Body,
-    ) -> Result<Decided<Receipt>> {
+    fn checkpoint(&mut self, key: ClaimKey, body: &Body) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         let found = self.find(number, id)?;
@@ -125,7 +300,7 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    pub(in crate::core) fn renew(&mut self, key: ClaimKey, hold: u64) -> Result<()> {
+    fn renew(&mut self, key: ClaimKey, hold: u64) -> Result<()> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
@@ -134,25 +309,5 @@ impl Core {
         let deadline = if hold == NEVER { NEVER } else { self.now.running.saturating_add(hold) };
         self.set_deadline(id, deadline);
         Ok(())
-    }
-
-    /// The claim lasts at most so much longer, whatever renews it.
-    pub(in crate::core) fn limit_claim(&mut self, key: ClaimKey, most: u64) -> Result<()> {
-        self.renew(key, most)?;
-        if let Some(claim) = self.claims.get_mut(&key.id) {
-            claim.latest = claim.latest.min(claim.deadline);
-        }
-        Ok(())
-    }
-
-    /// Buries a task for its holder.
-    pub(in crate::core) fn bury_claimed(
-        &mut self,
-        key: ClaimKey,
-        failure: Option<&Failure>,
-    ) -> Result<Decided<Receipt>> {
-        failure.map_or(Ok(()), Failure::check)?;
-        self.check_claim(key)?;
-        self.bury(key.tube, key.id, failure)
     }
 }

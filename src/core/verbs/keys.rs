@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
-use crate::core::state::{Core, Decided, FILE, MEMORY, Wait};
+use crate::core::state::{Core, Decided, FILE, MEMORY, Wait, check_key};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::task::TubeTask;
 use crate::{Error, Receipt, Result};
 
@@ -26,22 +27,31 @@ pub(in crate::core) enum KeyLookUp {
     Free([bool; 2]),
 }
 
-impl Core {
+verb! {
     /// The task that has a key, with its tube. The answer waits for the flush of its last change.
-    pub(in crate::core) fn by_key(&mut self, key: &str) -> Result<Decided<Option<TubeTask>>> {
-        self.check_open()?;
-        let Keyed { number, id, found } = match self.live_key(key)? {
+    13 InStore Read: ByKey { key: Box<str> } -> Option<TubeTask> {
+        fn check(&self, _: Limits) -> Result<()> {
+            check_key(&self.key)
+        }
+    }
+}
+
+impl Decide for ByKey {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<TubeTask>>> {
+        let Keyed { number, id, found } = match core.live_key(&self.key)? {
             KeyLookUp::Task(keyed) => keyed,
             KeyLookUp::Free(_) => {
-                return Ok(Decided { answer: None, wait: self.wait_of_absence() });
+                return Ok(Decided { answer: None, wait: core.wait_of_absence() });
             }
         };
-        let info = self.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        let name = self.tubes.get(&number).map(|tube| tube.definition.name.to_string());
+        let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
+        let name = core.tubes.get(&number).map(|tube| tube.definition.name.to_string());
         let answer = Some(TubeTask { tube: name.unwrap_or_default(), info });
-        Ok(Decided { answer, wait: self.wait_of_last_change(number, id) })
+        Ok(Decided { answer, wait: core.wait_of_last_change(number, id) })
     }
+}
 
+impl Core {
     /// Which task has a key. A task whose ttl has elapsed, or that was kept for its time, is removed
     /// first: the sweeper may not have done it yet.
     pub(in crate::core) fn live_key(&mut self, key: &str) -> Result<KeyLookUp> {

@@ -12,6 +12,8 @@ use tubewell_drivers::{Found, TaggedId};
 
 use super::peek::{Listing, begin_of_page, cursor_of_empty_page};
 use crate::core::state::{Core, Decided, FILE, MEMORY};
+use crate::core::verb::{Decide, verb};
+use crate::core::wire::wire_struct;
 use crate::listing::{TagCount, TaggedPage};
 use crate::task::{Cursor, TubeTask};
 use crate::{Error, Result};
@@ -30,51 +32,52 @@ pub(crate) struct FindStep {
     pub(crate) next: Option<Arc<str>>,
 }
 
-impl Core {
+wire_struct! { FindStep { task, next } }
+
+verb! {
     /// A page of the tasks with a tag, in all tubes.
-    pub(in crate::core) fn tagged(
-        &mut self,
-        tag: &str,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<TaggedPage> {
-        self.check_open()?;
-        let begin = begin_of_page(after, Listing::Tag(tag))?.map(|cursor| cursor.position.id);
+    15 InStore Look: Tagged { tag: Box<str>, after: Option<Cursor>, limit: usize } -> TaggedPage
+}
+
+impl Decide for Tagged {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<TaggedPage>> {
+        let Tagged { tag, after, limit } = self;
+        let begin = begin_of_page(after.as_ref(), Listing::Tag(tag))?;
         let mut page = TaggedPage::default();
-        if limit == 0 {
-            page.next = Some(cursor_of_empty_page(after));
-            return Ok(page);
+        if *limit == 0 {
+            page.next = Some(cursor_of_empty_page(after.as_ref()));
+            return Ok(Decided::now(page));
         }
-        let (rows, last) = self.tagged_in_both(tag, begin, limit.min(LOOK_UPS))?;
-        page.next = last.map(|id| Cursor::of_tag(tag.into(), id));
+        let from = begin.map(|cursor| cursor.position.id);
+        let (rows, last) = core.tagged_in_both(tag, from, (*limit).min(LOOK_UPS))?;
+        page.next = last.map(|id| Cursor::of_tag((&**tag).into(), id));
         for TaggedId { id, space } in rows {
-            let Some(number) = self.spaces.get(&space).copied() else { continue };
-            match self.find_tagged(number, id, tag) {
+            let Some(number) = core.spaces.get(&space).copied() else { continue };
+            match core.find_tagged(number, id, tag) {
                 Ok(None) => {}
-                Ok(Some(found)) => page.tasks.push(self.describe_in_tube(number, id, &found)?),
+                Ok(Some(found)) => page.tasks.push(core.describe_in_tube(number, id, &found)?),
                 Err(Error::Corrupt { .. }) => page.damaged += 1,
                 Err(error) => return Err(error),
             }
         }
-        Ok(page)
+        Ok(Decided::now(page))
     }
+}
 
-    /// A task of a tube, if it has this tag.
-    pub(super) fn find_tagged(&mut self, number: u32, id: u64, tag: &str) -> Result<Option<Found>> {
-        let found = self.edit(number, |ledger| ledger.find(id))?;
-        Ok(found.filter(|found| found.record.header.has_tag(tag)))
-    }
-
+verb! {
     /// The counts of the tags, from the first one or after another one: up to a page of them, in the
     /// order of the tags.
-    pub(in crate::core) fn tag_counts(&mut self, after: Option<&str>) -> Result<Vec<TagCount>> {
-        self.check_open()?;
+    16 InStore Look: TagCounts { after: Option<Box<str>> } -> Vec<TagCount>
+}
+
+impl Decide for TagCounts {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Vec<TagCount>>> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         // A page that is full says nothing about the tags behind its last one.
         let mut end: Option<String> = None;
-        for buffer in self.open_buffers() {
-            let rows = &mut self.buffers[buffer];
-            let page = tubewell_drivers::tag_counts(rows, after, TAG_COUNTS_PAGE)?;
+        for buffer in core.open_buffers() {
+            let rows = &mut core.buffers[buffer];
+            let page = tubewell_drivers::tag_counts(rows, self.after.as_deref(), TAG_COUNTS_PAGE)?;
             if page.len() == TAG_COUNTS_PAGE {
                 let last = page.last().map(|(tag, _)| tag.clone());
                 end = [end, last].into_iter().flatten().min();
@@ -85,34 +88,45 @@ impl Core {
         }
         let is_known = |tag: &String| end.as_ref().is_none_or(|end| tag <= end);
         let counts = counts.into_iter().filter(|(tag, _)| is_known(tag));
-        Ok(counts.map(|(tag, tasks)| TagCount { tag, tasks }).collect())
+        Ok(Decided::now(counts.map(|(tag, tasks)| TagCount { tag, tasks }).collect()))
     }
+}
 
-    /// The task with this id, in any tube: a step of the search.
-    pub(in crate::core) fn find_step(
-        &mut self,
-        id: u64,
-        after: Option<&str>,
-    ) -> Result<Decided<FindStep>> {
-        self.check_open()?;
-        let from = after.map_or(Unbounded, Excluded);
-        let tubes: Vec<(Arc<str>, u32)> = match self.claims.get(&id) {
+verb! {
+    /// The task with this id, in any tube: a step of the search, from the first tube or after another
+    /// one.
+    14 InStore Read: Find { id: u64, after: Option<Arc<str>> } -> FindStep
+}
+
+impl Decide for Find {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<FindStep>> {
+        let id = self.id;
+        let from = self.after.as_deref().map_or(Unbounded, Excluded);
+        let tubes: Vec<(Arc<str>, u32)> = match core.claims.get(&id) {
             Some(claim) => vec![(Arc::default(), claim.tube)],
             None => {
-                let names = self.names.range::<str, _>((from, Unbounded));
+                let names = core.names.range::<str, _>((from, Unbounded));
                 names.take(TUBES_PER_STEP).map(|(name, number)| (name.clone(), *number)).collect()
             }
         };
         for (_, number) in &tubes {
-            if let Some(found) = self.edit(*number, |ledger| ledger.find(id))? {
-                let task = Some(self.describe_in_tube(*number, id, &found)?);
-                let wait = self.wait_of_last_change(*number, id);
+            if let Some(found) = core.edit(*number, |ledger| ledger.find(id))? {
+                let task = Some(core.describe_in_tube(*number, id, &found)?);
+                let wait = core.wait_of_last_change(*number, id);
                 return Ok(Decided { answer: FindStep { task, next: None }, wait });
             }
         }
         let next = tubes.into_iter().nth(TUBES_PER_STEP - 1).map(|(name, _)| name);
-        let wait = if next.is_none() { self.wait_of_absence() } else { None };
+        let wait = if next.is_none() { core.wait_of_absence() } else { None };
         Ok(Decided { answer: FindStep { task: None, next }, wait })
+    }
+}
+
+impl Core {
+    /// A task of a tube, if it has this tag.
+    pub(super) fn find_tagged(&mut self, number: u32, id: u64, tag: &str) -> Result<Option<Found>> {
+        let found = self.edit(number, |ledger| ledger.find(id))?;
+        Ok(found.filter(|found| found.record.header.has_tag(tag)))
     }
 
     fn describe_in_tube(&mut self, number: u32, id: u64, found: &Found) -> Result<TubeTask> {

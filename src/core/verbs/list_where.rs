@@ -11,8 +11,10 @@ use tubewell_drivers::{Found, Shelf};
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
 use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
-use crate::core::state::Core;
 use crate::core::state::window::Rank;
+use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, Task};
 use crate::{Error, Result, State};
@@ -39,50 +41,60 @@ pub(super) struct Matches<'a> {
 /// is left over, or leads to another tube.
 pub(super) type ReadRow = (Cursor, u64, Option<Found>);
 
-impl Core {
+verb! {
     /// A page of the tasks that are wanted.
-    pub(in crate::core) fn list_where(
-        &mut self,
-        number: u32,
-        wanted: &Where,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
+    92 InTube Look: ListWhere { wanted: Where, after: Option<Cursor>, limit: usize } -> Page
+}
+
+impl Decide for ListWhere {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page>> {
+        let ListWhere { wanted, after, limit } = self;
         let Matches { tasks, next, damaged, .. } =
-            self.matching(number, wanted, after, limit, u64::MAX)?;
+            core.matching(number, wanted, after.as_ref(), *limit, u64::MAX)?;
         let mut page = Page { next, damaged, ..Page::default() };
         for (id, found) in tasks {
-            let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+            let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
             page.tasks.push(info);
         }
-        Ok(page)
+        Ok(Decided::now(page))
     }
+}
 
-    /// As `list_where`, with the bodies.
-    pub(in crate::core) fn list_bodies(
-        &mut self,
-        number: u32,
-        wanted: &Where,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<TaskPage> {
+verb! {
+    /// As `ListWhere`, with the bodies.
+    93 InTube Look: ListBodies { wanted: Where, after: Option<Cursor>, limit: usize } -> TaskPage
+}
+
+impl Decide for ListBodies {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<TaskPage>> {
+        let ListBodies { wanted, after, limit } = self;
         let Matches { tasks, next, damaged, .. } =
-            self.matching(number, wanted, after, limit, BODY_BYTES)?;
+            core.matching(number, wanted, after.as_ref(), *limit, BODY_BYTES)?;
         let mut page = TaskPage { next, damaged, ..TaskPage::default() };
         for (id, found) in tasks {
-            let data = match self.edit(number, |ledger| ledger.body(id, &found)) {
+            let data = match core.edit(number, |ledger| ledger.body(id, &found)) {
                 Err(Error::Corrupt { .. }) => {
                     page.damaged += 1;
                     continue;
                 }
                 data => data?,
             };
-            let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+            let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
             page.tasks.push(Task { info, data });
         }
-        Ok(page)
+        Ok(Decided::now(page))
     }
+}
 
+impl Core {
     fn matching<'a>(
         &mut self,
         number: u32,

@@ -2,39 +2,62 @@
 
 use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Claimed, Decide, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 
-impl Core {
-    /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
-    pub(in crate::core) fn history(
-        &mut self,
-        number: u32,
-        id: u64,
-    ) -> Result<Decided<Vec<HistoryEntry>>> {
-        let found = self.find(number, id)?;
-        let entries = self.history_of(number, id, &found.record.header)?;
-        Ok(self.once_visible(number, id, entries))
-    }
-
-    /// Adds an entry of the holder of a task to its history.
-    pub(in crate::core) fn log_held(
-        &mut self,
-        key: ClaimKey,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(key)?;
-        self.log_entry(key.tube, key.id, text)
-    }
-
+verb! {
     /// Adds an entry of any caller to the history of a task, in any state.
-    pub(in crate::core) fn log_entry(
-        &mut self,
-        number: u32,
-        id: u64,
-        text: &str,
-    ) -> Result<Decided<Receipt>> {
+    67 InTube Edit: Log { id: u64, text: Box<str> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Log {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.log_entry(on.number, self.id, &self.text)
+    }
+}
+
+verb! {
+    /// Adds an entry of the holder of a task to its history.
+    10 OfClaim Edit: LogHeld { text: Box<str> } -> Receipt
+}
+
+impl Decide for LogHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.check_claim(on.key)?;
+        core.log_entry(on.key.tube, on.key.id, &self.text)
+    }
+}
+
+verb! {
+    /// The history of a task. If its last change is not yet visible, the answer waits for the flush.
+    98 InTube Read: HistoryOf { id: u64 } -> Vec<HistoryEntry> {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for HistoryOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<HistoryEntry>>> {
+        let found = core.find(number, self.id)?;
+        let entries = core.history_of(number, self.id, &found.record.header)?;
+        Ok(core.once_visible(number, self.id, entries))
+    }
+}
+
+impl Core {
+    fn log_entry(&mut self, number: u32, id: u64, text: &str) -> Result<Decided<Receipt>> {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;

@@ -17,6 +17,7 @@ mod peek;
 mod peek_ready;
 mod put;
 mod put_keyed;
+mod put_many;
 mod replace;
 mod restore;
 mod retention;
@@ -29,16 +30,31 @@ mod tokens;
 mod transaction;
 mod update;
 
-pub(crate) use admin::KICK_STEP;
+pub(crate) use admin::{Bury, Delete, KICK_STEP, Kick, KickTask, ReleaseAll};
 pub(crate) use byte_budget::ByteBudget;
-pub(crate) use delete::SelectStep;
+pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
+pub(crate) use finish::FinishTask;
+pub(crate) use holder::{
+    AckClaims, AckMany, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze,
+    SnoozeIn, Touch,
+};
+pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
-pub(crate) use labels::{FindStep, TAG_COUNTS_PAGE};
-pub(crate) use movement::MoveStep;
+pub(crate) use labels::{Find, TAG_COUNTS_PAGE, TagCounts, Tagged};
+pub(crate) use list_where::{ListBodies, ListWhere};
+pub(crate) use log::{HistoryOf, Log, LogHeld};
+pub(crate) use movement::{MoveSome, MoveTo};
+pub(crate) use outcome::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
+pub(crate) use peek::{AllCounts, CountsOf, List, Peek};
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
 pub(crate) use peek::{describe, describe_unreachable};
-pub(crate) use steps::{StepPage, decode_step};
+pub(crate) use peek_ready::PeekReady;
+pub(crate) use put::{NextId, PutTask};
+pub(crate) use put_keyed::Requeue;
+pub(crate) use put_many::PutMany;
+pub(crate) use steps::{ReadStep, Sleep, Spawn, Steps, StepsHeld, WriteStep, decode_step};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]
 pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};
+pub(crate) use update::{AddTags, RemoveTags, SetPriority, UpdateTask};

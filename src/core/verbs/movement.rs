@@ -10,6 +10,9 @@ use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, OtherTube, verb};
+use crate::core::wire::wire_struct;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -27,6 +30,8 @@ pub(crate) struct MoveStep {
     /// Where the next step begins; `None` after the last one.
     pub(crate) next: Option<Cursor>,
 }
+
+wire_struct! { MoveStep { moved, next } }
 
 /// A task that is to move: everything that the edits of its rows need.
 struct Move {
@@ -47,53 +52,70 @@ enum Unmoved {
     Refused(Error),
 }
 
-impl Core {
+verb! {
     /// Moves a task to another tube. A claim on it ends.
-    pub(in crate::core) fn move_task(
-        &mut self,
-        number: u32,
-        id: u64,
-        to: u32,
+    18 InTube Edit: MoveTo { id: u64, to: OtherTube } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for MoveTo {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
-        self.check_move(number, to)?;
-        let found = self.find(number, id)?;
+        let MoveTo { id, ref to } = *self;
+        let to = to.find(core)?;
+        core.check_move(number, to)?;
+        let found = core.find(number, id)?;
         check_not_done(id, &found)?;
-        if found.record.header.is_expired(found.shelf, self.now.timeline) {
+        if found.record.header.is_expired(found.shelf, core.now.timeline) {
             // The sweeper has not removed it yet.
-            self.expire(number, id)?;
+            core.expire(number, id)?;
             return Err(Error::NotFound { id });
         }
-        self.check_target(to, found.record.header.size, 0)?;
-        let contents = self.edit(number, |ledger| ledger.contents(id, &found))?;
-        let task = self.plan_move((number, to), id, found, contents)?;
+        core.check_target(to, found.record.header.size, 0)?;
+        let contents = core.edit(number, |ledger| ledger.contents(id, &found))?;
+        let task = core.plan_move((number, to), id, found, contents)?;
         let state = State::on_shelf(task.shelf);
-        let visibility = self.common_visibility(&[number, to]);
-        self.carry_out_moves(number, to, vec![task], visibility)?;
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
+        let visibility = core.common_visibility(&[number, to]);
+        core.carry_out_moves(number, to, vec![task], visibility)?;
+        Ok(core.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
+}
 
+verb! {
     /// Moves tasks with ids below `below` to another tube, in the order of takes: those that follow
     /// a position, as many as fit into one step. If the other tube is full, those before it move.
-    pub(in crate::core) fn move_some(
-        &mut self,
-        number: u32,
-        to: u32,
-        after: Option<&Cursor>,
-        below: u64,
+    19 InTube Edit: MoveSome { to: OtherTube, after: Option<Cursor>, below: u64 } -> MoveStep
+}
+
+impl Decide for MoveSome {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<MoveStep>> {
-        self.check_move(number, to)?;
+        let MoveSome { ref to, ref after, below } = *self;
+        let to = to.find(core)?;
+        core.check_move(number, to)?;
         let mut tasks = Vec::new();
-        let after = after.map(|cursor| cursor.position.clone());
-        let next = self.plan_step((number, to), after, below, &mut tasks)?.map(Cursor::from);
+        let after = after.as_ref().map(|cursor| cursor.position.clone());
+        let next = core.plan_step((number, to), after, below, &mut tasks)?.map(Cursor::from);
         let step = MoveStep { moved: tasks.len() as u64, next };
         if tasks.is_empty() {
             return Ok(Decided { answer: step, wait: None });
         }
-        let visibility = self.common_visibility(&[number, to]);
-        self.carry_out_moves(number, to, tasks, visibility)?;
-        Ok(self.decided(number, visibility, |_| step))
+        let visibility = core.common_visibility(&[number, to]);
+        core.carry_out_moves(number, to, tasks, visibility)?;
+        Ok(core.decided(number, visibility, |_| step))
     }
+}
 
+impl Core {
     /// Refuses a move that has no other tube as its target, or one in another write buffer: two
     /// write buffers have no common commit.
     fn check_move(&self, number: u32, to: u32) -> Result<()> {

@@ -8,11 +8,166 @@ use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::state::{ClaimKey, Core, Decided, check_size};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Claimed, Decide, Limits, verb};
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, CursorOf, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
+verb! {
+    /// Ends a task for its holder, with or without a result.
+    0 OfClaim Edit: Ack { result: Option<Vec<u8>> } -> Receipt {
+        const ENDS_CLAIM: bool = true;
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_result(self.result.as_deref(), limits)
+        }
+    }
+}
+
+impl Decide for Ack {
+    #[inline]
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        core.ack(on.key, self.result.as_deref())
+    }
+}
+
+verb! {
+    /// Ends a task that nobody has taken, as its holder would.
+    35 InTube Edit: Resolve { id: u64, result: Option<Vec<u8>> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_result(self.result.as_deref(), limits)
+        }
+    }
+}
+
+impl Decide for Resolve {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let (id, result) = (self.id, self.result.as_deref());
+        let found = core.find(number, id)?;
+        if let Some(why) = core.holder_of(id) {
+            return Err(Error::NotReady { id, state: State::Taken, why });
+        }
+        check_not_done(id, &found)?;
+        let header = found.record.header.clone();
+        let (keeping, freed) = core.end_parent(number, id, |core| {
+            core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
+        })?;
+        let from = core.remove_from_memory(number, &found, id);
+        let (kind, to) = (EventKind::Resolve, State::Done);
+        let change = core.change(number, id, kind, Some(from), to, Some(header));
+        Ok(core.publish_with_freed(number, freed, |core| {
+            core.end_with_result(Change { keeping, ..change }, result)
+        }))
+    }
+}
+
+verb! {
+    /// Removes a task that is done and kept.
+    37 InTube Edit: Forget { id: u64 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Forget {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Forget { id } = *self;
+        let found = core.find(number, id)?;
+        if found.shelf != Shelf::Done {
+            return Err(Error::NotDone { id, state: core.state_of(id, found.shelf) });
+        }
+        let visibility = core.visibility(number);
+        core.forget_one(number, id, &found, visibility)?;
+        Ok(core.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
+    }
+}
+
+verb! {
+    /// How a task has ended; `None` if it has not.
+    38 InTube Read: EndingOf { id: u64 } -> Option<Ending> {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for EndingOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Option<Ending>>> {
+        let ending = core.ending_of(number, self.id)?;
+        let mut decided = core.once_visible(number, self.id, ending);
+        if decided.answer.is_some() && decided.wait.is_none() {
+            decided.wait = core.write_of_change(number);
+        }
+        Ok(decided)
+    }
+}
+
+verb! {
+    /// The failure groups of a tube, by name.
+    39 InTube Look: Groups {} -> Vec<FailureGroup>
+}
+
+impl Decide for Groups {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<FailureGroup>>> {
+        let groups = core.edit(number, |ledger| ledger.groups(PAGE_MAX))?.into_iter();
+        let groups = groups.map(|(name, count)| FailureGroup { name, count });
+        Ok(Decided::now(groups.collect()))
+    }
+}
+
+verb! {
+    /// A page of the tasks of a failure group, the newest first.
+    91 InTube Look: ListGroup { group: Box<str>, after: Option<Cursor>, limit: usize } -> Page
+}
+
+impl Decide for ListGroup {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page>> {
+        let ListGroup { group, after, limit } = self;
+        let begin = begin_of_page(after.as_ref(), Listing::Group(group))?;
+        if *limit == 0 {
+            return Ok(Decided::now(empty_page(after.as_ref())));
+        }
+        let limit = (*limit).min(PAGE_MAX);
+        let from = begin.map(rank_of);
+        let found = core.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
+        let mut page = Page::default();
+        if found.len() == limit {
+            page.next = found.last().map(|last| group_cursor(group, last));
+        }
+        for (id, found) in found {
+            let header = &found.record.header;
+            page.tasks.push(core.describe_for_page(number, id, Shelf::Buried, header)?);
+        }
+        Ok(Decided::now(page))
+    }
+}
 impl Core {
     /// Ends a task for its holder, with or without a result.
     pub(in crate::core) fn ack(
@@ -38,87 +193,6 @@ impl Core {
             change.keeping = keeping;
             core.end_with_result(change, result)
         }))
-    }
-
-    /// Ends a task that nobody has taken, as its holder would.
-    pub(in crate::core) fn resolve(
-        &mut self,
-        number: u32,
-        id: u64,
-        result: Option<&[u8]>,
-    ) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        if let Some(why) = self.holder_of(id) {
-            return Err(Error::NotReady { id, state: State::Taken, why });
-        }
-        check_not_done(id, &found)?;
-        let header = found.record.header.clone();
-        let (keeping, freed) = self.end_parent(number, id, |core| {
-            core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
-        })?;
-        let from = self.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Resolve, State::Done);
-        let change = self.change(number, id, kind, Some(from), to, Some(header));
-        Ok(self.publish_with_freed(number, freed, |core| {
-            core.end_with_result(Change { keeping, ..change }, result)
-        }))
-    }
-
-    /// Removes a task that is done and kept.
-    pub(in crate::core) fn forget(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
-        let found = self.find(number, id)?;
-        if found.shelf != Shelf::Done {
-            return Err(Error::NotDone { id, state: self.state_of(id, found.shelf) });
-        }
-        let visibility = self.visibility(number);
-        self.forget_one(number, id, &found, visibility)?;
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
-    }
-
-    /// How a task has ended; `None` if it has not.
-    pub(in crate::core) fn outcome(
-        &mut self,
-        number: u32,
-        id: u64,
-    ) -> Result<Decided<Option<Ending>>> {
-        let ending = self.ending_of(number, id)?;
-        let mut decided = self.once_visible(number, id, ending);
-        if decided.answer.is_some() && decided.wait.is_none() {
-            decided.wait = self.write_of_change(number);
-        }
-        Ok(decided)
-    }
-
-    /// The failure groups of a tube, by name.
-    pub(in crate::core) fn groups(&mut self, number: u32) -> Result<Vec<FailureGroup>> {
-        let groups = self.edit(number, |ledger| ledger.groups(PAGE_MAX))?;
-        Ok(groups.into_iter().map(|(name, count)| FailureGroup { name, count }).collect())
-    }
-
-    /// A page of the tasks of a failure group, the newest first.
-    pub(in crate::core) fn list_group(
-        &mut self,
-        number: u32,
-        group: &str,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        let begin = begin_of_page(after, Listing::Group(group))?;
-        if limit == 0 {
-            return Ok(empty_page(after));
-        }
-        let limit = limit.min(PAGE_MAX);
-        let from = begin.map(rank_of);
-        let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
-        let mut page = Page::default();
-        if found.len() == limit {
-            page.next = found.last().map(|last| group_cursor(group, last));
-        }
-        for (id, found) in found {
-            let header = &found.record.header;
-            page.tasks.push(self.describe_for_page(number, id, Shelf::Buried, header)?);
-        }
-        Ok(page)
     }
 
     /// Removes a task that is kept after its end: done, or buried.
@@ -212,6 +286,11 @@ impl Core {
             decided
         })
     }
+}
+
+/// Refuses a result that is too large.
+fn check_result(result: Option<&[u8]>, limits: Limits) -> Result<()> {
+    result.map_or(Ok(()), |result| check_size("result", result, limits.max_body))
 }
 
 /// Refuses a task that is done, and a schedule.

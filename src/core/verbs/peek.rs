@@ -9,6 +9,8 @@ use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
 use super::keys::key_of;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
@@ -16,50 +18,90 @@ use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
 use crate::text::quoted;
 use crate::{Error, Result, SpawnedBy, State};
 
-impl Core {
+verb! {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
-    pub(in crate::core) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Task>> {
-        let found = self.find(number, id)?;
-        let data = self.edit(number, |ledger| ledger.body(id, &found))?;
-        let info = self.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        Ok(self.once_visible(number, id, Task { info, data }))
-    }
-
-    /// A page of the tasks in one state.
-    pub(in crate::core) fn list(
-        &mut self,
-        number: u32,
-        state: State,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        let limit = limit.min(PAGE_MAX);
-        let begin = begin_of_page(after, Listing::State(state))?;
-        if limit == 0 {
-            return Ok(empty_page(after));
+    32 InTube Read: Peek { id: u64 } -> Task {
+        fn refusal_waits(&self) -> bool {
+            true
         }
-        match state {
-            State::Taken => self.list_taken(number, begin, limit),
+    }
+}
+
+impl Decide for Peek {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Task>> {
+        let id = self.id;
+        let found = core.find(number, id)?;
+        let data = core.edit(number, |ledger| ledger.body(id, &found))?;
+        let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
+        Ok(core.once_visible(number, id, Task { info, data }))
+    }
+}
+
+verb! {
+    /// A page of the tasks in one state.
+    90 InTube Look: List { state: State, after: Option<Cursor>, limit: usize } -> Page
+}
+
+impl Decide for List {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page>> {
+        let limit = self.limit.min(PAGE_MAX);
+        let begin = begin_of_page(self.after.as_ref(), Listing::State(self.state))?;
+        if limit == 0 {
+            return Ok(Decided::now(empty_page(self.after.as_ref())));
+        }
+        let page = match self.state {
+            State::Taken => core.list_taken(number, begin, limit),
             State::Ready
             | State::Delayed
             | State::Blocked
             | State::Buried
             | State::Done
-            | State::Recurring => self.list_shelf(number, state.shelf(), begin, limit),
-        }
+            | State::Recurring => core.list_shelf(number, self.state.shelf(), begin, limit),
+        };
+        page.map(Decided::now)
     }
+}
 
+verb! {
     /// The counts of a tube.
-    pub(in crate::core) fn statistics(&self, number: u32) -> Statistics {
-        self.tubes.get(&number).map_or_else(Statistics::default, |tube| tube.visible)
-    }
+    49 InTube Look: CountsOf {} -> Statistics
+}
 
+impl Decide for CountsOf {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Statistics>> {
+        let tube = core.tubes.get(&number);
+        Ok(Decided::now(tube.map_or_else(Statistics::default, |tube| tube.visible)))
+    }
+}
+
+verb! {
     /// The counts of all tubes, by name.
-    pub(in crate::core) fn all_statistics(&self) -> BTreeMap<String, Statistics> {
-        let tubes = self.tubes.values();
-        tubes.map(|tube| (tube.definition.name.to_string(), tube.visible)).collect()
+    17 InStore Look: AllCounts {} -> BTreeMap<String, Statistics> {
+        const IN_OUTAGE: bool = true;
     }
+}
 
+impl Decide for AllCounts {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<BTreeMap<String, Statistics>>> {
+        let tubes = core.tubes.values();
+        let counts = tubes.map(|tube| (tube.definition.name.to_string(), tube.visible));
+        Ok(Decided::now(counts.collect()))
+    }
+}
+
+impl Core {
     fn list_shelf(
         &mut self,
         number: u32,

@@ -6,21 +6,33 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, Shelf};
 
 use super::take::MAX_EXPIRED_PER_TAKE;
-use crate::core::state::Core;
 use crate::core::state::window::{Rank, ReadUpTo, WindowSlot};
+use crate::core::state::{Core, Decided};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
 use crate::task::TaskInfo;
 use crate::{Error, Result};
 
 /// The maximum number of tasks of one call: fewer than the window has slots.
 const PEEK_MAX: usize = 1000;
 
-impl Core {
+verb! {
     /// The next tasks that takes would get now, in their order: as many as the gates let through.
-    pub(in crate::core) fn peek_ready(
-        &mut self,
-        number: u32,
-        count: usize,
-    ) -> Result<Vec<TaskInfo>> {
+    94 InTube Look: PeekReady { count: usize } -> Vec<TaskInfo>
+}
+
+impl Decide for PeekReady {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Vec<TaskInfo>>> {
+        core.peek_ready(number, self.count).map(Decided::now)
+    }
+}
+
+impl Core {
+    fn peek_ready(&mut self, number: u32, count: usize) -> Result<Vec<TaskInfo>> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         tube.driver(|| self.known_drivers())?;
         if !self.open_gates(number, &mut { MAX_EXPIRED_PER_TAKE })? {

@@ -10,6 +10,8 @@ use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -21,9 +23,50 @@ const RESTORE_TIME: u64 = 60_000_000;
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
 
+verb! {
+    /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
+    1 InTube Edit: PutTask { request: PutRequest } -> Receipt {
+        fn may_repeat(&self) -> bool {
+            self.request.has_token()
+        }
+
+        fn refusal_waits(&self) -> bool {
+            self.request.has_key()
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Decide for PutTask {
+    #[inline]
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        core.put(number, &self.request)
+    }
+}
+
+verb! {
+    /// The id of the next task that is put.
+    18 InStore Look: NextId {} -> u64 {
+        const IN_OUTAGE: bool = true;
+    }
+}
+
+impl Decide for NextId {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<u64>> {
+        Ok(Decided::now(core.ids.next))
+    }
+}
+
 /// The ids of the tasks of one call.
 pub(in crate::core) struct IdCheck {
-    next: u64,
+    pub(super) next: u64,
     restorable_from: u64,
     named: HashSet<u64>,
 }
@@ -195,59 +238,6 @@ impl Core {
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
-    /// Puts all of these tasks, or none.
-    pub(in crate::core) fn put_many(
-        &mut self,
-        number: u32,
-        requests: &[PutRequest],
-    ) -> Result<Decided<Vec<Receipt>>> {
-        let bytes = requests.iter().map(PutRequest::bytes).sum();
-        if requests.is_empty() {
-            return Ok(Decided { answer: Vec::new(), wait: None });
-        }
-        if requests.iter().any(|request| request.has_key() || request.token.is_some()) {
-            return self.put_many_with_look_ups(number, requests);
-        }
-        let headers = self.new_headers(number, requests)?;
-        let next_id = self.check_ids(requests)?;
-        self.check_disk_space(number, bytes, requests.len())?;
-        let visibility = self.put_visibility(number, next_id);
-        let changes = self.atomically(number, |core| {
-            let mut next = core.ids.next;
-            let tasks = requests.iter().zip(headers);
-            let puts = tasks.map(|(request, header)| {
-                let id = request.id.unwrap_or(next);
-                next = next.max(id + 1);
-                core.insert_task(number, id, request, header)
-            });
-            puts.collect::<Result<Vec<Change>>>()
-        })?;
-        for (change, request) in changes.iter().zip(requests) {
-            self.note_id(change.id, request.id.is_some());
-        }
-        let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
-        let ended = requests.iter().filter_map(|request| request.restored_as);
-        self.publish_together(|core| {
-            for change in changes {
-                core.make_put_visible(change, visibility);
-            }
-            for state in ended {
-                core.trim(number, state.shelf(), visibility);
-            }
-        });
-        Ok(self.decided(number, visibility, |commit| {
-            stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
-        }))
-    }
-
-    /// Refuses restored ids that this store may have assigned; returns the id that follows these
-    /// tasks.
-    fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
-        let mut ids = self.id_check();
-        requests.iter().try_for_each(|request| ids.assign(&self.restored, request.id).map(drop))?;
-        Ok(ids.next)
-    }
-
     pub(in crate::core) fn id_check(&self) -> IdCheck {
         let Ids { next, restorable_from, .. } = self.ids;
         IdCheck { next, restorable_from, named: HashSet::new() }
@@ -274,20 +264,6 @@ impl Core {
             Visibility::Written(_) | Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
         }
-    }
-
-    /// Checks the tasks of one call and returns their headers. Edits nothing.
-    fn new_headers(&self, number: u32, requests: &[PutRequest]) -> Result<Vec<Header>> {
-        let has_waiting = |tube: &TubeState| !tube.waiting_puts.is_empty();
-        let full = self.tubes.get(&number).filter(|tube| has_waiting(tube)).map(TubeState::full);
-        let mut more = 0;
-        let headers = requests.iter().map(|request| {
-            let header = self.new_header(number, request, Some(more))?;
-            more += u64::from(!request.is_done());
-            Ok(header)
-        });
-        let headers = headers.collect::<Result<Vec<Header>>>()?;
-        if more > 0 { full.map_or(Ok(headers), Err) } else { Ok(headers) }
     }
 
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the

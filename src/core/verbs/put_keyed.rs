@@ -11,6 +11,8 @@ use super::replace::Replacement;
 use super::tokens::LookUp;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, PutRequest, Wait};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, OnKey, Receipt, Result};
 
 /// What became of a task of a call that puts several.
@@ -55,6 +57,41 @@ impl<'a> Steps<'a> {
     }
 }
 
+verb! {
+    /// Puts a task with the key of a task that exists, and replaces that.
+    5 InTube Edit: Requeue { request: PutRequest } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check_requeue(limits.max_body)
+        }
+    }
+}
+
+impl Decide for Requeue {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let Requeue { request } = self;
+        core.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        if let Some(seen) = core.put_again(number, request)? {
+            return Ok(seen);
+        }
+        let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
+        match core.live_key(key)? {
+            KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => {
+                Err(core.key_in_use(key, &keyed))
+            }
+            KeyLookUp::Task(keyed) => core.replace(number, request, keyed, Some(0)),
+            KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_string() }),
+        }
+    }
+}
+
 impl Core {
     /// Puts a task with a key. `is_next`: it has waited for capacity, and there is some.
     pub(super) fn put_with_key(
@@ -79,26 +116,6 @@ impl Core {
                 OnKey::Keep => Ok(self.keep_keyed(&keyed)),
                 OnKey::Replace => self.replace(number, request, keyed, places),
             },
-        }
-    }
-
-    /// Puts a task with the key of a task that exists, and replaces that.
-    pub(in crate::core) fn requeue(
-        &mut self,
-        number: u32,
-        request: &PutRequest,
-    ) -> Result<Decided<Receipt>> {
-        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
-        if let Some(seen) = self.put_again(number, request)? {
-            return Ok(seen);
-        }
-        let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
-        match self.live_key(key)? {
-            KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => {
-                Err(self.key_in_use(key, &keyed))
-            }
-            KeyLookUp::Task(keyed) => self.replace(number, request, keyed, Some(0)),
-            KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_string() }),
         }
     }
 

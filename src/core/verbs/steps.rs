@@ -14,7 +14,10 @@ use super::put_keyed::replaced_tubes;
 use super::tokens::LookUp;
 use crate::commit::Change;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait};
+use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, check_size};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Claimed, Decide, Limits, verb};
+use crate::core::wire::wire_struct;
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
 
@@ -29,38 +32,105 @@ pub(crate) struct StepPage {
     pub(crate) is_last: bool,
 }
 
-impl Core {
+wire_struct! { StepPage { steps, is_last } }
+
+verb! {
+    /// Some steps of a task: those whose names follow `after`, or the first ones.
+    31 InTube Read: Steps { id: u64, after: Option<Box<str>> } -> StepPage {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for Steps {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<StepPage>> {
+        core.steps(number, self.id, self.after.as_deref())
+    }
+}
+
+verb! {
     /// The value of a step; `None` if it is not stored.
-    pub(in crate::core) fn read_step(
-        &mut self,
-        key: ClaimKey,
-        name: &str,
-    ) -> Result<Decided<Option<Vec<u8>>>> {
-        self.check_claim(key)?;
-        Ok(match self.stored_step(key, name, StepKind::Value)? {
+    33 OfClaim Read: ReadStep { name: Box<str> } -> Option<Vec<u8>>
+}
+
+verb! {
+    /// Stores the value of a step that is not stored.
+    34 OfClaim Edit: WriteStep { name: Box<str>, value: Vec<u8> } -> Receipt {
+        fn check(&self, limits: Limits) -> Result<()> {
+            check_size("value of the step", &self.value, limits.max_body)
+        }
+    }
+}
+
+verb! {
+    /// Puts a task, once. Answers its id.
+    35 OfClaim Edit: Spawn { name: Box<str>, into: PutInto } -> u64 {
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.into.request.check(limits.max_body)
+        }
+    }
+}
+
+verb! {
+    /// A sleep, which begins with the first call. Answers how long it still lasts. In microseconds.
+    36 OfClaim Edit: Sleep { name: Box<str>, time: u64 } -> u64
+}
+
+verb! {
+    /// Some steps of a task, for its holder: the first ones by name, or those whose names follow.
+    38 OfClaim Read: StepsHeld { after: Option<Box<str>> } -> StepPage
+}
+
+impl Decide for ReadStep {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Option<Vec<u8>>>> {
+        core.check_claim(on.key)?;
+        Ok(match core.stored_step(on.key, &self.name, StepKind::Value)? {
             None => Decided { answer: None, wait: None },
-            value => self.stored_before(key, value),
+            value => core.stored_before(on.key, value),
         })
     }
+}
 
-    /// Stores the value of a step that is not stored.
-    pub(in crate::core) fn write_step(
-        &mut self,
-        key: ClaimKey,
-        name: &str,
-        value: &[u8],
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(key)?;
-        if self.stored_step(key, name, StepKind::Value)?.is_some() {
+impl Decide for WriteStep {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+        let WriteStep { name, value } = self;
+        core.check_claim(on.key)?;
+        if core.stored_step(on.key, name, StepKind::Value)?.is_some() {
             return Err(named_twice(name));
         }
-        self.check_disk_space(key.tube, value.len(), 1)?;
-        self.add_step(key, name, StepKind::Value, value)
+        core.check_disk_space(on.key.tube, value.len(), 1)?;
+        core.add_step(on.key, name, StepKind::Value, value)
     }
+}
 
+impl Decide for Spawn {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
+        core.spawn(on.key, &self.name, &self.into)
+    }
+}
+
+impl Decide for Sleep {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
+        core.sleep(on.key, &self.name, self.time)
+    }
+}
+
+impl Decide for StepsHeld {
+    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<StepPage>> {
+        core.check_claim(on.key)?;
+        core.steps(on.key.tube, on.key.id, self.after.as_deref())
+    }
+}
+
+impl Core {
     /// Puts a task, unless an earlier attempt has put it. Returns its id. The put and the step are
     /// one commit.
-    pub(in crate::core) fn spawn(
+    fn spawn(
         &mut self,
         key: ClaimKey,
         name: &str,
@@ -105,12 +175,7 @@ impl Core {
     }
 
     /// How long a sleep still lasts, in microseconds. It begins with the first call.
-    pub(in crate::core) fn sleep(
-        &mut self,
-        key: ClaimKey,
-        name: &str,
-        time: u64,
-    ) -> Result<Decided<u64>> {
+    fn sleep(&mut self, key: ClaimKey, name: &str, time: u64) -> Result<Decided<u64>> {
         self.check_claim(key)?;
         if let Some(value) = self.stored_step(key, name, StepKind::Sleep)? {
             let until = read_number(key.id, name, &value)?;
@@ -122,25 +187,10 @@ impl Core {
         Ok(added.map(|_| time))
     }
 
-    /// Some steps of a task, as [`steps`](Core::steps), for its holder.
-    pub(in crate::core) fn steps_held(
-        &mut self,
-        key: ClaimKey,
-        after: Option<&str>,
-    ) -> Result<Decided<StepPage>> {
-        self.check_claim(key)?;
-        self.steps(key.tube, key.id, after)
-    }
-
     /// The steps of a task whose names follow `after`, or the first ones, by name: as many as fit
     /// into an answer, so that the lock is not held for long. If the last change of the task is not
     /// yet visible, the answer waits for the flush.
-    pub(in crate::core) fn steps(
-        &mut self,
-        number: u32,
-        id: u64,
-        after: Option<&str>,
-    ) -> Result<Decided<StepPage>> {
+    fn steps(&mut self, number: u32, id: u64, after: Option<&str>) -> Result<Decided<StepPage>> {
         let found = self.find(number, id)?;
         let header = &found.record.header;
         let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;

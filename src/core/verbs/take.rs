@@ -10,6 +10,7 @@ use tubewell_drivers::{
 
 use super::byte_budget::ByteBudget;
 use crate::commit::Visibility;
+use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
@@ -396,6 +397,21 @@ fn row_with_body(definition: &Definition, id: u64, header: &Header) -> (Table, V
     }
     let position = position_of(id, Shelf::Ready, header);
     (Table::Tasks, keys::task(definition.space, definition.sub_queued, &position))
+}
+
+impl Core {
+    /// Takes up to `count` tasks, as far as the budget allows. It is no verb: only the owner knows
+    /// how many bytes its answers have.
+    pub(crate) fn carry_out_take_many(
+        &mut self,
+        tube: &TubeHead,
+        session: SessionId,
+        count: usize,
+        bytes: &mut ByteBudget,
+    ) -> Result<Grants> {
+        self.tube(tube.number, &tube.name)?;
+        self.take_up_to(tube.number, session, count, bytes)
+    }
 }
 
 #[cfg(test)]

@@ -4,73 +4,68 @@
 //! Invariant: every copy of a header changes with it. A claim has one, which its end writes back;
 //! the window has one, which is dropped, and offered anew when the change becomes visible.
 
+use std::sync::Arc;
+
 use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::{check_no_schedule, check_not_done};
 use crate::commit::Change;
 use crate::core::history::Entry;
-use crate::core::state::{Core, Decided, TagEdit, UpdateRequest, too_many_tags};
+use crate::core::state::{Core, Decided, UpdateRequest, check_distinct_tags, too_many_tags};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, EventKind, Receipt, Result, State};
 
-impl Core {
+verb! {
     /// Gives a task another priority, whatever its state.
-    pub(in crate::core) fn set_priority(
-        &mut self,
-        number: u32,
-        id: u64,
-        pri: u32,
+    22 InTube Edit: SetPriority { id: u64, pri: u32 } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+    }
+}
+
+impl Decide for SetPriority {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
+        let SetPriority { id, pri } = *self;
         let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
-        self.check_update(number, &request)?;
-        let found = self.find_current(number, id)?;
+        core.check_update(number, &request)?;
+        let found = core.find_current(number, id)?;
         check_no_schedule(id, &found)?;
-        let mut header = self.newest_header(id, &found).clone();
+        let mut header = core.newest_header(id, &found).clone();
         header.pri = pri;
-        header.order = self.order_of(number, id, &found, &header, None)?;
-        self.apply_update(number, id, &found, found.shelf, header, None)
+        header.order = core.order_of(number, id, &found, &header, None)?;
+        core.apply_update(number, id, &found, found.shelf, header, None)
     }
+}
 
-    /// Adds tags to a task, or removes some, whatever its state. Those that it has, or has not, are
-    /// skipped.
-    pub(in crate::core) fn edit_tags(
-        &mut self,
-        number: u32,
-        id: u64,
-        edit: TagEdit<'_>,
-    ) -> Result<Decided<Receipt>> {
-        let found = self.find_current(number, id)?;
-        check_no_schedule(id, &found)?;
-        let mut header = self.newest_header(id, &found).clone();
-        let mut tags = header.tags().to_vec();
-        match edit {
-            TagEdit::Add(added) => {
-                for tag in added {
-                    if !tags.contains(tag) {
-                        tags.push(tag.clone());
-                    }
-                }
-            }
-            TagEdit::Remove(removed) => tags.retain(|tag| !removed.contains(tag)),
-        }
-        if tags.len() > TAGS_MAX {
-            return Err(too_many_tags());
-        }
-        if tags != header.tags() {
-            header.edit_more(|more| more.tags = tags.into());
-        }
-        self.apply_update(number, id, &found, found.shelf, header, None)
-    }
-
+verb! {
     /// Changes a task that nobody has taken, and that is not done.
-    pub(in crate::core) fn update(
-        &mut self,
-        number: u32,
-        id: u64,
-        request: &UpdateRequest,
+    23 InTube Edit: UpdateTask { id: u64, request: UpdateRequest } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Decide for UpdateTask {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
-        self.check_update(number, request)?;
-        let found = self.find_current(number, id)?;
-        self.check_waits(id, &found)?;
+        let UpdateTask { id, ref request } = *self;
+        core.check_update(number, request)?;
+        let found = core.find_current(number, id)?;
+        core.check_waits(id, &found)?;
         let (mut header, mut shelf) = (found.record.header.clone(), found.shelf);
         header.pri = request.pri.unwrap_or(header.pri);
         let body = request.body.as_ref();
@@ -79,7 +74,7 @@ impl Core {
             header.body_checksum = body.checksum();
         }
         if request.pri.is_some() || body.is_some() {
-            header.order = self.order_of(number, id, &found, &header, body)?;
+            header.order = core.order_of(number, id, &found, &header, body)?;
         }
         if let Some(tags) = &request.tags
             && **tags != *header.tags()
@@ -87,16 +82,83 @@ impl Core {
             header.edit_more(|more| more.tags = tags.clone());
         }
         if request.delay.is_some() || request.not_before.is_some() {
-            shelf = self.rescheduled(id, shelf, &mut header, request)?;
+            shelf = core.rescheduled(id, shelf, &mut header, request)?;
             if shelf != found.shelf {
-                let rules = self.rules(number)?;
+                let rules = core.rules(number)?;
                 rules.note_ready(shelf, &mut header, rules.now);
             }
         }
         if let Some(body) = body {
-            self.check_disk_space(number, body.len(), 1)?;
+            core.check_disk_space(number, body.len(), 1)?;
         }
-        self.apply_update(number, id, &found, shelf, header, body)
+        core.apply_update(number, id, &found, shelf, header, body)
+    }
+}
+
+verb! {
+    /// Adds tags to a task, whatever its state. Those that it has are skipped. Each tag is named once.
+    60 InTube Edit: AddTags { id: u64, tags: Arc<[Arc<str>]> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, _: Limits) -> Result<()> {
+            check_distinct_tags(&self.tags)
+        }
+    }
+}
+
+impl Decide for AddTags {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.edit_tags(on.number, self.id, |tags| {
+            for tag in &*self.tags {
+                if !tags.contains(tag) {
+                    tags.push(tag.clone());
+                }
+            }
+        })
+    }
+}
+
+verb! {
+    /// Removes tags of a task, whatever its state. Those that it has not are skipped. Each tag is named
+    /// once.
+    61 InTube Edit: RemoveTags { id: u64, tags: Arc<[Arc<str>]> } -> Receipt {
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, _: Limits) -> Result<()> {
+            check_distinct_tags(&self.tags)
+        }
+    }
+}
+
+impl Decide for RemoveTags {
+    fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
+        core.edit_tags(on.number, self.id, |tags| tags.retain(|tag| !self.tags.contains(tag)))
+    }
+}
+
+impl Core {
+    fn edit_tags(
+        &mut self,
+        number: u32,
+        id: u64,
+        edit: impl FnOnce(&mut Vec<Arc<str>>),
+    ) -> Result<Decided<Receipt>> {
+        let found = self.find_current(number, id)?;
+        check_no_schedule(id, &found)?;
+        let mut header = self.newest_header(id, &found).clone();
+        let mut tags = header.tags().to_vec();
+        edit(&mut tags);
+        if tags.len() > TAGS_MAX {
+            return Err(too_many_tags());
+        }
+        if tags != header.tags() {
+            header.edit_more(|more| more.tags = tags.into());
+        }
+        self.apply_update(number, id, &found, found.shelf, header, None)
     }
 
     /// Refuses a task that is taken or done.
@@ -258,9 +320,11 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::{Call, FILE, Grant, HolderVerb, TakeAttempt};
+    use crate::core::verb::Claimed;
+    use crate::core::verbs::Ack;
+    use crate::core::{FILE, Grant, TakeAttempt};
     use crate::wait::read_claim;
-    use crate::{FIFOTTL, ManualClock, Put, Receipt, Store, Tube, TubeOptions, UTUBETTL, Update};
+    use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 
     /// More than the window keeps of the rows of ready tasks, so that a take reads the last of them.
     const TASKS: usize = 600;
@@ -324,8 +388,8 @@ mod tests {
                 assert_eq!(store.verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
-                let ack = Call::Claim(key, HolderVerb::Ack { result: None });
-                assert!(store.handle.call::<Receipt>(FILE, ack).is_err());
+                let claimed = Claimed { key, tube: None };
+                assert!(store.handle.make(FILE, claimed, &Ack { result: None }).is_err());
                 assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);
             });
         }

@@ -2,7 +2,32 @@
 
 use std::sync::Arc;
 
-use crate::core::state::{CapacitySlot, Core, FILE, MEMORY, WaitingCall};
+use crate::Result;
+use crate::core::state::{CapacitySlot, Core, Decided, FILE, MEMORY, WaitingCall};
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Decide, verb};
+
+verb! {
+    /// Nothing, once the write buffer of the file has space.
+    0 InStore Space: Space {} -> ()
+}
+
+impl Decide for Space {
+    fn decide(&self, _: &mut Core, (): ()) -> Result<Decided<()>> {
+        Ok(Decided::now(()))
+    }
+}
+
+verb! {
+    /// Nothing, once the write buffer of the tube has space.
+    0 InTube Space: SpaceInTube {} -> ()
+}
+
+impl Decide for SpaceInTube {
+    fn decide(&self, _: &mut Core, _: TubeRef<'_>) -> Result<Decided<()>> {
+        Ok(Decided::now(()))
+    }
+}
 
 impl Core {
     /// Whether a call may edit this write buffer now: fewer than `max_rows` rows are pending, the
@@ -84,7 +109,7 @@ impl Core {
                 if let Some(call) = queue.waiting.remove(&arrival) {
                     queue.called += 1;
                     call.slot.fill(());
-                    self.effects.after_unlock.capacity_slots.push(call.slot);
+                    self.effects.after_unlock.deeds().capacity_slots.push(call.slot);
                 }
             }
         }

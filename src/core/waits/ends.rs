@@ -38,7 +38,7 @@ impl Core {
         }
         self.end_watches_in(.., || Err(error.clone()));
         let signals = self.claims.values_mut().filter_map(|claim| claim.end_signal.take());
-        self.effects.after_unlock.end_signals.extend(signals);
+        self.effects.after_unlock.deeds().end_signals.extend(signals);
     }
 
     /// Ends the waits of a session, in order of arrival.

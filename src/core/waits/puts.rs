@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::core::state::{
     Core, Decided, FILE, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
 };
+use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, TubeRef, verb};
 use crate::{Error, Receipt, Result, SessionId};
 
 /// The answer to a put that may wait for capacity.
@@ -12,6 +13,47 @@ pub(crate) enum Admission {
     Admitted(Receipt),
     /// The put waits, under this number.
     Waiting(u64, Arc<PutSlot>),
+}
+
+verb! {
+    /// As `PutTask`, but waits while the tube is full. The timeout is in microseconds.
+    2 InTube Edit: PutOrWait { session: SessionId, request: PutRequest, timeout: Option<u64> } -> Receipt {
+        const WAITS: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            self.request.has_token()
+        }
+
+        fn refusal_waits(&self) -> bool {
+            self.request.has_key()
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Begin for PutOrWait {
+    type First = Begun<Receipt>;
+
+    fn begin(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Begun<Receipt>>> {
+        let admitted = core.put_or_wait(number, self.session, &self.request, self.timeout)?;
+        Ok(admitted.map(|admission| match admission {
+            Admission::Admitted(receipt) => Begun::Done(receipt),
+            Admission::Waiting(arrival, slot) => {
+                Begun::Later(Later { slot, cancel: Cancel::Put { tube: number, arrival } })
+            }
+        }))
+    }
+
+    fn begun(first: Begun<Receipt>) -> Begun<Receipt> {
+        first
+    }
 }
 
 impl Core {
@@ -137,6 +179,6 @@ impl Core {
             self.ask_writer(wait);
         }
         waiting_put.slot.fill(outcome);
-        self.effects.after_unlock.put_slots.push(waiting_put.slot);
+        self.effects.after_unlock.deeds().put_slots.push(waiting_put.slot);
     }
 }

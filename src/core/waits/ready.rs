@@ -15,7 +15,7 @@ use crate::{Ending, Error, Result, SessionId};
 impl Core {
     /// Waits until a take would get a task of this tube. `None` if expired tasks were removed, as
     /// many as one call may remove: the caller asks again.
-    pub(in crate::core) fn wait_ready(
+    pub(crate) fn wait_ready(
         &mut self,
         number: u32,
         session: SessionId,

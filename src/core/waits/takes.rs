@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::core::catalog::TubeHead;
 use crate::core::state::{Core, Grant, SessionWait, TakeSlot, Timer, TubeState, Wait, WaitingTake};
 use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
@@ -12,6 +13,25 @@ use crate::{Result, SessionId};
 pub(super) const MAX_OVERDUE_PER_TAKE: usize = 512;
 
 impl Core {
+    /// Takes from the first of these tubes that has a task, or waits in all of them until this
+    /// moment of running time. It is no verb: its answer is a claim, or comes later through a slot.
+    pub(crate) fn carry_out_take(
+        &mut self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        for head in tubes {
+            let tube = self.tube(head.number, &head.name)?;
+            tube.driver(|| self.known_drivers())?;
+        }
+        self.check_session(session)?;
+        let timeout = until.map(|until| until.saturating_sub(self.now.running));
+        let numbers = tubes.iter().map(|head| head.number);
+        self.take_or_wait(numbers, session, timeout, found)
+    }
+
     /// Takes from the first of these tubes that has a task, or registers a waiting take in all of
     /// them. The tubes must exist. The answer is written to `found`: returned, it would be moved
     /// once for each caller.
@@ -154,7 +174,7 @@ impl Core {
     ) {
         if let Some(waiting_take) = self.remove_waiting_take(arrival) {
             waiting_take.slot.fill(outcome);
-            self.effects.after_unlock.take_slots.push(waiting_take.slot);
+            self.effects.after_unlock.deeds().take_slots.push(waiting_take.slot);
         }
     }
 

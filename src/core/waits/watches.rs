@@ -8,13 +8,16 @@
 use std::mem::discriminant;
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use tubewell_drivers::{Found, Note, Shelf};
 
 use crate::commit::{Change, Visibility};
 use crate::core::state::{
-    Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, Watch, WatchKey, WatchSlot,
+    Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey, WatchSlot,
 };
+use crate::core::verb::TubeRef;
+use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
@@ -26,10 +29,138 @@ pub(crate) enum Watching {
     Waiting(WatchKey, Arc<WatchSlot>),
 }
 
+impl Watching {
+    fn begun(self) -> Begun<Option<Ending>> {
+        match self {
+            Watching::Over(ending) => Begun::Done(ending.map(Arc::unwrap_or_clone)),
+            Watching::Waiting(key, slot) => {
+                Begun::Later(Later { slot, cancel: Cancel::Watch(key) })
+            }
+        }
+    }
+}
+
+impl Slot<Option<Ending>> for WatchSlot {
+    fn wait(&self) -> Result<Decided<Option<Ending>>> {
+        WaitSlot::wait(self).map(ended)
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<Result<Decided<Option<Ending>>>> {
+        WaitSlot::poll(self, waker).map_ok(ended)
+    }
+}
+
+fn ended(decided: Decided<Option<Arc<Ending>>>) -> Decided<Option<Ending>> {
+    decided.map(|ending| ending.map(Arc::unwrap_or_clone))
+}
+
+verb! {
+    /// How a task has ended, or waits for its end. The timeout is in microseconds.
+    7 InTube Look: WaitDone { session: SessionId, id: u64, timeout: Option<u64> } -> Option<Ending> {
+        const WAITS: bool = true;
+    }
+}
+
+impl Begin for WaitDone {
+    type First = Watching;
+
+    fn begin(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Watching>> {
+        core.wait_done(number, self.session, self.id, self.timeout).map(Decided::now)
+    }
+
+    fn begun(first: Watching) -> Begun<Option<Ending>> {
+        first.begun()
+    }
+}
+
+verb! {
+    /// Waits until a tube is drained. The timeout is in microseconds.
+    8 InTube Look: WaitDrained { session: SessionId, timeout: Option<u64> } -> Option<Ending> {
+        const WAITS: bool = true;
+    }
+}
+
+impl Begin for WaitDrained {
+    type First = Watching;
+
+    fn begin(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Watching>> {
+        core.wait_drained(number, self.session, self.timeout).map(Decided::now)
+    }
+
+    fn begun(first: Watching) -> Begun<Option<Ending>> {
+        first.begun()
+    }
+}
+
+verb! {
+    /// Puts a task, and waits for its end. The timeout is in microseconds.
+    6 InTube Edit: PutAndWait { session: SessionId, request: PutRequest, timeout: Option<u64> } -> (Receipt, Option<Ending>) {
+        const WAITS: bool = true;
+
+        fn may_repeat(&self) -> bool {
+            self.request.has_token()
+        }
+
+        fn refusal_waits(&self) -> bool {
+            true
+        }
+
+        fn check(&self, limits: Limits) -> Result<()> {
+            self.request.check(limits.max_body)
+        }
+    }
+}
+
+impl Begin for PutAndWait {
+    type First = (Receipt, Watching);
+
+    fn begin(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<(Receipt, Watching)>> {
+        core.put_and_wait(number, self.session, &self.request, self.timeout)
+    }
+
+    fn begun(first: (Receipt, Watching)) -> Begun<(Receipt, Option<Ending>)> {
+        let (receipt, watching) = first;
+        match watching.begun() {
+            Begun::Done(ending) => Begun::Done((receipt, ending)),
+            Begun::Later(Later { slot, cancel }) => {
+                Begun::Later(Later { slot: Arc::new(AfterPut { receipt, slot }), cancel })
+            }
+        }
+    }
+}
+
+/// The wait for the end of a task that was put.
+struct AfterPut {
+    receipt: Receipt,
+    slot: Arc<dyn Slot<Option<Ending>>>,
+}
+
+impl Slot<(Receipt, Option<Ending>)> for AfterPut {
+    fn wait(&self) -> Result<Decided<(Receipt, Option<Ending>)>> {
+        self.slot.wait().map(|decided| decided.map(|ending| (self.receipt, ending)))
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<Result<Decided<(Receipt, Option<Ending>)>>> {
+        self.slot.poll(waker).map_ok(|decided| decided.map(|ending| (self.receipt, ending)))
+    }
+}
+
 impl Core {
     /// How a task has ended, or waits for its end. A task with a change that is not yet visible may
     /// have ended with it: the answer comes with that change.
-    pub(in crate::core) fn wait_done(
+    fn wait_done(
         &mut self,
         number: u32,
         session: SessionId,
@@ -47,7 +178,7 @@ impl Core {
     }
 
     /// Puts a task, and waits for its end. The watch begins with the put, so that no end is missed.
-    pub(in crate::core) fn put_and_wait(
+    fn put_and_wait(
         &mut self,
         number: u32,
         session: SessionId,
@@ -81,7 +212,7 @@ impl Core {
     }
 
     /// Waits until a tube is drained.
-    pub(in crate::core) fn wait_drained(
+    fn wait_drained(
         &mut self,
         number: u32,
         session: SessionId,
@@ -263,14 +394,14 @@ impl Core {
     }
 
     /// A watch gives up.
-    pub(in crate::core) fn cancel_watch(&mut self, key: WatchKey) {
+    pub(crate) fn cancel_watch(&mut self, key: WatchKey) {
         self.remove_watch(key);
     }
 
     fn end_watch_after(&mut self, key: WatchKey, outcome: Result<Decided<Option<Arc<Ending>>>>) {
         if let Some(watch) = self.remove_watch(key) {
             watch.slot.fill(outcome);
-            self.effects.after_unlock.watch_slots.push(watch.slot);
+            self.effects.after_unlock.deeds().watch_slots.push(watch.slot);
         }
     }
 
@@ -367,6 +498,7 @@ mod tests {
 
     use super::*;
     use crate::core::state::{ClaimKey, Holder};
+    use crate::core::verbs::KickTask;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
     /// A store with a task that its own session has taken, and its key.
@@ -439,7 +571,7 @@ mod tests {
             let [buried, acked] = store.inner().run(|core| {
                 let buried = begin_wait(core, tube, key);
                 core.bury(key.tube, key.id, None).unwrap();
-                core.kick_task(key.tube, key.id).unwrap();
+                core.decide_verb(tube.as_target(), &KickTask { id: key.id }).unwrap();
                 let mut bury = core.change(
                     key.tube,
                     key.id,

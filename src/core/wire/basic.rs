@@ -27,12 +27,6 @@ pub(crate) trait Wire: Sized {
     fn put(&self, out: &mut Vec<u8>);
 
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed>;
-
-    /// The error that takes the place of the value in a [`Result`], for a value that only this process
-    /// can use.
-    fn refusal(&self) -> Option<Error> {
-        None
-    }
 }
 
 pub(crate) fn to_bytes<T: Wire>(value: &T) -> Vec<u8> {
@@ -58,12 +52,12 @@ fn put_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-pub(super) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub(in crate::core) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     bytes.len().put(out);
     out.extend_from_slice(bytes);
 }
 
-pub(super) fn put_items<'t, T: Wire + 't>(
+pub(in crate::core) fn put_items<'t, T: Wire + 't>(
     items: impl ExactSizeIterator<Item = &'t T>,
     out: &mut Vec<u8>,
 ) {
@@ -73,7 +67,7 @@ pub(super) fn put_items<'t, T: Wire + 't>(
     }
 }
 
-pub(super) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malformed> {
+pub(in crate::core) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(input.bytes()?).map_err(|_| Malformed::Invalid("a text is not UTF-8"))
 }
 
@@ -152,19 +146,13 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
-/// The error of a call is a value too. A value that only this process can use becomes its
-/// [`refusal`](Wire::refusal).
+/// The error of a call is a value too.
 impl<T: Wire> Wire for Result<T> {
     fn put(&self, out: &mut Vec<u8>) {
-        let (is_ok, refused) = match self {
-            Ok(value) => (true, value.refusal()),
-            Err(_) => (false, None),
-        };
-        (is_ok && refused.is_none()).put(out);
-        match (self, refused) {
-            (_, Some(refused)) => refused.put(out),
-            (Ok(value), None) => value.put(out),
-            (Err(error), None) => error.put(out),
+        self.is_ok().put(out);
+        match self {
+            Ok(value) => value.put(out),
+            Err(error) => error.put(out),
         }
     }
 

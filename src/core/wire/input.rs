@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    pub(in crate::core) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.take(N)?.try_into().map_err(|_| TOO_SHORT)
     }
 

@@ -11,18 +11,22 @@ macro_rules! wire_struct {
         $(without { $($unsent:ident: $value:expr),* })?
         $(at most $most:expr)?
     ) => {
-        impl $crate::core::wire::basic::Wire for $type {
+        impl $crate::core::wire::Wire for $type {
             $(const MOST: usize = $most;)?
 
             fn put(&self, out: &mut Vec<u8>) {
+                // A type without fields has no bytes.
+                let _ = &out;
                 let $type { $($field,)* $($($unsent: _),*)? } = self;
-                $($crate::core::wire::basic::Wire::put($field, out);)*
+                let _ = &out;
+                $($crate::core::wire::Wire::put($field, out);)*
             }
 
             fn get(
-                input: &mut $crate::core::wire::input::Input<'_>,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
-                $(let $field = $crate::core::wire::basic::Wire::get(input)?;)*
+                input: &mut $crate::core::wire::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::Malformed> {
+                let _ = &input;
+                $(let $field = $crate::core::wire::Wire::get(input)?;)*
                 Ok($type { $($field,)* $($($unsent: $value),*)? })
             }
         }
@@ -30,6 +34,7 @@ macro_rules! wire_struct {
         #[cfg(test)]
         impl $crate::core::wire::tests::Sample for $type {
             fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
+                let _ = &random;
                 $(let $field = $crate::core::wire::tests::Sample::sample(random);)*
                 $type { $($field,)* $($($unsent: $value),*)? }
             }
@@ -47,47 +52,36 @@ macro_rules! wire_enum {
         ),*
         $(,)?
     }) => {
-        impl $crate::core::wire::basic::Wire for $type {
+        impl $crate::core::wire::Wire for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $($type::$variant $(($($item),*))? $({ $($field),* })? => {
                         out.push($number);
-                        $($($crate::core::wire::basic::Wire::put($item, out);)*)?
+                        $($($crate::core::wire::Wire::put($item, out);)*)?
                         $($(
                             $(let $field = &$sent::from($field);)?
-                            $crate::core::wire::basic::Wire::put($field, out);
+                            $crate::core::wire::Wire::put($field, out);
                         )*)?
                     })*
                 }
             }
 
             fn get(
-                input: &mut $crate::core::wire::input::Input<'_>,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
+                input: &mut $crate::core::wire::Input<'_>,
+            ) -> Result<Self, $crate::core::wire::Malformed> {
                 match input.byte()? {
                     $($number => {
-                        $($(let $item = $crate::core::wire::basic::Wire::get(input)?;)*)?
+                        $($(let $item = $crate::core::wire::Wire::get(input)?;)*)?
                         $($(
-                            let $field = $crate::core::wire::basic::Wire::get(input)?;
+                            let $field = $crate::core::wire::Wire::get(input)?;
                             $(let $field = <$sent>::into($field);)?
                         )*)?
                         Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
                     })*
-                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
+                    _ => Err($crate::core::wire::Malformed::Invalid(concat!(
                         "an unknown number of ",
                         stringify!($type)
                     ))),
-                }
-            }
-        }
-
-        #[cfg(feature = "_peer")]
-        impl $crate::core::met::Named for $type {
-            fn name(&self) -> &'static str {
-                match self {
-                    $($type::$variant { .. } => {
-                        concat!(stringify!($type), "::", stringify!($variant))
-                    })*
                 }
             }
         }
@@ -122,86 +116,5 @@ macro_rules! wire_enum {
     };
 }
 
-/// As `wire_enum`, for an enum that borrows.
-macro_rules! borrowing_enum {
-    ($type:ident {
-        $($number:literal => $variant:ident $(($($item:ident),*))? $({ $($field:ident),* })?),*
-        $(,)?
-    }) => {
-        impl<'a> $crate::core::wire::parts::Borrowing<'a> for $type<'a> {
-            fn put_part(&self, out: &mut Vec<u8>) {
-                match self {
-                    $($type::$variant $(($($item),*))? $({ $($field),* })? => {
-                        out.push($number);
-                        $($($crate::core::wire::parts::Borrowing::put_part($item, out);)*)?
-                        $($($crate::core::wire::parts::Borrowing::put_part($field, out);)*)?
-                    })*
-                }
-            }
-
-            fn get_part(
-                input: &mut $crate::core::wire::input::Input<'a>,
-                parts: &'a $crate::core::wire::parts::Parts,
-            ) -> Result<Self, $crate::core::wire::input::Malformed> {
-                let _ = parts;
-                match input.byte()? {
-                    $($number => {
-                        $($(
-                            let $item =
-                                $crate::core::wire::parts::Borrowing::get_part(input, parts)?;
-                        )*)?
-                        $($(
-                            let $field =
-                                $crate::core::wire::parts::Borrowing::get_part(input, parts)?;
-                        )*)?
-                        Ok($type::$variant $(($($item),*))? $({ $($field),* })?)
-                    })*
-                    _ => Err($crate::core::wire::input::Malformed::Invalid(concat!(
-                        "an unknown number of ",
-                        stringify!($type)
-                    ))),
-                }
-            }
-        }
-
-        #[cfg(feature = "_peer")]
-        impl $crate::core::met::Named for $type<'_> {
-            fn name(&self) -> &'static str {
-                match self {
-                    $($type::$variant { .. } => {
-                        concat!(stringify!($type), "::", stringify!($variant))
-                    })*
-                }
-            }
-        }
-
-        #[cfg(test)]
-        impl $crate::core::wire::tests::Numbered for $type<'static> {
-            const VARIANTS: &'static [(u8, &'static str)] =
-                &[$(($number, stringify!($variant))),*];
-
-            fn sample_of(number: u8, random: &mut $crate::core::wire::tests::Random) -> Self {
-                let _ = &random;
-                match number {
-                    $($number => {
-                        $($(let $item = $crate::core::wire::tests::Sample::sample(random);)*)?
-                        $($(
-                            let $field = $crate::core::wire::tests::Sample::sample(random);
-                        )*)?
-                        $type::$variant $(($($item),*))? $({ $($field),* })?
-                    })*
-                    _ => panic!("no variant {number}"),
-                }
-            }
-        }
-
-        #[cfg(test)]
-        impl $crate::core::wire::tests::Sample for $type<'static> {
-            fn sample(random: &mut $crate::core::wire::tests::Random) -> Self {
-                $crate::core::wire::tests::any_variant(random)
-            }
-        }
-    };
-}
-
-pub(super) use {borrowing_enum, wire_enum, wire_struct};
+pub(super) use wire_enum;
+pub(in crate::core) use wire_struct;

@@ -1,27 +1,23 @@
 //! Calls and their answers as bytes, for another process.
 //!
 //! Both sides must be of one release. The bytes of a peer are not trusted: they decode totally or not
-//! at all, never panic, and allocate no more than a multiple of their length. [`check_call`] makes the
-//! checks that a handle makes before its call.
+//! at all, never panic, and allocate no more than a multiple of their length. A verb
+//! makes the checks that its handle makes before the call.
 
-mod answers;
 mod basic;
-mod calls;
-mod check;
 mod errors;
 mod events;
 mod grants;
 mod input;
 mod macros;
-mod parts;
 mod requests;
 #[cfg(test)]
-mod tests;
+pub(in crate::core) mod tests;
 mod tubes;
 mod values;
 
 pub(crate) use basic::{Wire, from_bytes, to_bytes};
-pub(crate) use calls::{decode_call, encode_call};
-pub(crate) use check::check_call;
+pub(super) use basic::{put_bytes, put_items, text};
 pub(crate) use input::{Input, Malformed};
-pub(crate) use parts::Parts;
+pub(super) use macros::wire_struct;
+pub(super) use tubes::buffer;

@@ -5,9 +5,9 @@ use tubewell_drivers::{Body, PUT_MANY_TASKS, RecurRule};
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::catalog::TubeRequest;
 use crate::core::state::{
-    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
+    About, ClaimKey, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
+    UpdateRequest,
 };
 use crate::listing::Where;
 use crate::schedule::Restored;
@@ -40,7 +40,6 @@ wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } 
 wire_struct! { Select { state, group, tag, limit } }
 wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first, soonest_first } }
 wire_struct! { ClaimToken { tube, id, epoch } }
-wire_struct! { TubeRequest { name, driver, options } }
 
 /// Its checksum is that of its bytes.
 impl Wire for Body {
@@ -71,3 +70,7 @@ wire_struct! { TubeOptions {
     reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit, shared_limits,
     sub_queue_rate, rate, history, metrics, durability, if_not_exists, or_alter,
 } without { callback: None } }
+
+wire_struct! { ClaimKey { tube, by, id } at most PUT_MANY_TASKS }
+wire_struct! { Holder { session, epoch } }
+wire_struct! { About { kind, metadata } }

@@ -5,7 +5,6 @@ use tubewell_drivers::DayCounts;
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::catalog::TubeHead;
 use crate::core::state::{FILE, MEMORY};
 use crate::{
     Backoff, CallCounts, Counting, Durability, Keep, Limit, PausedSubQueue, Rate, Statistics,
@@ -41,23 +40,8 @@ wire_struct! { TubeInfo {
 wire_struct! { Limit { name, most, taken } }
 wire_struct! { PausedSubQueue { name, resumes_in } }
 
-impl Wire for TubeHead {
-    fn put(&self, out: &mut Vec<u8>) {
-        let TubeHead { number, name, driver, buffer } = self;
-        number.put(out);
-        name.put(out);
-        driver.put(out);
-        buffer.put(out);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<TubeHead, Malformed> {
-        let (number, name, driver) = (Wire::get(input)?, Wire::get(input)?, Wire::get(input)?);
-        Ok(TubeHead { number, name, driver, buffer: buffer(input)? })
-    }
-}
-
 /// One of the write buffers.
-pub(super) fn buffer(input: &mut Input<'_>) -> Result<usize, Malformed> {
+pub(in crate::core) fn buffer(input: &mut Input<'_>) -> Result<usize, Malformed> {
     match usize::get(input)? {
         buffer @ (FILE | MEMORY) => Ok(buffer),
         _ => Err(Malformed::Invalid("an unknown write buffer")),

@@ -5,7 +5,6 @@ use tubewell_drivers::{Position, Shelf};
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::StoreId;
 use crate::listing::{TagCount, TaggedPage, TaskPage};
 use crate::owner::{Owner, OwnerInfo};
 use crate::task::{Cursor, CursorOf, Page, Progress, Task, TaskInfo, TubeTask};
@@ -31,16 +30,6 @@ impl Wire for SessionId {
 
     fn get(input: &mut Input<'_>) -> Result<SessionId, Malformed> {
         input.array().map(SessionId::from_bytes)
-    }
-}
-
-impl Wire for StoreId {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<StoreId, Malformed> {
-        input.array().map(StoreId)
     }
 }
 

@@ -8,11 +8,14 @@ use std::task::{Context, Poll, Waker};
 use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
-use crate::connection::{Hello, HelloSession, Mode, Request, TubeName};
-use crate::core::{
-    Answer, Call, ClaimKey, HistoryVerb, Holder, HolderVerb, PutRequest, StoreId, TubeRef,
-    TubeRequest, Verb, WaitVerb, from_bytes,
+use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
+use crate::core::list::{
+    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick,
+    LogHeld, NextId, Peek, PutAndWait, PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps,
+    Truncate, Tubes, WaitDrained,
 };
+use crate::core::verb::Claimed;
+use crate::core::{ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -80,23 +83,35 @@ impl Served {
 /// Requests as a handle makes them.
 fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
-    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
-    let calls = [
-        Call::Tubes,
-        Call::BeginSession(session, None),
-        tube(Verb::Put(&put)),
-        tube(Verb::PutAndWait { session, request: &put, timeout: Some(5) }),
-        tube(Verb::Claim { session, id: 0 }),
-        tube(Verb::Wait(WaitVerb::Drained { session, timeout: Some(9) })),
-        tube(Verb::DeleteMany(&[1, 2, 3])),
-        tube(Verb::Held(Holder { session, epoch: None }, 0, HolderVerb::Log("text"))),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
+    let modes = [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused];
+    let target = TubeRef { number, name: "jobs" };
+    let verbs = modes.into_iter().flat_map(|mode| {
+        let request = put.clone();
+        [
+            verb_to_bytes(mode, (), &Tubes {}),
+            verb_to_bytes(mode, target, &PutAndWait { session, request, timeout: Some(5) }),
+            verb_to_bytes(mode, target, &WaitDrained { session, timeout: Some(9) }),
+        ]
+    });
+    let tube = TubeName { number, name: "jobs".into() };
+    let others = [
+        Request::BeginSession(session, None),
+        Request::Claim { tube, session, id: 0 },
+        Request::Flush,
+        Request::Counters,
+        Request::Clock,
     ];
-    let modes = [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred];
-    let calls = modes.into_iter().flat_map(|mode| calls.map(|call| Request::Call(mode, call)));
-    let others = [Request::Flush, Request::Counters, Request::Clock];
-    calls.chain(others).map(|request| request.to_bytes()).collect()
+    let key = ClaimKey { tube: number, by: Holder { session, epoch: None }, id: 0 };
+    let claimed = Claimed { key, tube: Some("jobs") };
+    let edits = modes.into_iter().flat_map(|mode| {
+        [
+            verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
+            verb_to_bytes(mode, target, &DeleteMany { ids: vec![1, 2, 3] }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
+        ]
+    });
+    others.iter().map(Request::to_bytes).chain(verbs).chain(edits).collect()
 }
 
 #[test]
@@ -125,9 +140,9 @@ fn mutated_requests_harm_nobody() {
 fn peer_cannot_take_the_session_of_the_owner() {
     let served = served();
     let own = served.store.local().open_store().own;
-    let begin = Request::Call(Mode::Ask, Call::ResumeSession(own)).to_bytes();
+    let begin = Request::ResumeSession(own).to_bytes();
     served.ask(&begin);
-    let end = Request::Call(Mode::Ask, Call::EndSession(own)).to_bytes();
+    let end = Request::EndSession(own).to_bytes();
     served.ask(&end);
     assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
     let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
@@ -189,43 +204,46 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let held = |verb| Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, verb);
-    let tube = |verb| Call::Tube(TubeRef { number, name: "jobs" }, verb);
-    let result = [7; 1000];
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
-    let changes = [
-        tube(Verb::Put(&put)),
-        tube(Verb::Resolve { id: 1, result: Some(&result) }),
-        tube(Verb::Kick { count: u64::MAX }),
-        tube(Verb::Truncate),
-        held(HolderVerb::Ack { result: Some(&result) }),
-        held(HolderVerb::Log("text")),
-        held(HolderVerb::Release { delay: 1 }),
-        Call::DropTube("jobs"),
-    ];
-    let reads = [
-        Call::Tubes,
-        Call::NextId,
-        tube(Verb::Statistics),
-        tube(Verb::Info),
-        held(HolderVerb::Renew { hold: 1_000_000 }),
-        held(HolderVerb::Describe),
-    ];
     fill_buffer(&served, true);
-    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred, Mode::DeferredOrRefused]
-    {
-        let ask = |call| served.service.call(&served.peer, &Request::Call(mode, call).to_bytes());
-        for call in reads {
-            assert!(matches!(ask(call), Answering::Now(_)), "{mode:?} {call:?}");
+    let target = TubeRef { number, name: "jobs" };
+    let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
+    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
+        let priority = SetPriority { id: 1, pri: 7 };
+        for read in [
+            verb_to_bytes(mode, (), &Tubes {}),
+            verb_to_bytes(mode, (), &NextId {}),
+            verb_to_bytes(mode, target, &CountsOf {}),
+            verb_to_bytes(mode, target, &InfoOf {}),
+        ] {
+            let answering = served.service.call(&served.peer, &read);
+            assert!(matches!(answering, Answering::Now(_)), "{mode:?} {read:?}");
         }
-        for call in changes {
-            let waits = match ask(call) {
+        for request in [
+            verb_to_bytes(mode, (), &DropTube { name: "jobs".into() }),
+            verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
+            verb_to_bytes(mode, target, &priority),
+            verb_to_bytes(mode, target, &Resolve { id: 1, result: Some(vec![7; 1000]) }),
+            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Truncate {}),
+            verb_to_bytes(mode, claimed, &Ack { result: None }),
+            verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
+            verb_to_bytes(mode, claimed, &ReleaseIn { delay: 1 }),
+        ] {
+            let waits = match served.service.call(&served.peer, &request) {
                 Answering::Later(mut answer) => {
                     answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
                 }
                 _ => false,
             };
-            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {call:?}");
+            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {request:?}");
+        }
+        for request in [
+            verb_to_bytes(mode, claimed, &Renew { hold: 1_000_000 }),
+            verb_to_bytes(mode, claimed, &DescribeHeld {}),
+        ] {
+            let answering = served.service.call(&served.peer, &request);
+            assert!(matches!(answering, Answering::Now(_)), "{mode:?} {request:?}");
         }
     }
     assert_eq!(jobs.statistics().unwrap().tasks.total, 2);
@@ -235,26 +253,21 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
 /// A crash may bring back the task that is not there: no peer learns that before it is flushed.
 #[test]
 fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
-    let reads: [fn(u64) -> Verb<'static>; 4] = [
-        Verb::Peek,
-        Verb::Steps,
-        |id| Verb::StepsAfter { id, after: "step" },
-        |id| Verb::History(HistoryVerb::Read(id)),
+    type Read<'a> = &'a dyn Fn(TubeRef<'_>, u64) -> Vec<u8>;
+    let reads: [Read<'_>; 4] = [
+        &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: None }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: Some("step".into()) }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &HistoryOf { id }),
     ];
     for read in reads {
         let served = served();
         let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
         let target = TubeRef { number: served.number(), name: "jobs" };
-        let delete = Call::Tube(target, Verb::Delete(id));
         // Nothing has flushed it when this returns.
-        served.store.inner().run(|core| drop(core.carry_out::<Answer>(delete).unwrap()));
-        let request = Request::Call(Mode::OnceVisible, Call::Tube(target, read(id))).to_bytes();
-        let answering = served.service.call(&served.peer, &request);
-        assert!(
-            matches!(answering, Answering::LaterWithoutBody(_)),
-            "{:?}: {answering:?}",
-            read(id)
-        );
+        served.store.inner().run(|core| drop(core.decide_verb(target, &Delete { id }).unwrap()));
+        let answering = served.service.call(&served.peer, &read(target, id));
+        assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{answering:?}");
     }
 }
 
@@ -264,9 +277,9 @@ fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
     let served = serve(Store::open(folder.path().join("store")).unwrap());
     let number = served.number();
     let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
-    for mode in [Mode::Ask, Mode::Call, Mode::OnceVisible, Mode::Deferred] {
-        let call = Call::Tube(TubeRef { number, name: "jobs" }, Verb::Put(&put));
-        let request = Request::Call(mode, call).to_bytes();
+    for mode in [Mode::Call, Mode::Deferred] {
+        let target = TubeRef { number, name: "jobs" };
+        let request = verb_to_bytes(mode, target, &PutTask { request: put.clone() });
         let answering = served.service.call(&served.peer, &request);
         assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{mode:?} {answering:?}");
     }
@@ -332,15 +345,13 @@ fn peer_cannot_ask_for_the_signal_of_a_claim() {
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let number = served.number();
-    let tube = TubeRef { number, name: "jobs" };
-    for call in [
-        Call::Claim(ClaimKey { tube: number, by, id: claim.id() }, HolderVerb::EndSignal),
-        Call::Tube(tube, Verb::Held(by, claim.id(), HolderVerb::EndSignal)),
-    ] {
-        let request = Request::Call(Mode::Ask, call).to_bytes();
+    let key = ClaimKey { tube: served.number(), by, id: claim.id() };
+    for tube in [None, Some("jobs")] {
+        let describe = verb_to_bytes(Mode::Call, Claimed { key, tube }, &DescribeHeld {});
+        // No verb of a claim has the number 13.
+        let request = [&describe[..describe.len() - 1], &[13]].concat();
         let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
-            panic!("{call:?} waits");
+            panic!("{tube:?} waits");
         };
         let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
         assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
@@ -394,14 +405,16 @@ fn event_with_the_longest_texts_has_less_than_6_kib() {
 
 impl Served {
     /// The error of a request that is refused at once.
-    fn refusal(&self, request: &Request<'_>) -> Option<Error> {
-        let Answering::Now(reply) = self.service.call(&self.peer, &request.to_bytes()) else {
-            return None;
-        };
+    fn refusal(&self, request: &Request) -> Option<Error> {
+        self.refusal_of(&request.to_bytes())
+    }
+
+    fn refusal_of(&self, request: &[u8]) -> Option<Error> {
+        let Answering::Now(reply) = self.service.call(&self.peer, request) else { return None };
         from_bytes::<Result<()>>(&reply.body[1..]).ok()?.err()
     }
 
-    fn take_from(&self, tubes: usize) -> Request<'static> {
+    fn take_from(&self, tubes: usize) -> Request {
         let tubes = vec![TubeName { number: self.number(), name: "jobs".into() }; tubes];
         Request::Take { tubes, session: self.session, timeout: Some(60_000_000), most: None }
     }
@@ -444,12 +457,21 @@ fn waiting_calls_of_all_connections_are_limited_by_the_tubes_that_they_wait_in()
 }
 
 #[test]
+fn session_with_a_label_that_no_handle_gives_it_is_refused() {
+    let served = served();
+    let label: Arc<str> = "x".repeat(256).into();
+    let by_handle = served.store.session_named(label.clone()).unwrap_err();
+    let begin = Request::BeginSession(SessionId::from_bytes([7; 16]), Some(label));
+    assert_eq!(served.refusal(&begin), Some(by_handle));
+}
+
+#[test]
 fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
     let served = served();
     let create = |name: &str| {
         let options = TubeOptions::new().if_not_exists(true);
-        let request = TubeRequest { name: name.into(), driver: FIFO.into(), options };
-        served.refusal(&Request::Call(Mode::Call, Call::CreateTube(&request)))
+        let create = CreateTube { name: name.into(), driver: FIFO.into(), options };
+        served.refusal_of(&verb_to_bytes(Mode::Call, (), &create))
     };
     for name in ["second", "third", "second"] {
         assert!(!is_busy(create(name)), "{name}");
@@ -468,31 +490,32 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     let served = served();
     let jobs = served.store.tube("jobs").unwrap();
     jobs.put(vec![7; 100_000]).unwrap();
-    let answer =
-        |request: &Request<'_>| match served.service.call(&served.peer, &request.to_bytes()) {
-            Answering::Now(reply) => reply,
-            Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
-                match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(reply) => reply,
-                    Poll::Pending => panic!("it waits"),
-                }
+    let answer_to = |request: &[u8]| match served.service.call(&served.peer, request) {
+        Answering::Now(reply) => reply,
+        Answering::Later(mut answer) | Answering::LaterWithoutBody(mut answer) => {
+            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(reply) => reply,
+                Poll::Pending => panic!("it waits"),
             }
-            Answering::Many(_) => panic!("items"),
-        };
+        }
+        Answering::Many(_) => panic!("items"),
+    };
+    let answer = |request: &Request| answer_to(&request.to_bytes());
     let is_refusal = |busy: Option<Vec<u8>>| {
         let answer: Result<()> = from_bytes(&busy.unwrap()[1..]).unwrap();
         is_busy(answer.err())
     };
-    let tube = |verb| Call::Tube(TubeRef { number: served.number(), name: "jobs" }, verb);
-    assert!(is_refusal(answer(&Request::Call(Mode::OnceVisible, tube(Verb::Peek(0)))).busy));
+    let target = TubeRef { number: served.number(), name: "jobs" };
+    let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0 });
+    assert!(is_refusal(answer_to(&peek).busy));
     let taken = answer(&served.take_from(1));
     assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);
     assert!(is_refusal(taken.busy));
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
     // A change is not refused once it is made.
-    let kick = Request::Call(Mode::Call, tube(Verb::Kick { count: 1 }));
-    assert!(answer(&kick).busy.is_none());
+    let kick = verb_to_bytes(Mode::Call, target, &Kick { count: 1 });
+    assert!(answer_to(&kick).busy.is_none());
 }
 
 /// Its subscription misses the others, and the next event that it gets says how many.

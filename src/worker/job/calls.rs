@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tubewell_drivers::Body;
+
 use super::{Interrupt, Job, JobCore};
-use crate::core::HolderVerb;
+use crate::core::list::{Checkpoint, LogHeld, Park};
 use crate::micros::micros_ceil;
 use crate::{ClaimToken, Receipt, Result};
 
@@ -13,7 +15,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`log`](Job::log).
     pub async fn log_async(&self, text: &str) -> Result<Receipt> {
-        self.core.note(self.core.claim.call_async(HolderVerb::Log(text)).await)
+        self.core.note(self.core.claim.make_async(&LogHeld { text: text.into() }).await)
     }
 
     /// As [`checkpoint`](Job::checkpoint), as a future that blocks no thread.
@@ -21,8 +23,8 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`checkpoint`](Job::checkpoint).
     pub async fn checkpoint_async(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
-        let body = self.core.claim.new_body(body.into())?;
-        self.core.note(self.core.claim.call_async(HolderVerb::Checkpoint(&body)).await)
+        let checkpoint = Checkpoint { body: Body::new(body.into()) };
+        self.core.note(self.core.claim.make_async(&checkpoint).await)
     }
 
     /// As [`check`](Job::check), as a future that blocks no thread.
@@ -38,8 +40,8 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`park`](Job::park).
     pub async fn park_async(&self, hold: Duration) -> Result<ClaimToken> {
-        let park = HolderVerb::Park { hold: micros_ceil(hold) };
-        let epoch = self.core.note(self.core.claim.call_async(park).await)?;
+        let park = Park { hold: micros_ceil(hold) };
+        let epoch = self.core.note(self.core.claim.make_async(&park).await)?;
         self.core.parked();
         Ok(self.core.claim.token(epoch))
     }

@@ -81,6 +81,7 @@ impl Script<'_> {
         self.note("fail", take("fail").fail(failure()));
         self.note("fail_in", take("fail_in").fail_in(2 * HOUR, failure()));
         self.note("snooze", take("snooze").snooze(3 * HOUR));
+        self.note("snooze now", take("snooze now").snooze(Duration::ZERO));
         self.note("bury_with", take("bury_with").bury_with(failure()));
         self.note("advance", take("advance").advance(&self.plain(), "advanced"));
         let finish = Finish::new().result("ended").put(&self.plain(), "follows");

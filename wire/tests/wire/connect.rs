@@ -208,7 +208,10 @@ fn server_of_another_user_is_not_used() {
     // It does not answer, so a connection that is not refused runs out of time.
     let hurried = |trusted_user| {
         let connect_timeout = Duration::from_millis(50);
-        connect(&place.address, ClientOptions { trusted_user, connect_timeout, ..options_at(&place.address) })
+        connect(
+            &place.address,
+            ClientOptions { trusted_user, connect_timeout, ..options_at(&place.address) },
+        )
     };
     let error = hurried(None).unwrap_err();
     assert!(matches!(error, WireError::WrongOwner { owner: 12345, .. }), "{error}");

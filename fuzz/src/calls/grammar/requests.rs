@@ -1,15 +1,15 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Arrival, Body, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Key, Kinds,
-    Label, Limit, List, Moment, One, Option, Path, Session, StepName, SubQueue, Tag, Text, Time,
-    Tube, TubeName, TubeNumber,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Instead,
+    Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Request, Session, StepName,
+    SubQueue, Tag, Text, Time, Tube, TubeName, TubeNumber,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED,
     SCHEDULE, SELECT, STATE, TUBE_OPTIONS, WHERE,
 };
-use super::{Choice, Field};
+use super::{Choice, Field, Variant};
 
 const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 
@@ -18,9 +18,11 @@ pub static REQUEST: Choice = Choice {
     often: &[0, 1, 2, 2, 2, 3, 4, 5],
     later: &[(15, "Heartbeat", &[]), (17, "Delivered", &[Count])],
     variants: &[
-        (0, "Ask", CALL_OF_REQUEST),
+        // Three modes were one to the owner. The places of two are taken, so that existing inputs keep their
+        // meaning.
         (1, "Call", CALL_OF_REQUEST),
-        (2, "OnceVisible", CALL_OF_REQUEST),
+        (1, "Call", CALL_OF_REQUEST),
+        (1, "Call", CALL_OF_REQUEST),
         (3, "Deferred", CALL_OF_REQUEST),
         (4, "DeferredOrRefused", CALL_OF_REQUEST),
         (5, "Take", &[List(&All(&[TubeNumber, TubeName])), Session, Option(&Time), Option(&Count)]),
@@ -53,10 +55,10 @@ static CALL: Choice = Choice {
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
     later: &[],
     variants: &[
-        (0, "Check", &[]),
+        (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
         (2, "Claim", &[CLAIM, One(&HOLDER_VERB)]),
-        (3, "ResumeClaim", &[Session, CLAIM_TOKEN]),
+        (3, "ResumeClaim", &[Request(23, "ResumeClaim"), Session, CLAIM_TOKEN]),
         (4, "OwnerOfClaim", &[CLAIM]),
         (5, "AckClaims", &[List(&CLAIM)]),
         (6, "DropClaim", &[Id, Epoch, Flag]),
@@ -65,19 +67,19 @@ static CALL: Choice = Choice {
         (9, "DropTube", &[TubeName]),
         (10, "Tubes", &[]),
         (11, "SetLimit", &[Limit, Option(&Count32)]),
-        (12, "Limits", &[]),
+        (12, "AllLimits", &[]),
         (13, "ByKey", &[Key]),
         (14, "Find", &[Id, Option(&TubeName)]),
         (15, "Tagged", &[Tag, Option(&CURSOR), Count]),
         (16, "TagCounts", &[Option(&Tag)]),
-        (17, "AllStatistics", &[]),
+        (17, "AllCounts", &[]),
         (18, "NextId", &[]),
-        (19, "BeginSession", &[Session, Option(&Label)]),
-        (20, "ResumeSession", &[Session]),
+        (19, "BeginSession", &[Request(19, "BeginSession"), Session, Option(&Label)]),
+        (20, "ResumeSession", &[Request(20, "ResumeSession"), Session]),
         (21, "DescribeSession", &[Session, Text, Text]),
         (22, "Owners", &[]),
-        (23, "EndSession", &[Session]),
-        (24, "DropSessionHandle", &[Session]),
+        (23, "EndSession", &[Request(21, "EndSession"), Session]),
+        (24, "DropSession", &[Request(22, "DropSession"), Session]),
     ],
 };
 
@@ -85,20 +87,22 @@ static VERB: Choice = Choice {
     name: "Verb",
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
     // No byte chooses the first verb of the list below.
-    later: &[(0, "Check", &[]), (51, "StepsAfter", &[Id, StepName])],
+    later: &[(0, "SpaceInTube", &[]), (31, "Steps", &[Id, Field::Byte(1), StepName])],
     variants: &[
-        (0, "Check", &[]),
+        (0, "SpaceInTube", &[]),
         (1, "Put", &[PUT]),
         (2, "PutOrWait", &[Session, PUT, Option(&Time)]),
-        (3, "CancelPut", &[Arrival]),
+        // Nor has any the number 3.
+        (4, "PutMany", &[List(&PUT_OR_RESTORED)]),
         (4, "PutMany", &[List(&PUT_OR_RESTORED)]),
         (5, "Requeue", &[REQUEUED]),
         (6, "PutAndWait", &[Session, PUT, Option(&Time)]),
-        (7, "Wait", &[One(&WAIT_VERB)]),
-        (8, "CancelWatch", &[One(&WATCH_KEY)]),
+        (7, "WaitDone", &[Instead(&WAIT)]),
+        // Nor a call for the cancel of a wait: its place is taken by another wait.
+        (8, "WaitDrained", &[Session, Option(&Time)]),
         // No verb has the number 9. Its place is taken, so that existing inputs keep their meaning.
-        (10, "Claim", &[Session, Id]),
-        (10, "Claim", &[Session, Id]),
+        (10, "Claim", &[Request(18, "Claim"), Session, Id]),
+        (10, "Claim", &[Request(18, "Claim"), Session, Id]),
         (11, "Revoke", &[Id]),
         (12, "OwnerOf", &[Id]),
         (13, "Held", &[Holder, Id, One(&HOLDER_VERB)]),
@@ -106,14 +110,14 @@ static VERB: Choice = Choice {
         (15, "Bury", &[Id]),
         (16, "KickTask", &[Id]),
         (17, "Kick", &[Count]),
-        (18, "Move", &[Id, Tube]),
+        (18, "MoveTo", &[Id, Tube]),
         (19, "MoveSome", &[Tube, Option(&CURSOR), Count]),
-        (20, "Edges", &[One(&EDGE_VERB)]),
+        (20, "Edges", &[Among(EDGE_VERBS, &[0, 0, 1, 2, 3])]),
         (21, "Delete", &[Id]),
         (22, "SetPriority", &[Id, Count32]),
         (
             23,
-            "Update",
+            "UpdateTask",
             &[
                 Id,
                 Option(&Count32),
@@ -123,21 +127,21 @@ static VERB: Choice = Choice {
                 Option(&List(&Tag)),
             ],
         ),
-        (24, "EditTags", &[Id, One(&TAG_EDIT)]),
-        (25, "Cancel", &[Id]),
+        (24, "EditTags", &[Id, Among(TAG_EDITS, &[0, 1])]),
+        (25, "CancelTask", &[Id]),
         (26, "DeleteIf", &[Id, List(&One(&STATE))]),
         (27, "DeleteMany", &[List(&Id)]),
         (28, "DeleteWhere", &[SELECT, Option(&CURSOR), Count]),
         (29, "KickWhere", &[SELECT, Option(&CURSOR), Count]),
-        (30, "History", &[One(&HISTORY_VERB)]),
-        (31, "Steps", &[Id]),
+        (30, "History", &[Among(HISTORY_VERBS, &[0, 1])]),
+        (31, "Steps", &[Id, Field::Byte(0)]),
         (32, "Peek", &[Id]),
-        (33, "List", &[One(&LIST_VERB)]),
+        (90, "List", &[Instead(&LIST)]),
         (34, "ReleaseAll", &[Count, Flag]),
         (35, "Resolve", &[Id, Option(&Body)]),
-        (36, "Schedules", &[One(&SCHEDULE_VERB)]),
+        (36, "Schedules", &[Among(SCHEDULE_VERBS, &[0, 0, 1, 2, 3])]),
         (37, "Forget", &[Id]),
-        (38, "Outcome", &[Id]),
+        (38, "EndingOf", &[Id]),
         (39, "Groups", &[]),
         (40, "Truncate", &[]),
         (41, "Pause", &[Time]),
@@ -147,8 +151,8 @@ static VERB: Choice = Choice {
         (45, "Days", &[Day, Day]),
         (46, "FailedOn", &[Day, Day, Body]),
         (47, "Alter", &[TUBE_OPTIONS]),
-        (48, "Info", &[]),
-        (49, "Statistics", &[]),
+        (48, "InfoOf", &[]),
+        (49, "CountsOf", &[]),
         (50, "IsTimed", &[]),
     ],
 };
@@ -159,113 +163,83 @@ static HOLDER_VERB: Choice = Choice {
     later: &[(15, "Limit", &[Time])],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
-        (1, "Release", &[Time]),
+        (1, "Release", &[ByTime((1, "Release"), (30, "ReleaseIn"))]),
         (2, "Touch", &[Time]),
         (3, "Renew", &[Time]),
-        (4, "Progress", &[One(&PROGRESS_REPORT)]),
+        (4, "ReportProgress", &[Instead(&REPORT)]),
         (5, "Park", &[Time]),
         (6, "Checkpoint", &[Body]),
-        (7, "Bury", &[Option(&FAILURE)]),
+        (7, "BuryHeld", &[Option(&FAILURE)]),
         (8, "Fail", &[Option(&Time), FAILURE]),
-        (9, "Snooze", &[Time]),
-        (10, "Log", &[Text]),
-        (11, "Finish", &[Option(&Body), List(&PUT_INTO), Option(&PUT_INTO)]),
-        (12, "Step", &[One(&STEP_VERB)]),
-        (13, "EndSignal", &[]),
-        (14, "Describe", &[]),
+        (9, "Snooze", &[ByTime((9, "Snooze"), (31, "SnoozeIn"))]),
+        (10, "LogHeld", &[Text]),
+        (11, "FinishTask", &[Option(&Body), List(&PUT_INTO), Option(&PUT_INTO)]),
+        (33, "ReadStep", &[Instead(&STEP)]),
+        // No verb has the number 13. Its place is taken, so that existing inputs keep their meaning.
+        (14, "DescribeHeld", &[]),
+        (14, "DescribeHeld", &[]),
     ],
 };
 
-static PROGRESS_REPORT: Choice = Choice {
-    name: "ProgressReport",
+static REPORT: Choice = Choice {
+    name: "HolderVerb",
     often: &[0, 1],
     later: &[],
-    variants: &[(0, "Count", &[Count, Count]), (1, "Text", &[Text])],
+    variants: &[(4, "ReportProgress", &[Count, Count]), (32, "ReportText", &[Text])],
 };
 
-static STEP_VERB: Choice = Choice {
-    name: "StepVerb",
+static STEP: Choice = Choice {
+    name: "HolderVerb",
     often: &[0, 1, 2, 3, 4, 5],
-    later: &[(6, "ListAfter", &[StepName])],
+    later: &[(38, "StepsHeld", &[Field::Byte(1), StepName])],
     variants: &[
-        (0, "Read", &[StepName]),
-        (1, "Write", &[StepName, Body]),
-        (2, "Spawn", &[StepName, PUT_INTO]),
-        (3, "Sleep", &[StepName, Time]),
-        (4, "Join", &[StepName, Tube, List(&Id)]),
-        (5, "List", &[]),
+        (33, "ReadStep", &[StepName]),
+        (34, "WriteStep", &[StepName, Body]),
+        (35, "Spawn", &[StepName, PUT_INTO]),
+        (36, "Sleep", &[StepName, Time]),
+        (37, "Join", &[StepName, Tube, List(&Id)]),
+        (38, "StepsHeld", &[Field::Byte(0)]),
     ],
 };
 
-static EDGE_VERB: Choice = Choice {
-    name: "EdgeVerb",
-    often: &[0, 0, 1, 2, 3],
-    later: &[],
-    variants: &[
-        (0, "Add", &[Id, Tube, List(&Id)]),
-        (1, "Remove", &[Id, Option(&List(&Id))]),
-        (2, "Parents", &[Id]),
-        (3, "Children", &[Id]),
-    ],
-};
+const EDGE_VERBS: &[Variant] = &[
+    (62, "AddParents", &[Id, Tube, List(&Id)]),
+    (63, "RemoveParents", &[Id, Option(&List(&Id))]),
+    (95, "Parents", &[Id]),
+    (96, "Children", &[Id]),
+];
 
-static HISTORY_VERB: Choice = Choice {
-    name: "HistoryVerb",
-    often: &[0, 1],
-    later: &[],
-    variants: &[(0, "Read", &[Id]), (1, "Log", &[Id, Text])],
-};
+const HISTORY_VERBS: &[Variant] = &[(98, "HistoryOf", &[Id]), (67, "Log", &[Id, Text])];
 
-static LIST_VERB: Choice = Choice {
-    name: "ListVerb",
+static LIST: Choice = Choice {
+    name: "Verb",
     often: &[0, 1, 2, 3, 4],
     later: &[],
     variants: &[
-        (0, "State", &[One(&STATE), Option(&CURSOR), Count]),
-        (1, "Group", &[Group, Option(&CURSOR), Count]),
-        (2, "Where", &[WHERE, Option(&CURSOR), Count]),
-        (3, "Bodies", &[WHERE, Option(&CURSOR), Count]),
-        (4, "Ready", &[Count]),
+        (90, "List", &[One(&STATE), Option(&CURSOR), Count]),
+        (91, "ListGroup", &[Group, Option(&CURSOR), Count]),
+        (92, "ListWhere", &[WHERE, Option(&CURSOR), Count]),
+        (93, "ListBodies", &[WHERE, Option(&CURSOR), Count]),
+        (94, "PeekReady", &[Count]),
     ],
 };
 
-static SCHEDULE_VERB: Choice = Choice {
-    name: "ScheduleVerb",
-    often: &[0, 0, 1, 2, 3],
-    later: &[],
-    variants: &[
-        (0, "Set", &[Key, NEW_SCHEDULE]),
-        (1, "Change", &[Key, SCHEDULE]),
-        (2, "Remove", &[Key]),
-        (3, "List", &[Option(&CURSOR), Count]),
-    ],
-};
+const SCHEDULE_VERBS: &[Variant] = &[
+    (64, "SetSchedule", &[Key, NEW_SCHEDULE]),
+    (65, "ChangeSchedule", &[Key, SCHEDULE]),
+    (66, "RemoveSchedule", &[Key]),
+    (97, "ListSchedules", &[Option(&CURSOR), Count]),
+];
 
-static WAIT_VERB: Choice = Choice {
-    name: "WaitVerb",
+static WAIT: Choice = Choice {
+    name: "Verb",
     often: &[0, 1],
     later: &[],
     variants: &[
-        (0, "Done", &[Session, Id, Option(&Time)]),
-        (1, "Drained", &[Session, Option(&Time)]),
-        (2, "Ready", &[Session, Option(&Time)]),
+        (7, "WaitDone", &[Session, Id, Option(&Time)]),
+        (8, "WaitDrained", &[Session, Option(&Time)]),
     ],
 };
 
-static WATCH_KEY: Choice = Choice {
-    name: "WatchKey",
-    often: &[0],
-    later: &[],
-    variants: &[
-        (0, "Task", &[Id, Arrival]),
-        (1, "Tube", &[TubeNumber, Arrival]),
-        (2, "Ready", &[TubeNumber, Arrival]),
-    ],
-};
-
-static TAG_EDIT: Choice = Choice {
-    name: "TagEdit",
-    often: &[0, 1],
-    later: &[],
-    variants: &[(0, "Add", &[List(&Tag)]), (1, "Remove", &[List(&Tag)])],
-};
+/// The id is in front of them.
+const TAG_EDITS: &[Variant] = &[(60, "AddTags", &[List(&Tag)]), (61, "RemoveTags", &[List(&Tag)])];

@@ -7,10 +7,9 @@ use std::time::Duration;
 use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
 
 use super::{Random, Sample};
-use crate::core::call::TubeRef;
 use crate::core::catalog::TubeHead;
 use crate::core::state::{FILE, Grant, MEMORY};
-use crate::core::wire::parts::Kept;
+use crate::core::verb::TubeRef;
 use crate::events::KindSet;
 use crate::moment::{Moment, system_time};
 use crate::{Error, Failure, Result, SessionId};
@@ -126,21 +125,6 @@ impl Sample for Moment {
 }
 
 /// A call refers to values that live as long as the test.
-impl<T: Kept + Sample> Sample for &'static T {
-    fn sample(random: &mut Random) -> &'static T {
-        Box::leak(Box::new(T::sample(random)))
-    }
-}
-
-impl<T: Sample> Sample for &'static [T]
-where
-    Vec<T>: Kept,
-{
-    fn sample(random: &mut Random) -> &'static [T] {
-        Vec::leak(Vec::sample(random))
-    }
-}
-
 impl Sample for &'static [u8] {
     fn sample(random: &mut Random) -> &'static [u8] {
         Vec::leak(Vec::sample(random))

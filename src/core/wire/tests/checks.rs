@@ -1,29 +1,30 @@
 //! A call of another process is refused as a handle refuses it.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
-use super::{check_call, check_distinct_tags};
-use crate::core::answer::{Answer, FromAnswer};
-use crate::core::call::{Call, HolderVerb, ScheduleVerb, StepVerb, TubeRef, Verb};
-use crate::core::state::{
-    FILE, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest, TagEdit,
-    UpdateRequest, check_tags,
+use crate::core::list::{
+    Ack, AddTags, BuryHeld, ByKey, ChangeSchedule, Checkpoint, DeleteWhere, Fail, FinishTask,
+    KickWhere, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveSchedule, RemoveTags,
+    ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
 };
+use crate::core::state::{
+    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest, distinct_tags,
+};
+use crate::core::verb::{Limits, Verb as _};
 use crate::core::verbs::{ByteBudget, Grants};
-use crate::core::wire::tests::{JOBS, Numbered, Random, Sample, key};
 use crate::schedule::Restored;
 use crate::task::After;
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, ManualClock, Missed, OnKey,
-    Put, Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
-    TubeOptions, UTUBE, Update,
+    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
+    Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
+    TubeOptions, Update,
 };
 
 const MAX_BODY: usize = 100;
+const LIMITS: Limits = Limits { max_body: MAX_BODY };
 
 fn store_and_tube() -> (Store, Tube) {
     let store = Store::options().max_body(MAX_BODY).open_in_memory().unwrap();
@@ -32,21 +33,17 @@ fn store_and_tube() -> (Store, Tube) {
     (store, tube)
 }
 
-/// The error of a handle, which a call that this tube could not have made gets too.
+/// The error of a handle, which a call of a peer gets too.
 #[track_caller]
-fn refused<T: std::fmt::Debug>(by_handle: crate::Result<T>, call: Call<'_>) {
+fn refused<T: std::fmt::Debug, V: crate::core::verb::Verb>(by_handle: crate::Result<T>, verb: &V) {
     let error = by_handle.expect_err("the handle accepts it");
     assert!(matches!(error, Error::Invalid { .. }), "{error}");
-    assert_eq!(check_call(&call, MAX_BODY), Err(error), "{call:?}");
+    assert_eq!(verb.check(LIMITS), Err(error), "{}", V::NAME);
 }
 
 #[track_caller]
-fn accepted(verb: Verb<'_>) {
-    assert_eq!(check_call(&Call::Tube(JOBS, verb), MAX_BODY), Ok(()));
-}
-
-fn on_tube(verb: Verb<'_>) -> Call<'_> {
-    Call::Tube(JOBS, verb)
+fn accepted(verb: &impl crate::core::verb::Verb) {
+    assert_eq!(verb.check(LIMITS), Ok(()));
 }
 
 fn request(edit: impl FnOnce(&mut PutRequest)) -> PutRequest {
@@ -94,18 +91,20 @@ fn puts_are_refused_as_by_a_handle() {
     let session = store.session().id();
     for (put, edit) in hostile_puts(&tube) {
         let hostile = request(edit);
-        refused(tube.put(put.clone()), on_tube(Verb::Put(&hostile)));
-        let or_wait = Verb::PutOrWait { session, request: &hostile, timeout: None };
-        refused(tube.put_wait(put.clone(), None), on_tube(or_wait));
-        let and_wait = Verb::PutAndWait { session, request: &hostile, timeout: None };
-        refused(tube.put_and_wait(put.clone(), Duration::ZERO), on_tube(and_wait));
-        let many = [request(|_| {}), hostile.clone()];
-        refused(tube.put_many([Put::new("work"), put.clone()]), on_tube(Verb::PutMany(&many)));
+        let typed = PutTask { request: hostile.clone() };
+        refused(tube.put(put.clone()), &typed);
+        let or_wait = PutOrWait { session, request: hostile.clone(), timeout: None };
+        refused(tube.put_wait(put.clone(), None), &or_wait);
+        let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
+        refused(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
+        let many = PutMany { requests: vec![request(|_| {}), hostile.clone()] };
+        refused(tube.put_many([Put::new("work"), put.clone()]), &many);
         let restore = Restore::new(put).takes(1);
-        let many = [PutRequest { takes: 1, ..hostile }];
-        refused(tube.restore_many([restore]), on_tube(Verb::PutMany(&many)));
+        let many = PutMany { requests: vec![PutRequest { takes: 1, ..hostile }] };
+        refused(tube.restore_many([restore]), &many);
     }
-    accepted(Verb::Put(&request(|it| it.tags = tags(32))));
+    let most = PutTask { request: request(|it| it.tags = tags(32)) };
+    assert_eq!(most.check(LIMITS), Ok(()));
 }
 
 #[test]
@@ -117,34 +116,34 @@ fn put_cannot_bring_what_only_a_restore_brings() {
         PutRequest { restored_as: Some(State::Done), ..plain.clone() },
         PutRequest { history: Some(Box::new(history())), ..plain.clone() },
     ] {
-        let result = check_call(&on_tube(Verb::Put(&hostile)), MAX_BODY);
+        let result = PutTask { request: hostile }.check(LIMITS);
         assert!(matches!(result, Err(Error::Invalid { .. })), "{result:?}");
     }
     let twice = request(|it| it.tags = ["a".into(), "a".into()].into());
-    assert!(check_call(&on_tube(Verb::Put(&twice)), MAX_BODY).is_err());
+    assert!(PutTask { request: twice }.check(LIMITS).is_err());
     for hostile in
         [request(|it| it.key = Some("a".into())), request(|it| it.on_key = OnKey::Replace)]
     {
-        assert!(check_call(&on_tube(Verb::Requeue(&hostile)), MAX_BODY).is_err());
+        assert!(Requeue { request: hostile }.check(LIMITS).is_err());
     }
-    accepted(Verb::Requeue(&PutRequest::requeue("a", Put::new("work"), MAX_BODY).unwrap()));
+    accepted(&Requeue { request: PutRequest::requeue("a", Put::new("work")).unwrap() });
 }
 
 #[test]
 fn too_many_puts_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
-    let many = vec![request(|_| {}); 100_001];
-    refused(tube.put_many(vec!["work"; 100_001]), on_tube(Verb::PutMany(&many)));
+    let many = PutMany { requests: vec![request(|_| {}); 100_001] };
+    refused(tube.put_many(vec!["work"; 100_001]), &many);
     let restored = vec![PutRequest { takes: 1, ..request(|_| {}) }; 100_001];
     let tasks = (0..100_001).map(|_| Restore::new("work").takes(1));
-    refused(tube.restore_many(tasks), on_tube(Verb::PutMany(&restored)));
+    refused(tube.restore_many(tasks), &PutMany { requests: restored });
     let after = |it: &mut PutRequest| {
         let parents = vec![("jobs".into(), (0..10_000).collect())];
         it.after = Some(Box::new(After { parents, ..After::default() }));
     };
-    let many = vec![request(after); 11];
+    let many = PutMany { requests: vec![request(after); 11] };
     let puts = vec![Put::new("work").after(&tube, 0..10_000); 11];
-    refused(tube.put_many(puts), on_tube(Verb::PutMany(&many)));
+    refused(tube.put_many(puts), &many);
 }
 
 fn history() -> History {
@@ -230,23 +229,23 @@ fn restores_are_refused_as_by_a_handle() {
         ),
     ];
     for (task, hostile) in cases {
-        refused(tube.restore_many([task]), on_tube(Verb::PutMany(&[hostile])));
+        refused(tube.restore_many([task]), &PutMany { requests: vec![hostile] });
     }
     for hostile in [
         with(None, &|it| it.result = Some(vec![7])),
         with(Some(State::Taken), &|_| {}),
         with(None, &|it| it.failure = Some(LastFailure::new("net", long(10_001), 1))),
     ] {
-        assert!(check_call(&on_tube(Verb::PutMany(&[hostile])), MAX_BODY).is_err());
+        assert!(PutMany { requests: vec![hostile] }.check(LIMITS).is_err());
     }
 }
 
-fn delete(select: &Select) -> Call<'_> {
-    on_tube(Verb::DeleteWhere { select, after: None, limit: 1 })
+fn delete(select: &Select) -> DeleteWhere {
+    DeleteWhere { select: select.clone(), after: None, limit: 1 }
 }
 
-fn kick(select: &Select) -> Call<'_> {
-    on_tube(Verb::KickWhere { select, after: None, limit: 1 })
+fn kick(select: &Select) -> KickWhere {
+    KickWhere { select: select.clone(), after: None, limit: 1 }
 }
 
 #[test]
@@ -254,41 +253,33 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     let (store, tube) = store_and_tube();
     let id = tube.put("work").unwrap().id;
     let body = UpdateRequest { body: Some(Body::new(vec![7; 101])), ..UpdateRequest::default() };
-    let update = Verb::Update { id, request: &body };
-    refused(tube.update(id, Update::new().body(vec![7; 101])), on_tube(update));
+    let update = UpdateTask { id, request: body };
+    refused(tube.update(id, Update::new().body(vec![7; 101])), &update);
     let many = UpdateRequest { tags: Some(tags(33)), ..UpdateRequest::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
-    let update = Verb::Update { id, request: &many };
-    refused(tube.update(id, Update::new().tags(names.clone())), on_tube(update));
+    let update = UpdateTask { id, request: many };
+    refused(tube.update(id, Update::new().tags(names.clone())), &update);
     for hostile in [tags(33), ["".into()].into(), [long(256).into()].into()] {
-        let add = Verb::EditTags { id, edit: TagEdit::Add(&hostile) };
-        refused(tube.add_tags(id, hostile.iter()), on_tube(add));
-        let remove = Verb::EditTags { id, edit: TagEdit::Remove(&hostile) };
-        refused(tube.remove_tags(id, hostile.iter()), on_tube(remove));
+        let add = AddTags { id, tags: hostile.clone() };
+        refused(tube.add_tags(id, hostile.iter()), &add);
+        let remove = RemoveTags { id, tags: hostile.clone() };
+        refused(tube.remove_tags(id, hostile.iter()), &remove);
     }
     for select in [Select::new(), Select::new().state(State::Ready).group("net")] {
-        refused(tube.delete_where(select.clone()), delete(&select));
+        refused(tube.delete_where(select.clone()), &delete(&select));
+        let none = select.clone().limit(0);
+        refused(tube.delete_where(none.clone()), &delete(&none));
     }
     let ready = Select::new().state(State::Ready);
-    refused(tube.kick_where(ready.clone()), kick(&ready));
-    assert!(check_call(&kick(&Select::new().tag("a")), MAX_BODY).is_err());
-    accepted(Verb::KickWhere {
-        select: &Select::new().tag("a").for_kick().unwrap(),
-        after: None,
-        limit: 1,
-    });
+    refused(tube.kick_where(ready.clone()), &kick(&ready));
+    assert!(kick(&Select::new().tag("a")).check(LIMITS).is_err());
+    accepted(&kick(&Select::new().tag("a").for_kick().unwrap()));
     let result = vec![7; MAX_BODY + 1];
-    let resolve = Verb::Resolve { id, result: Some(&result) };
-    refused(tube.resolve(id, Some(&result)), on_tube(resolve));
-    refused(store.by_key(""), Call::ByKey(""));
-    refused(store.by_key(&long(4097)), Call::ByKey(&long(4097)));
-    let label: Arc<str> = long(256).into();
-    let begin = Call::BeginSession(SessionId::from_bytes([7; 16]), Some(&label));
-    refused(store.session_named(label.clone()), begin);
-}
-
-fn held(verb: HolderVerb<'_>) -> Call<'_> {
-    Call::Claim(key(), verb)
+    let resolve = Resolve { id, result: Some(result.clone()) };
+    refused(tube.resolve(id, Some(&result)), &resolve);
+    for key in [String::new(), long(4097)] {
+        refused(store.by_key(&key), &ByKey { key: key.into() });
+    }
 }
 
 #[test]
@@ -299,37 +290,44 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
         tube.try_take().unwrap().unwrap()
     };
     let large = vec![7; MAX_BODY + 1];
-    let ack = HolderVerb::Ack { result: Some(&large) };
-    refused(take().ack_with(large.clone()), held(ack));
-    refused(tube.ack_with(take().id(), &large), on_tube(Verb::Held(key().by, 9, ack)));
-    let body = Body::new(large.clone());
-    refused(take().checkpoint(large.clone()), held(HolderVerb::Checkpoint(&body)));
+    let ack = Ack { result: Some(large.clone()) };
+    refused(take().ack_with(large.clone()), &ack);
+    refused(tube.ack_with(take().id(), &large), &ack);
+    let checkpoint = Checkpoint { body: Body::new(large.clone()) };
+    refused(take().checkpoint(large.clone()), &checkpoint);
+    let failure = || Failure::new("", "no group");
+    let fail = Fail { delay: None, failure: failure() };
+    refused(take().fail(failure()), &fail);
+    refused(tube.fail(take().id(), &failure()), &fail);
+    refused(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
+    let report = ReportText { text: long(1025).into() };
+    refused(take().progress_text(&long(1025)), &report);
 
     let finish = |result: Option<&[u8]>, puts: Vec<PutInto>, advance: Option<PutInto>| {
-        FinishRequest { result: result.map(<[u8]>::to_vec), puts, advance }
+        let result = result.map(<[u8]>::to_vec);
+        FinishTask { request: FinishRequest { result, puts, advance } }
     };
     let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
     let hostile = finish(Some(&large), Vec::new(), None);
     let by_handle = take().finish(Finish::new().result(large.clone()));
-    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    refused(by_handle, &hostile);
     let hostile = finish(Some(b"a"), Vec::new(), Some(into(request(|_| {}))));
     let by_handle = take().finish(Finish::new().result("a").advance(&tube, "work"));
-    refused(by_handle, held(HolderVerb::Finish(&hostile)));
+    refused(by_handle, &hostile);
     for (put, edit) in hostile_puts(&tube) {
         let hostile = finish(None, vec![into(request(edit))], None);
         let by_handle = take().finish(Finish::new().put(&tube, put.clone()));
-        refused(by_handle, held(HolderVerb::Finish(&hostile)));
+        refused(by_handle, &hostile);
         let hostile = finish(None, Vec::new(), Some(into(request(edit))));
-        refused(take().advance(&tube, put.clone()), held(HolderVerb::Finish(&hostile)));
-        let hostile = into(request(edit));
-        let spawn = StepVerb::Spawn { name: "a", into: &hostile };
-        refused(take().spawn("a", &tube, put), held(HolderVerb::Step(spawn)));
+        refused(take().advance(&tube, put.clone()), &hostile);
+        let spawn = Spawn { name: "a".into(), into: into(request(edit)) };
+        refused(take().spawn("a", &tube, put), &spawn);
     }
     let value = vec![7_u8; MAX_BODY];
     let encoded = <crate::Bincode as crate::Codec>::encode(&value).unwrap();
-    let write = StepVerb::Write { name: "a", value: &encoded };
+    let write = WriteStep { name: "a".into(), value: encoded };
     let by_handle = take().step("a", || Ok::<_, Error>(value.clone()));
-    refused(by_handle, held(HolderVerb::Step(write)));
+    refused(by_handle, &write);
 }
 
 #[test]
@@ -338,7 +336,7 @@ fn schedules_are_refused_as_by_a_handle() {
     let second = Duration::from_secs(1);
     let whole = || {
         let schedule = Schedule::every(second).key("a").put("work");
-        ScheduleRequest::new(schedule, MAX_BODY).unwrap().1
+        ScheduleRequest::new(schedule).unwrap().1
     };
     let schedule = || Schedule::every(second).key("a").put("work");
     let put = |edit: fn(&mut PutRequest)| Some(request(edit));
@@ -376,42 +374,56 @@ fn schedules_are_refused_as_by_a_handle() {
         ),
     ];
     let key: Arc<str> = "a".into();
-    for (schedule, request) in &cases {
-        let set = ScheduleVerb::Set { key: &key, request };
-        refused(tube.schedule(schedule.clone()), on_tube(Verb::Schedules(set)));
+    for (schedule, request) in cases {
+        let set = SetSchedule { key: key.clone(), request };
+        refused(tube.schedule(schedule), &set);
     }
-    let request = whole();
-    let key: Arc<str> = long(4072).into();
-    let set = Verb::Schedules(ScheduleVerb::Set { key: &key, request: &request });
-    refused(tube.schedule(schedule().key(long(4072))), on_tube(set));
+    let set = SetSchedule { key: long(4072).into(), request: whole() };
+    refused(tube.schedule(schedule().key(long(4072))), &set);
 
-    let change = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    let change = |key: &str, request| ChangeSchedule { key: key.into(), request };
+    let request = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
     let by_handle = tube.reschedule("a", Reschedule::new().body(vec![7; 101]));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    let change = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    refused(by_handle, &change("a", request));
+    let request = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
     let by_handle = tube.reschedule("a", Reschedule::new().tags(names));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    let change = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
-    let verb = ScheduleVerb::Change { key: "", request: &change };
-    refused(tube.reschedule("", Reschedule::new()), on_tube(Verb::Schedules(verb)));
-    let verb = ScheduleVerb::Change { key: "a", request: &change };
+    refused(by_handle, &change("a", request));
+    let request = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
+    refused(tube.reschedule("", Reschedule::new()), &change("", request.clone()));
     let by_handle = tube.reschedule("a", Reschedule::new().max_attempts(0));
-    refused(by_handle, on_tube(Verb::Schedules(verb)));
-    refused(tube.unschedule(""), on_tube(Verb::Schedules(ScheduleVerb::Remove(""))));
+    refused(by_handle, &change("a", request));
+    refused(tube.unschedule(""), &RemoveSchedule { key: "".into() });
+    // What is as far below a millisecond is a millisecond in the request.
+    let short = Duration::from_nanos(999_001);
+    assert!(matches!(tube.schedule(Schedule::every(short).key("a")), Err(Error::Invalid { .. })));
+    let none = schedule().missed(Missed::Latest(0));
+    assert!(matches!(tube.schedule(none), Err(Error::Invalid { .. })));
 }
 
 /// What a handle makes passes the checks of a call.
 #[test]
 fn tags_of_a_handle_are_distinct() {
-    let tags = check_tags(["a", "b", "a"]).unwrap();
-    accepted(Verb::EditTags { id: 7, edit: TagEdit::Add(&tags) });
+    let tags = distinct_tags(["a", "b", "a"]);
+    accepted(&AddTags { id: 7, tags });
+}
+
+/// An iterator without an end is refused, and not read for ever.
+#[test]
+fn tags_and_tasks_of_a_handle_are_read_up_to_their_limits() {
+    let (_store, tube) = store_and_tube();
+    let id = tube.put("work").unwrap().id;
+    let refused = tube.add_tags(id, (0..).map(|at: u64| at.to_string())).unwrap_err();
+    assert!(refused.to_string().contains("at most 32 tags"), "{refused}");
+    let refused = tube.put_many(std::iter::repeat("work")).unwrap_err();
+    assert!(refused.to_string().contains("put_many accepts at most"), "{refused}");
+    let restores = std::iter::repeat_with(|| Restore::new("work"));
+    let refused = tube.restore_many(restores).unwrap_err();
+    assert!(refused.to_string().contains("restore_many accepts at most"), "{refused}");
 }
 
 /// Takes tasks as the owner of a store does, and leaves them to the session.
-fn take_many(
+pub(super) fn take_many(
     store: &Store,
     tube: &Tube,
     session: SessionId,
@@ -428,109 +440,10 @@ fn take_many_and_release_all_stop_after_a_step() {
     tube.put_many(vec!["work"; 600]).unwrap();
     let claims = tube.take_many(600, Duration::ZERO).unwrap();
     assert_eq!(claims.len(), 600);
-    let release = tube.verb(Verb::ReleaseAll { limit: usize::MAX, forgive: false });
-    let (released, outcome): (u64, crate::Result<()>) = store.handle.ask(release).unwrap();
-    assert_eq!((released, outcome), (512, Ok(())));
+    let released = tube.make(&ReleaseAll { limit: usize::MAX, forgive: false });
+    assert_eq!(released, Ok((512, Ok(()))));
     assert_eq!(tube.release_all(), Ok(88));
     let session = tube.session();
     let grants = take_many(&store, &tube, session, usize::MAX).unwrap();
     assert_eq!(grants.tasks.len(), 256);
-}
-
-/// Makes a call of another process, if it passes the checks.
-fn make_call(store: &Store, call: Call<'_>) -> bool {
-    if check_call(&call, MAX_BODY * 100).is_err() {
-        return false;
-    }
-    let error = if call.refusal_waits() {
-        store.handle.call_once_visible::<Any>(FILE, call).err()
-    } else {
-        store.handle.call::<Any>(FILE, call).err()
-    };
-    let is_damage = matches!(error, Some(Error::Stopped { .. } | Error::Corrupt { .. }));
-    assert!(!is_damage, "{error:?}: {call:?}");
-    true
-}
-
-/// Makes calls with any values in them. Returns how many passed the checks.
-fn make_calls<T: Numbered>(
-    store: &Store,
-    seeds: &Range<u64>,
-    wrap: impl Fn(T) -> Call<'static>,
-) -> usize {
-    let samples = T::VARIANTS.iter().flat_map(|(number, _)| {
-        let seeds = seeds.clone().map(|seed| Random::new(seed << 16 | u64::from(*number) << 8 | 1));
-        seeds.map(|mut random| T::sample_of(*number, &mut random))
-    });
-    samples.map(wrap).filter(|call| make_call(store, *call)).count()
-}
-
-/// A put of any values: as it is, it would often be one that only a restore makes.
-fn more_likely(verb: Verb<'static>) -> Verb<'static> {
-    let Verb::Put(request) = verb else { return verb };
-    let PutRequest { mut tags, after, .. } = request.clone();
-    if check_distinct_tags(&tags).is_err() {
-        tags = Arc::default();
-    }
-    let plain =
-        PutRequest { id: None, takes: 0, restored_as: None, history: None, ..request.clone() };
-    let after = after.filter(|after| !after.keys.iter().any(String::is_empty));
-    Verb::Put(Box::leak(Box::new(PutRequest { tags, after, ..plain })))
-}
-
-/// The answer to any call.
-struct Any;
-
-impl FromAnswer for Any {
-    fn from_answer(_: Answer) -> Option<Any> {
-        Some(Any)
-    }
-}
-
-#[test]
-fn checked_calls_with_any_values_leave_the_store_intact() {
-    let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).max_body(MAX_BODY * 100);
-    let store = store.open_in_memory().unwrap();
-    let options = TubeOptions::new().keep_done(crate::Keep::new()).history(5).metrics(30);
-    let timed = store.create_tube("timed", FIFOTTL, options.clone()).unwrap();
-    let hosts = store.create_tube("hosts", UTUBE, options).unwrap();
-    let tubes = [&timed, &hosts].map(|tube| tube.head().number);
-    let any_tube = |seed: usize| TubeRef { number: tubes[seed % 2], name: "tube" };
-    for session in 0..4 {
-        let id = SessionId::from_bytes([session; 16]);
-        store.handle.ask::<()>(Call::BeginSession(id, None)).unwrap();
-    }
-    let at = std::cell::Cell::new(0);
-    let next_tube = || any_tube(at.replace(at.get() + 1));
-    let mut made = 0;
-    for round in 0..20 {
-        timed.put_many(vec!["work"; 20]).unwrap();
-        let _ = hosts.put_many(vec![Put::new("work").sub_queue("a"); 5]);
-        let session = SessionId::from_bytes([round % 4; 16]);
-        // Its session may have been ended.
-        let _ = take_many(&store, [&timed, &hosts][usize::from(round) % 2], session, 3);
-        let first = u64::from(round) * 4;
-        let (one, some) = (first..first + 1, first..first + 4);
-        made += make_calls(&store, &some, |verb| Call::Tube(next_tube(), verb));
-        made += make_calls(&store, &some, |call| match call {
-            Call::EndSession(_) | Call::DropSessionHandle(_) if round < 15 => Call::Check,
-            call => call,
-        });
-        for seed in 0..40 {
-            let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
-            let call = Call::Tube(next_tube(), more_likely(Verb::Put(request)));
-            made += usize::from(make_call(&store, call));
-        }
-        for id in 0..100 {
-            let by = Holder { session, epoch: None };
-            let held = |verb| Call::Tube(next_tube(), Verb::Held(by, id, verb));
-            made += make_calls(&store, &one, held);
-        }
-        clock.advance(Duration::from_secs(3600));
-        assert_eq!(store.verify().unwrap(), Vec::<String>::new(), "round {round}");
-    }
-    assert!(made > 5000, "{made}");
-    let puts = [&timed, &hosts].map(|tube| tube.statistics().unwrap().calls.put);
-    assert!(puts.iter().sum::<u64>() > 520, "{puts:?}");
 }

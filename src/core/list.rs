@@ -1,0 +1,113 @@
+//! The list of all verbs.
+
+#[cfg(test)]
+use super::verb::{Begin, InStore, InTube, OfClaim, OfClaims};
+use super::verb::{Listed, OnVerb, Verb};
+use super::verb::{Numbered, get_target};
+pub(crate) use crate::core::catalog::{
+    Alter, CreateTube, DropTube, FindTube, InfoOf, IsTimed, Truncate, Tubes,
+};
+pub(crate) use crate::core::claims::{
+    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress,
+    ReportText, Revoke,
+};
+pub(crate) use crate::core::days::{Days, FailedOn};
+pub(crate) use crate::core::gates::{Pause, PauseUntil};
+pub(crate) use crate::core::limits::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};
+pub(crate) use crate::core::parents::{AddParents, Children, Join, Parents, RemoveParents};
+pub(crate) use crate::core::schedules::{
+    ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule,
+};
+use crate::core::state::ClaimKey;
+use crate::core::verbs::PutTask as Put;
+pub(crate) use crate::core::verbs::{
+    Ack, AckClaims, AckMany, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint,
+    CountsOf, Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget,
+    Groups, HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListWhere,
+    Log, LogHeld, MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
+    ReleaseAll, ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze,
+    SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Tagged, Touch, UpdateTask, WriteStep,
+};
+pub(crate) use crate::core::waits::{
+    PutAndWait, PutOrWait, Space, SpaceInTube, WaitDone, WaitDrained,
+};
+use crate::core::wire::{Input, Malformed, Wire};
+
+/// The list of all verbs.
+macro_rules! verbs {
+    (
+        in store: $($in_store:ident),*;
+        in tube: $($in_tube:ident),*;
+        of claim: $($of_claim:ident),*;
+        of claims: $($of_claims:ident),*;
+    ) => {
+        /// Finds the verb of a call. Two verbs with one number do not compile.
+        #[deny(unreachable_patterns)]
+        pub(crate) fn with_verb<R: OnVerb>(
+            input: &mut Input<'_>,
+            run: R,
+        ) -> Result<R::Done, Malformed> {
+            match get_target(input)? {
+                $(Numbered::InStore(<$in_store as Verb>::NUMBER) => run.run::<$in_store>((), input),)*
+                $(Numbered::InTube(on, <$in_tube as Verb>::NUMBER) => run.run::<$in_tube>(on, input),)*
+                $(Numbered::OfClaim(on, <$of_claim as Verb>::NUMBER) => {
+                    run.run::<$of_claim>(on, input)
+                })*
+                $(Numbered::InStore(<$of_claims as Verb>::NUMBER) => {
+                    let claims: Vec<ClaimKey> = Wire::get(input)?;
+                    run.run::<$of_claims>(&claims, input)
+                })*
+                _ => Err(Malformed::Invalid("an unknown number of a call")),
+            }
+        }
+
+        $(named!($in_store, "Call::");)*
+        $(named!($in_tube, "Verb::");)*
+        $(named!($of_claim, "HolderVerb::");)*
+        $(named!($of_claims, "Call::");)*
+
+        #[cfg(test)]
+        pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
+            $(see.in_store::<$in_store>();)*
+            $(see.in_tube::<$in_tube>();)*
+            $(see.of_claim::<$of_claim>();)*
+            $(see.of_claims::<$of_claims>();)*
+        }
+    };
+}
+
+macro_rules! named {
+    ($verb:ident, $of:literal) => {
+        impl Listed for $verb {
+            #[cfg(any(test, feature = "_peer"))]
+            const NAME: &'static str = concat!($of, stringify!($verb));
+        }
+    };
+}
+
+/// What a test does with each verb.
+#[cfg(test)]
+pub(in crate::core) trait SeeVerb {
+    fn in_store<V: Begin<On = InStore> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn in_tube<V: Begin<On = InTube> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn of_claim<V: Begin<On = OfClaim> + crate::core::wire::tests::Sample>(&mut self);
+
+    fn of_claims<V: Begin<On = OfClaims> + crate::core::wire::tests::Sample>(&mut self);
+}
+
+verbs! {
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+        FindTube, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
+    in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
+        DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
+        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, MoveSome, MoveTo, OwnerOf, Parents,
+        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutMany, PutOrWait, ReleaseAll, RemoveParents,
+        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
+        Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
+    of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
+        ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,
+        StepsHeld, Touch, WriteStep;
+    of claims: AckClaims;
+}

@@ -1,0 +1,265 @@
+//! What verbs are made on, the store, a tube, a claim, and its bytes in front of a verb.
+
+use std::slice;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::core::state::{ClaimKey, Core, Holder};
+use crate::core::wire::{Input, Malformed, Wire, put_bytes, put_items, text, wire_struct};
+
+/// A tube as a call names it. The number is enough to find it; an error has the name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TubeRef<'a> {
+    pub(crate) number: u32,
+    pub(crate) name: &'a str,
+}
+
+/// What a verb is made on.
+pub(crate) trait Target: 'static {
+    /// As a handle names it, and a peer.
+    type Ref<'a>: Copy + Send + Sync;
+
+    /// Refuses a call on what is not there.
+    fn check(core: &mut Core, named: Self::Ref<'_>) -> Result<()>;
+
+    /// The number of the tube.
+    fn tube(named: Self::Ref<'_>) -> Option<u32>;
+
+    /// The claims that it is.
+    fn claims<'a>(_named: &'a Self::Ref<'_>) -> &'a [ClaimKey] {
+        &[]
+    }
+
+    /// As a call keeps it that waits.
+    type Owned: Send + Sync;
+
+    fn to_owned(named: Self::Ref<'_>) -> Self::Owned;
+
+    fn as_ref(owned: &Self::Owned) -> Self::Ref<'_>;
+
+    /// The bytes in front of a verb that is made on it.
+    fn put(named: Self::Ref<'_>, number: u8, out: &mut Vec<u8>);
+}
+
+/// The store must be open.
+pub(crate) enum InStore {}
+
+impl Target for InStore {
+    type Ref<'a> = ();
+
+    #[inline]
+    fn check(core: &mut Core, (): ()) -> Result<()> {
+        core.check_open()
+    }
+
+    fn tube((): ()) -> Option<u32> {
+        None
+    }
+
+    type Owned = ();
+
+    fn to_owned((): ()) {}
+
+    fn as_ref((): &()) {}
+
+    fn put((): (), number: u8, out: &mut Vec<u8>) {
+        put_in_store(number, out);
+    }
+}
+
+/// The tube must exist.
+pub(crate) enum InTube {}
+
+impl Target for InTube {
+    type Ref<'a> = TubeRef<'a>;
+
+    #[inline]
+    fn check(core: &mut Core, tube: TubeRef<'_>) -> Result<()> {
+        core.tube(tube.number, tube.name).map(drop)
+    }
+
+    fn tube(tube: TubeRef<'_>) -> Option<u32> {
+        Some(tube.number)
+    }
+
+    type Owned = (u32, Box<str>);
+
+    fn to_owned(tube: TubeRef<'_>) -> (u32, Box<str>) {
+        (tube.number, tube.name.into())
+    }
+
+    fn as_ref((number, name): &(u32, Box<str>)) -> TubeRef<'_> {
+        TubeRef { number: *number, name }
+    }
+
+    fn put(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
+        put_in_tube(tube, number, out);
+    }
+}
+
+/// A tube that a verb names beside the one that it is made in.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherTube {
+    pub(crate) number: u32,
+    pub(crate) name: Arc<str>,
+}
+
+wire_struct! { OtherTube { number, name } }
+
+impl OtherTube {
+    /// Its number. Refuses a tube that does not exist.
+    pub(in crate::core) fn find(&self, core: &mut Core) -> Result<u32> {
+        core.tube(self.number, &self.name)?;
+        Ok(self.number)
+    }
+}
+
+/// The claim must be current, which the decision checks. A claim that is named by its task, and not by
+/// its handle, is one of a tube that must exist.
+pub(crate) enum OfClaim {}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claimed<'a> {
+    pub(crate) key: ClaimKey,
+    pub(crate) tube: Option<&'a str>,
+}
+
+impl Target for OfClaim {
+    type Ref<'a> = Claimed<'a>;
+
+    #[inline]
+    fn check(core: &mut Core, claimed: Claimed<'_>) -> Result<()> {
+        match claimed.tube {
+            Some(name) => core.tube(claimed.key.tube, name).map(drop),
+            None => core.check_open(),
+        }
+    }
+
+    fn tube(claimed: Claimed<'_>) -> Option<u32> {
+        Some(claimed.key.tube)
+    }
+
+    fn claims<'a>(claimed: &'a Claimed<'_>) -> &'a [ClaimKey] {
+        slice::from_ref(&claimed.key)
+    }
+
+    type Owned = (ClaimKey, Option<Box<str>>);
+
+    fn to_owned(claimed: Claimed<'_>) -> (ClaimKey, Option<Box<str>>) {
+        (claimed.key, claimed.tube.map(Box::from))
+    }
+
+    fn as_ref((key, tube): &(ClaimKey, Option<Box<str>>)) -> Claimed<'_> {
+        Claimed { key: *key, tube: tube.as_deref() }
+    }
+
+    fn put(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
+        put_of_claim(claimed, number, out);
+    }
+}
+
+/// Claims of any tubes, each of which the decision checks by itself.
+pub(crate) enum OfClaims {}
+
+impl Target for OfClaims {
+    type Ref<'a> = &'a [ClaimKey];
+
+    #[inline]
+    fn check(core: &mut Core, _: &[ClaimKey]) -> Result<()> {
+        core.check_open()
+    }
+
+    /// That of the first claim.
+    fn tube(claims: &[ClaimKey]) -> Option<u32> {
+        claims.first().map(|key| key.tube)
+    }
+
+    fn claims<'a>(claims: &'a &[ClaimKey]) -> &'a [ClaimKey] {
+        claims
+    }
+
+    type Owned = Vec<ClaimKey>;
+
+    fn to_owned(claims: &[ClaimKey]) -> Vec<ClaimKey> {
+        claims.to_vec()
+    }
+
+    fn as_ref(claims: &Vec<ClaimKey>) -> &[ClaimKey] {
+        claims
+    }
+
+    fn put(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
+        put_of_claims(claims, number, out);
+    }
+}
+
+/// The numbers of the calls that have a verb in them.
+const ON_TUBE: u8 = 1;
+const ON_CLAIM: u8 = 2;
+/// The number of the verbs of a tube that have one of a holder in them.
+const HELD: u8 = 13;
+
+/// What a verb is made on, and its number there.
+pub(in crate::core) enum Numbered<'a> {
+    InStore(u8),
+    InTube(TubeRef<'a>, u8),
+    OfClaim(Claimed<'a>, u8),
+}
+
+fn put_in_store(number: u8, out: &mut Vec<u8>) {
+    out.push(number);
+}
+
+fn put_in_tube(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
+    out.push(ON_TUBE);
+    put_tube(tube.number, tube.name, out);
+    out.push(number);
+}
+
+fn put_of_claim(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
+    let Claimed { key, tube } = claimed;
+    if let Some(name) = tube {
+        out.push(ON_TUBE);
+        put_tube(key.tube, name, out);
+        out.push(HELD);
+        key.by.put(out);
+        key.id.put(out);
+    } else {
+        out.push(ON_CLAIM);
+        key.put(out);
+    }
+    out.push(number);
+}
+
+fn put_of_claims(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
+    out.push(number);
+    put_items(claims.iter(), out);
+}
+
+fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {
+    number.put(out);
+    put_bytes(name.as_bytes(), out);
+}
+
+/// Reads what is in front of a verb. A verb of the store has one byte there, and one of many claims, which
+/// follow it.
+pub(in crate::core) fn get_target<'a>(input: &mut Input<'a>) -> Result<Numbered<'a>, Malformed> {
+    Ok(match input.byte()? {
+        ON_TUBE => {
+            let tube = TubeRef { number: u32::get(input)?, name: text(input)? };
+            match input.byte()? {
+                HELD => {
+                    let (by, id) = (Holder::get(input)?, u64::get(input)?);
+                    let key = ClaimKey { tube: tube.number, by, id };
+                    Numbered::OfClaim(Claimed { key, tube: Some(tube.name) }, input.byte()?)
+                }
+                number => Numbered::InTube(tube, number),
+            }
+        }
+        ON_CLAIM => {
+            let key = ClaimKey::get(input)?;
+            Numbered::OfClaim(Claimed { key, tube: None }, input.byte()?)
+        }
+        number => Numbered::InStore(number),
+    })
+}

@@ -1,0 +1,149 @@
+//! The verbs of a connection, made on the store: one body for all of them.
+
+use std::sync::Arc;
+
+use tubewell_wire::{Answering, Reply};
+
+use super::answers::{later, refused, reply, without_body};
+use super::peer::Peer;
+use super::shares::Permit;
+use crate::connection::Mode;
+use crate::core::list::with_verb;
+use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
+use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
+use crate::open_store::LocalHandle;
+use crate::{Error, Result, wait};
+
+/// Makes a call.
+pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Answering {
+    let made = with_verb(&mut input, Serve { peer, mode });
+    made.unwrap_or_else(|malformed| refused(Error::from(malformed)))
+}
+
+struct Serve<'a> {
+    peer: &'a Arc<Peer>,
+    mode: Mode,
+}
+
+impl OnVerb for Serve<'_> {
+    type Done = Answering;
+
+    fn run<V: Begin>(
+        self,
+        on: Named<'_, V>,
+        input: &mut Input<'_>,
+    ) -> Result<Answering, Malformed> {
+        let verb = V::get(input)?;
+        input.end()?;
+        Ok(self.make(on, verb))
+    }
+}
+
+impl Serve<'_> {
+    fn make<V: Begin>(self, on: Named<'_, V>, verb: V) -> Answering {
+        let Serve { peer, mode } = self;
+        if let Err(error) = verb.check(Limits { max_body: peer.store.open_store().max_body }) {
+            return refused(error);
+        }
+        if let Some(name) = verb.adds_tube()
+            && let Err(refusal) = peer.check_tubes(name)
+        {
+            return refused(refusal);
+        }
+        let is_deferred = matches!(mode, Mode::Deferred | Mode::DeferredOrRefused);
+        let refusal_waits = verb.refusal_waits() && !is_deferred;
+        // Before the decision, after which it would have to be undone.
+        let permit = match V::WAITS.then(|| peer.wait_in(1)).transpose() {
+            Ok(permit) => permit,
+            Err(busy) => return answer::<V>(peer, is_deferred, on, Err(busy), None),
+        };
+        let decide = |core: &mut Core| core.make(on, &verb, refusal_waits);
+        let inner = &peer.store.open_store().inner;
+        let decided = if V::KIND.needs_space() {
+            inner.defer_unless_full(|core| buffer_of::<V>(core, on), decide)
+        } else {
+            Ok(inner.defer_now(decide))
+        };
+        match decided {
+            Ok(decided) => answer::<V>(peer, is_deferred, on, decided, permit),
+            Err(_) if mode == Mode::DeferredOrRefused => {
+                answer::<V>(peer, is_deferred, on, Err(Error::Overloaded), None)
+            }
+            Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
+                Ok(permit) => {
+                    let (peer, on) = (peer.clone(), V::On::to_owned(on));
+                    let once_free = async move {
+                        let named = V::On::as_ref(&on);
+                        let decided =
+                            wait::decide_verb(&peer.store, buffer, named, &verb, refusal_waits)
+                                .await;
+                        match answer::<V>(&peer, is_deferred, named, decided, None) {
+                            Answering::Later(answer) | Answering::LaterWithoutBody(answer) => {
+                                answer.await
+                            }
+                            Answering::Now(reply) => reply,
+                            Answering::Many(_) => Reply::default(),
+                        }
+                    };
+                    later(permit.hold(once_free))
+                }
+                Err(busy) => answer::<V>(peer, is_deferred, on, Err(busy), None),
+            },
+        }
+    }
+}
+
+/// The write buffer of a call.
+fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
+    let tube = V::On::tube(on).and_then(|number| core.tubes.get(&number));
+    tube.map_or(FILE, |tube| tube.buffer)
+}
+
+/// The answer to a decided call, after its commit.
+fn answer<V: Begin>(
+    peer: &Peer,
+    is_deferred: bool,
+    on: Named<'_, V>,
+    decided: Result<Decided<Result<V::First>>>,
+    permit: Option<Permit>,
+) -> Answering {
+    let changes = V::KIND.changes();
+    let Decided { answer, wait } = match decided {
+        Ok(decided) => decided.map(|answer| answer.map(V::begun)),
+        Err(refusal) => {
+            release_if::<V>(peer, is_deferred, on);
+            return Answering::Now(reply::<V::Answer>(changes, &Err(refusal)));
+        }
+    };
+    match (answer, wait) {
+        (Ok(Begun::Done(answer)), None) => Answering::Now(reply(changes, &Ok(answer))),
+        (answer, wait) => {
+            let store = peer.store.clone();
+            let answer = wait_for(store, changes, Decided { answer, wait });
+            match permit {
+                Some(permit) => without_body(permit.hold(answer)),
+                None => without_body(answer),
+            }
+        }
+    }
+}
+
+async fn wait_for<T: Wire>(
+    store: LocalHandle,
+    changes: bool,
+    decided: Decided<Result<Begun<T>>>,
+) -> Reply {
+    reply(changes, &wait::answer(&store, decided).await)
+}
+
+/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
+fn release_if<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>) {
+    if !is_deferred || !V::ENDS_CLAIM {
+        return;
+    }
+    for key in V::On::claims(&on) {
+        if let Some(epoch) = key.by.epoch {
+            peer.store.drop_claim(key.id, epoch, false);
+        }
+    }
+}
