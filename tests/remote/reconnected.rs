@@ -49,6 +49,8 @@ impl Pair {
 
     /// Breaks all connections, calls `meanwhile`, and serves again at the same address.
     pub fn break_connections(&mut self, meanwhile: impl FnOnce(&Pair)) {
+        // What the client has sent has arrived then: without its confirmation a task is taken back.
+        let _ = self.remote.tube("case");
         self.served.stop();
         meanwhile(self);
         let socket = self.folder.path().join("socket");
