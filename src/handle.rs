@@ -63,7 +63,7 @@ impl StoreHandle {
         verb.check(self.limits())?;
         match self {
             StoreHandle::Here(store) => {
-                let decide = |core: &mut Core| core.decide_verb(on, verb);
+                let decide = |core: &mut Core| core.begin_verb(on, verb);
                 let space = V::KIND.space_in(buffer);
                 let decided = store.inner()?.defer(space, when_full, decide)?;
                 Ok(Promise::Here(store.clone(), decided))

@@ -121,7 +121,7 @@ impl LocalHandle {
     pub(crate) fn bury_unreadable(&self, grant: &Grant) {
         let (on, bury) = (Claimed { key: grant.key(), tube: None }, BuryHeld { failure: None });
         if let Ok(inner) = self.inner() {
-            let _ = inner.defer_now(|core| core.decide_verb(on, &bury));
+            let _ = inner.defer_now(|core| core.begin_verb(on, &bury));
         }
     }
 
@@ -176,7 +176,7 @@ impl LocalHandle {
         let drop = DropClaim { id, epoch, forgive };
         if let Ok(inner) = self.inner() {
             // A task whose record cannot be read stays claimed until its session ends.
-            let _ = inner.run(|core| core.decide_verb((), &drop));
+            let _ = inner.run(|core| core.begin_verb((), &drop));
         }
     }
 

@@ -219,7 +219,7 @@ fn only_handle_wait_and_serve_give_verbs_to_the_core() {
         "src/serve/verbs.rs",
         "src/serve/service/tests.rs",
     ];
-    for word in [".begin_verb(", ".decide_verb(", "core.make("] {
+    for word in [".begin_verb(", "core.make("] {
         only("src", word, &callers);
     }
     for folder in ["src/tube", "src/deferred", "src/typed"] {

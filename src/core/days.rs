@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
 use crate::core::state::{Core, Counted, Decided, day_of};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::date::{Date, begin_of, end_of};
 use crate::{Error, Result};

@@ -2,8 +2,7 @@
 //! go to another thread or another process, and be made again.
 //!
 //! A verb has one home, in the file of its decision: its fields, its checks, what it is made on, what it
-//! waits for. `core/list.rs` names all of them, and the
-//! dispatch of a peer's bytes comes from there.
+//! waits for. `core/list.rs` names all verbs; the dispatch of a peer's bytes comes from there.
 
 mod declare;
 mod kind;
@@ -179,21 +178,6 @@ impl Core {
             Cancel::Put { tube, arrival } => self.cancel_put(*tube, *arrival),
             Cancel::Watch(key) => self.cancel_watch(*key),
         }
-    }
-
-    #[inline]
-    pub(crate) fn decide_verb<V: Decide>(
-        &mut self,
-        on: Named<'_, V>,
-        verb: &V,
-    ) -> Result<Decided<V::Answer>> {
-        if !V::IN_OUTAGE {
-            V::On::check(self, on)?;
-        }
-        let decided = verb.decide(self, on)?;
-        #[cfg(feature = "_peer")]
-        super::met::add_name(V::NAME);
-        Ok(decided)
     }
 
     /// A refusal, and the change that it waits for.

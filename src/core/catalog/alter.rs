@@ -5,8 +5,7 @@ use tubewell_drivers::Table;
 use super::rows::tube_key;
 use super::tubes::{TubeHead, define, difference_in_kind};
 use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE, Policies};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::{Error, Result, TubeOptions};
 
 verb! {

@@ -3,8 +3,7 @@
 use super::similar::similar;
 use super::tubes::TubeHead;
 use crate::core::state::{Core, Decided, TubeState};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::{Error, Result, TubeInfo};
 
 verb! {

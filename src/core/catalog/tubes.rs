@@ -16,8 +16,7 @@ use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
     TubeState, encode_durability,
 };
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::wire::{Input, Malformed, Wire, buffer};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};

@@ -4,8 +4,7 @@ use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};

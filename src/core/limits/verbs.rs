@@ -9,8 +9,7 @@ use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
 

@@ -9,8 +9,7 @@ use tubewell_drivers::{
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, OtherTube, verb};
+use crate::core::verb::{Decide, OtherTube, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, State};
 

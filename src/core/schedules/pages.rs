@@ -3,8 +3,7 @@
 use tubewell_drivers::{Header, NEVER, Shelf};
 
 use crate::core::state::{Core, Decided, missed_of, recurrence};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
 use crate::micros::duration;
 use crate::moment::system_time;

@@ -8,8 +8,7 @@ use super::moments::set_due;
 use super::runs::request_of_run;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest, check_key};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::{KeyLookUp, Keyed};
 use crate::{Error, EventKind, Receipt, Result, State};
 

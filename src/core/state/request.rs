@@ -59,24 +59,6 @@ fn check_token(token: &str) -> Result<()> {
     )))
 }
 
-/// The tags of one task, as a call names them: each once, in the order of their first mention.
-/// Refuses too many, and a text that cannot be a tag.
-fn check_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Arc<[Arc<str>]>> {
-    let mut checked: Vec<Arc<str>> = Vec::new();
-    for tag in tags {
-        let tag = tag.as_ref();
-        check_tag(tag)?;
-        if checked.iter().any(|known| **known == *tag) {
-            continue;
-        }
-        if checked.len() == TAGS_MAX {
-            return Err(too_many_tags());
-        }
-        checked.push(tag.into());
-    }
-    Ok(if checked.is_empty() { Arc::default() } else { checked.into() })
-}
-
 /// The tags of one task, each once, in the order of their first mention.
 /// The iterator may be infinite: reading stops with the first one that is too many.
 pub(crate) fn distinct_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<[Arc<str>]> {
@@ -93,7 +75,7 @@ pub(crate) fn distinct_tags(tags: impl IntoIterator<Item = impl AsRef<str>>) -> 
     if distinct.is_empty() { Arc::default() } else { distinct.into() }
 }
 
-/// As [`check_tags`], for tags that another process has checked: each must be there once.
+/// Refuses too many tags, a text that cannot be a tag, and a tag that is there twice.
 pub(in crate::core) fn check_distinct_tags(tags: &[Arc<str>]) -> Result<()> {
     for (at, tag) in tags.iter().enumerate() {
         check_tag(tag)?;
@@ -181,24 +163,10 @@ pub(crate) struct History {
 }
 
 impl PutRequest {
-    /// Checks what can be checked without the tube.
+    /// As `of`, with the checks that need no tube.
     pub(crate) fn new(put: Put, max_body: usize) -> Result<PutRequest> {
-        let mut request = PutRequest {
-            pri: put.pri,
-            ttl: put.ttl.map(micros_ceil),
-            ttr: put.ttr.map(micros_ceil),
-            delay: micros_ceil(put.delay),
-            not_before: put.not_before.map(micros_of),
-            sub: put.sub_queue,
-            max_attempts: put.max_attempts,
-            key: put.key.map(Arc::from),
-            on_key: put.on_key,
-            token: put.token,
-            after: put.after,
-            ..PutRequest::of_body(Body::new(put.body))
-        };
-        request.check_but_tags(max_body)?;
-        request.tags = check_tags(put.tags)?;
+        let request = PutRequest::of(put);
+        request.check(max_body)?;
         Ok(request)
     }
 
@@ -353,7 +321,7 @@ impl PutRequest {
         }
     }
 
-    /// The checks of `new`, for a put that is one of `of`, or of another process.
+    /// The checks that need no tube, of a put of this process or of another one.
     pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
         self.check_but_tags(max_body)?;
         check_distinct_tags(&self.tags)?;

@@ -7,8 +7,7 @@ use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 /// The maximum number of tasks that one call kicks while it holds the lock.

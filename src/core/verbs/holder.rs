@@ -7,8 +7,7 @@ use tubewell_drivers::{Body, NEVER};
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, Holder, Wait, check_size};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Claimed, Decide, Limits, verb};
+use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 verb! {

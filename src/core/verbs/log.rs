@@ -3,8 +3,7 @@
 use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Claimed, Decide, verb};
+use crate::core::verb::{Claimed, Decide, TubeRef, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 

@@ -8,8 +8,7 @@ use tubewell_drivers::{Header, Shelf};
 use super::take::MAX_EXPIRED_PER_TAKE;
 use crate::core::state::window::{Rank, ReadUpTo, WindowSlot};
 use crate::core::state::{Core, Decided};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::task::TaskInfo;
 use crate::{Error, Result};
 

@@ -10,8 +10,7 @@ use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.

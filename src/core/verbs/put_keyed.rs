@@ -11,8 +11,7 @@ use super::replace::Replacement;
 use super::tokens::LookUp;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, PutRequest, Wait};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, OnKey, Receipt, Result};
 
 /// What became of a task of a call that puts several.

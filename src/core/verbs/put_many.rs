@@ -4,8 +4,7 @@ use tubewell_drivers::Header;
 
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, TubeState};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Receipt, Result};
 
 verb! {

@@ -12,8 +12,7 @@ use super::outcome::{check_no_schedule, check_not_done};
 use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, UpdateRequest, check_distinct_tags, too_many_tags};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 verb! {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::core::state::{CapacitySlot, Core, Decided, FILE, MEMORY, WaitingCall};
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Decide, verb};
+use crate::core::verb::{Decide, TubeRef, verb};
 
 verb! {
     /// Nothing, once the write buffer of the file has space.

@@ -16,8 +16,7 @@ use crate::commit::{Change, Visibility};
 use crate::core::state::{
     Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey, WatchSlot,
 };
-use crate::core::verb::TubeRef;
-use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, verb};
+use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
@@ -571,7 +570,7 @@ mod tests {
             let [buried, acked] = store.inner().run(|core| {
                 let buried = begin_wait(core, tube, key);
                 core.bury(key.tube, key.id, None).unwrap();
-                core.decide_verb(tube.as_target(), &KickTask { id: key.id }).unwrap();
+                core.begin_verb(tube.as_target(), &KickTask { id: key.id }).unwrap();
                 let mut bury = core.change(
                     key.tube,
                     key.id,

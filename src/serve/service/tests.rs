@@ -265,7 +265,7 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
         let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
         let target = TubeRef { number: served.number(), name: "jobs" };
         // Nothing has flushed it when this returns.
-        served.store.inner().run(|core| drop(core.decide_verb(target, &Delete { id }).unwrap()));
+        served.store.inner().run(|core| drop(core.begin_verb(target, &Delete { id }).unwrap()));
         let answering = served.service.call(&served.peer, &read(target, id));
         assert!(matches!(answering, Answering::LaterWithoutBody(_)), "{answering:?}");
     }
