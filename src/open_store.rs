@@ -5,17 +5,17 @@ use std::sync::{Arc, Weak};
 use tubewell_wire::Server;
 
 use crate::core::list::{BuryHeld, DropClaim};
-use crate::core::verb::Claimed;
+use crate::core::verb::{Begun, Claimed};
 use crate::core::{
     ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
-    WatchKey, Watching,
+    Watching,
 };
 use crate::events::{EventBytes, Filter, Subscription};
 use crate::pipeline::StoreInner;
 use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
-use crate::{Error, Result, SessionId};
+use crate::{Ending, Error, Result, SessionId};
 
 /// A reference to an open store of this process. The store closes when the last one is dropped.
 #[derive(Clone)]
@@ -97,19 +97,13 @@ impl LocalHandle {
         tube: TubeRef<'_>,
         session: SessionId,
         until: Option<u64>,
-    ) -> Result<Option<Watching>> {
-        self.run(|core| {
+    ) -> Result<Option<Begun<Option<Ending>>>> {
+        let watching = self.run(|core| {
             core.tube(tube.number, tube.name)?;
             let timeout = until.map(|until| until.saturating_sub(core.now.running));
             core.wait_ready(tube.number, session, timeout)
-        })
-    }
-
-    /// The caller of a watch has gone.
-    pub(crate) fn cancel_watch(&self, key: WatchKey) {
-        if let Ok(inner) = self.inner() {
-            inner.run(|core| core.cancel_watch(key));
-        }
+        })?;
+        Ok(watching.map(Watching::begun))
     }
 
     /// Runs a call on the core that waits for nothing.

@@ -42,8 +42,7 @@ pub(crate) use state::check_size;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
     Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, WatchKey, WatchSlot,
-    distinct_tags,
+    ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

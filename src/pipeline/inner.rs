@@ -138,7 +138,13 @@ impl StoreInner {
                 self.call_locked(core, |core| core.begin_verb(on, verb))?
             }
         };
-        match V::begun(begun) {
+        self.finish(V::begun(begun))
+    }
+
+    /// Blocks until the answer of a verb that has begun is there.
+    #[inline]
+    pub(crate) fn finish<T>(&self, begun: Begun<T>) -> Result<T> {
+        match begun {
             Begun::Done(answer) => Ok(answer),
             Begun::Later(later) => self.wait_deferred(later.slot.wait()?),
         }

@@ -55,7 +55,7 @@ impl Serve<'_> {
         // Before the decision, after which it would have to be undone.
         let permit = match V::WAITS.then(|| peer.wait_in(1)).transpose() {
             Ok(permit) => permit,
-            Err(busy) => return answer::<V>(peer, is_deferred, on, Err(busy), None),
+            Err(busy) => return refuse::<V>(peer, is_deferred, on, busy),
         };
         let decide = |core: &mut Core| core.make(on, &verb, refusal_waits);
         let inner = &peer.store.open_store().inner;
@@ -67,27 +67,14 @@ impl Serve<'_> {
         match decided {
             Ok(decided) => answer::<V>(peer, is_deferred, on, decided, permit),
             Err(_) if mode == Mode::DeferredOrRefused => {
-                answer::<V>(peer, is_deferred, on, Err(Error::Overloaded), None)
+                refuse::<V>(peer, is_deferred, on, Error::Overloaded)
             }
             Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
                 Ok(permit) => {
                     let (peer, on) = (peer.clone(), V::On::to_owned(on));
-                    let once_free = async move {
-                        let named = V::On::as_ref(&on);
-                        let decided =
-                            wait::decide_verb(&peer.store, buffer, named, &verb, refusal_waits)
-                                .await;
-                        match answer::<V>(&peer, is_deferred, named, decided, None) {
-                            Answering::Later(answer) | Answering::LaterWithoutBody(answer) => {
-                                answer.await
-                            }
-                            Answering::Now(reply) => reply,
-                            Answering::Many(_) => Reply::default(),
-                        }
-                    };
-                    later(permit.hold(once_free))
+                    later(permit.hold(make_once_free(peer, is_deferred, buffer, on, verb)))
                 }
-                Err(busy) => answer::<V>(peer, is_deferred, on, Err(busy), None),
+                Err(busy) => refuse::<V>(peer, is_deferred, on, busy),
             },
         }
     }
@@ -99,6 +86,22 @@ fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
     tube.map_or(FILE, |tube| tube.buffer)
 }
 
+/// Makes a call once its write buffer has space, and waits for its commit.
+async fn make_once_free<V: Begin>(
+    peer: Arc<Peer>,
+    is_deferred: bool,
+    buffer: usize,
+    on: <V::On as Target>::Owned,
+    verb: V,
+) -> Reply {
+    let on = V::On::as_ref(&on);
+    let refusal_waits = verb.refusal_waits() && !is_deferred;
+    match wait::decide_verb(&peer.store, buffer, on, &verb, refusal_waits).await {
+        Ok(decided) => wait_for(&peer.store, V::KIND.changes(), begun::<V>(decided)).await,
+        Err(refusal) => refusal_reply::<V>(&peer, is_deferred, on, refusal),
+    }
+}
+
 /// The answer to a decided call, after its commit.
 fn answer<V: Begin>(
     peer: &Peer,
@@ -107,19 +110,18 @@ fn answer<V: Begin>(
     decided: Result<Decided<Result<V::First>>>,
     permit: Option<Permit>,
 ) -> Answering {
-    let changes = V::KIND.changes();
-    let Decided { answer, wait } = match decided {
-        Ok(decided) => decided.map(|answer| answer.map(V::begun)),
-        Err(refusal) => {
-            release_if::<V>(peer, is_deferred, on);
-            return Answering::Now(reply::<V::Answer>(changes, &Err(refusal)));
-        }
+    let decided = match decided {
+        Ok(decided) => begun::<V>(decided),
+        Err(refusal) => return refuse::<V>(peer, is_deferred, on, refusal),
     };
-    match (answer, wait) {
-        (Ok(Begun::Done(answer)), None) => Answering::Now(reply(changes, &Ok(answer))),
-        (answer, wait) => {
+    let changes = V::KIND.changes();
+    match decided {
+        Decided { answer: Ok(Begun::Done(answer)), wait: None } => {
+            Answering::Now(reply(changes, &Ok(answer)))
+        }
+        decided => {
             let store = peer.store.clone();
-            let answer = wait_for(store, changes, Decided { answer, wait });
+            let answer = async move { wait_for(&store, changes, decided).await };
             match permit {
                 Some(permit) => without_body(permit.hold(answer)),
                 None => without_body(answer),
@@ -128,15 +130,34 @@ fn answer<V: Begin>(
     }
 }
 
+fn begun<V: Begin>(decided: Decided<Result<V::First>>) -> Decided<Result<Begun<V::Answer>>> {
+    decided.map(|first| first.map(V::begun))
+}
+
 async fn wait_for<T: Wire>(
-    store: LocalHandle,
+    store: &LocalHandle,
     changes: bool,
     decided: Decided<Result<Begun<T>>>,
 ) -> Reply {
-    reply(changes, &wait::answer(&store, decided).await)
+    reply(changes, &wait::answer(store, decided).await)
+}
+
+/// The answer to a call that has changed nothing.
+fn refuse<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>, refusal: Error) -> Answering {
+    Answering::Now(refusal_reply::<V>(peer, is_deferred, on, refusal))
 }
 
 /// Releases the tasks whose claims a refused call would have ended: their handles are gone.
+fn refusal_reply<V: Verb>(
+    peer: &Peer,
+    is_deferred: bool,
+    on: Named<'_, V>,
+    refusal: Error,
+) -> Reply {
+    release_if::<V>(peer, is_deferred, on);
+    reply::<V::Answer>(V::KIND.changes(), &Err(refusal))
+}
+
 fn release_if<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>) {
     if !is_deferred || !V::ENDS_CLAIM {
         return;

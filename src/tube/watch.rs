@@ -1,17 +1,16 @@
 //! Waiting for the end of tasks, of one task or of all tasks of a tube; and for a task to take.
 
-use std::future::poll_fn;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
 use crate::connection::{Request, TubeName};
 use crate::core::list::{PutAndWait, WaitDone, WaitDrained};
-use crate::core::{PutRequest, WatchKey, WatchSlot, Watching};
+use crate::core::verb::Begun;
+use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
-use crate::wait::{self, CallFuture, commit};
+use crate::wait::{self, CallFuture};
 use crate::{Ending, Put, Receipt, Result};
 
 impl Tube {
@@ -246,7 +245,7 @@ impl Tube {
         let until = wait::deadline(store, timeout.into());
         loop {
             match self.look_for_ready(store, until)? {
-                Some(watching) => return Ok(ending(store, watching)?.is_some()),
+                Some(begun) => return Ok(store.inner()?.finish(begun)?.is_some()),
                 // Expired tasks were removed. Their edits must not pile up.
                 None => store.inner()?.wait_for_capacity(self.buffer())?,
             }
@@ -272,8 +271,8 @@ impl Tube {
             let until = wait::deadline(store, timeout);
             loop {
                 match tube.look_for_ready(store, until)? {
-                    Some(watching) => {
-                        return Ok(Watcher::new(store, watching).ending().await?.is_some());
+                    Some(begun) => {
+                        return Ok(wait::answer(store, Decided::now(Ok(begun))).await?.is_some());
                     }
                     None => wait::expiry(store, tube.buffer()).await?,
                 }
@@ -287,7 +286,11 @@ impl Tube {
     }
 
     /// Begins a wait for a task until this moment of running time. `None`: look again.
-    fn look_for_ready(&self, store: &LocalHandle, until: Option<u64>) -> Result<Option<Watching>> {
+    fn look_for_ready(
+        &self,
+        store: &LocalHandle,
+        until: Option<u64>,
+    ) -> Result<Option<Begun<Option<Ending>>>> {
         store.wait_ready(self.as_target(), self.session, until)
     }
 
@@ -298,51 +301,5 @@ impl Tube {
     fn put_and_wait_for(&self, put: Put, timeout: Option<Duration>) -> PutAndWait {
         let (request, timeout) = (PutRequest::of(put), timeout.map(micros_ceil));
         PutAndWait { session: self.session, request, timeout }
-    }
-}
-
-/// Blocks until a watch ends.
-fn ending(store: &LocalHandle, watching: Watching) -> Result<Option<Ending>> {
-    let ending = match watching {
-        Watching::Over(ending) => ending,
-        Watching::Waiting(_, slot) => store.inner()?.wait_deferred(slot.wait()?)?,
-    };
-    Ok(ending.map(Arc::unwrap_or_clone))
-}
-
-/// A future's watch. Dropping it ends the watch.
-struct Watcher<'a> {
-    store: &'a LocalHandle,
-    /// How the task has ended, if that is known already.
-    over: Option<Arc<Ending>>,
-    waiting: Option<(WatchKey, Arc<WatchSlot>)>,
-}
-
-impl Watcher<'_> {
-    fn new(store: &LocalHandle, watching: Watching) -> Watcher<'_> {
-        match watching {
-            Watching::Over(over) => Watcher { store, over, waiting: None },
-            Watching::Waiting(key, slot) => {
-                Watcher { store, over: None, waiting: Some((key, slot)) }
-            }
-        }
-    }
-
-    async fn ending(mut self) -> Result<Option<Ending>> {
-        if let Some((_, slot)) = &self.waiting {
-            let ended = poll_fn(|context| slot.poll(context.waker())).await;
-            self.waiting = None;
-            self.over = commit(ended?).await?;
-        }
-        Ok(self.over.take().map(Arc::unwrap_or_clone))
-    }
-}
-
-impl Drop for Watcher<'_> {
-    fn drop(&mut self) {
-        if let Some((key, _)) = self.waiting {
-            // A watch of a dropped tube has ended already.
-            self.store.cancel_watch(key);
-        }
     }
 }

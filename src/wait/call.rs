@@ -129,21 +129,26 @@ pub(crate) async fn answer<T>(
     store: &LocalHandle,
     decided: Decided<Result<Begun<T>>>,
 ) -> Result<T> {
-    let Decided { answer, wait } = decided;
-    // Before the next await, since the future may be dropped there.
-    let answer = answer.map(|begun| match begun {
-        Begun::Done(answer) => (Some(answer), None),
-        Begun::Later(later) => (None, Some(Waiting { store, later, is_over: false })),
-    });
-    commit(Decided { answer: (), wait }).await?;
-    match answer? {
-        (_, Some(mut waiting)) => {
-            let slot = &waiting.later.slot;
-            let decided = poll_fn(|context| slot.poll(context.waker())).await;
-            waiting.is_over = true;
-            commit(decided?).await
+    // Before the first await, since the future may be dropped there.
+    let decided = decided.map(|begun| begun.map(|begun| Coming::of(store, begun)));
+    match commit(decided).await?? {
+        Coming::Here(answer) => Ok(answer),
+        Coming::Later(waiting) => waiting.answer().await,
+    }
+}
+
+/// The answer of a verb that has begun.
+enum Coming<'a, T> {
+    Here(T),
+    Later(Waiting<'a, T>),
+}
+
+impl<T> Coming<'_, T> {
+    fn of(store: &LocalHandle, begun: Begun<T>) -> Coming<'_, T> {
+        match begun {
+            Begun::Done(answer) => Coming::Here(answer),
+            Begun::Later(later) => Coming::Later(Waiting { store, later, is_over: false }),
         }
-        (answer, None) => answer.ok_or(Error::Closed),
     }
 }
 
@@ -152,6 +157,14 @@ struct Waiting<'a, T> {
     store: &'a LocalHandle,
     later: Later<T>,
     is_over: bool,
+}
+
+impl<T> Waiting<'_, T> {
+    async fn answer(mut self) -> Result<T> {
+        let decided = poll_fn(|context| self.later.slot.poll(context.waker())).await;
+        self.is_over = true;
+        commit(decided?).await
+    }
 }
 
 impl<T> Drop for Waiting<'_, T> {

@@ -29,7 +29,7 @@ pub(crate) enum Watching {
 }
 
 impl Watching {
-    fn begun(self) -> Begun<Option<Ending>> {
+    pub(crate) fn begun(self) -> Begun<Option<Ending>> {
         match self {
             Watching::Over(ending) => Begun::Done(ending.map(Arc::unwrap_or_clone)),
             Watching::Waiting(key, slot) => {
