@@ -29,8 +29,8 @@ use crate::{Error, Result, SessionId};
 use beats::Beats;
 pub(crate) use promise::{Promise, RemotePromise, answered_already};
 pub(crate) use request::{
-    ClientId, Hello, HelloSession, Mode, Request, TubeName, Versions, Welcome, encode_grants,
-    encode_value, read_call, verb_to_bytes,
+    ClientId, Hello, HelloSession, Mode, Request, Versions, Welcome, encode_grants, encode_value,
+    read_call, verb_to_bytes,
 };
 use request::{grants_in, read_grants, read_value, refusal_in};
 use sessions::Sessions;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::connection::{Connection, RemotePromise, Request, TubeName, answered_already};
+use crate::connection::{Connection, RemotePromise, Request, answered_already};
+use crate::core::verb::TubeName;
 use crate::core::{Core, Grant, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::core::verb::{Named, Verb, put_verb};
-use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes};
+use crate::core::verb::{Named, TubeName, Verb, put_verb};
+use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, Wire, from_bytes};
 use crate::events::Filter;
 use crate::random::random_id;
 use crate::token::ClaimToken;
@@ -46,22 +46,6 @@ impl Mode {
             tag::DEFERRED_OR_REFUSED => Mode::DeferredOrRefused,
             _ => return None,
         })
-    }
-}
-
-/// More tubes than one take may name: it waits in each of them.
-pub(crate) const TUBES_MAX: usize = 4096;
-
-/// A tube, as a request names it.
-#[derive(Clone, Debug)]
-pub(crate) struct TubeName {
-    pub(crate) number: u32,
-    pub(crate) name: Arc<str>,
-}
-
-impl TubeName {
-    pub(crate) fn of(head: &TubeHead) -> TubeName {
-        TubeName { number: head.number, name: head.name.clone() }
     }
 }
 
@@ -287,19 +271,6 @@ impl Request {
         };
         input.end()?;
         Ok(request)
-    }
-}
-
-impl Wire for TubeName {
-    const MOST: usize = TUBES_MAX;
-
-    fn put(&self, out: &mut Vec<u8>) {
-        self.number.put(out);
-        self.name.put(out);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<TubeName, Malformed> {
-        Ok(TubeName { number: Wire::get(input)?, name: Wire::get(input)? })
     }
 }
 

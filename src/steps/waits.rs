@@ -5,6 +5,7 @@ use std::time::Duration;
 use tubewell_drivers::NEVER;
 
 use crate::core::list::{Join, Sleep};
+use crate::core::verb::TubeName;
 use crate::micros::{duration, micros_ceil};
 use crate::{Claim, Result, Tube};
 
@@ -45,8 +46,7 @@ impl Claim {
 
     fn join(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<Join> {
         tube.check_store(&self.handle)?;
-        let of = (tube.number(), tube.shared_name());
-        Ok(Join { name: name.into(), of, ids: ids.to_vec() })
+        Ok(Join { name: name.into(), of: TubeName::of(tube.head()), ids: ids.to_vec() })
     }
 }
 

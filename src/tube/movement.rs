@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tube;
 use crate::core::FILE;
 use crate::core::list::{MoveSome, MoveTo, NextId};
-use crate::core::verb::OtherTube;
+use crate::core::verb::TubeName;
 use crate::handle::StoreHandle;
 use crate::wait::CallFuture;
 use crate::{Error, Receipt, Result};
@@ -133,13 +133,9 @@ impl Tube {
     }
 
     /// Another tube as the target of a call on this one.
-    pub(crate) fn other(&self, to: &Tube) -> Result<OtherTube> {
+    pub(crate) fn other(&self, to: &Tube) -> Result<TubeName> {
         to.check_store(&self.handle)?;
-        Ok(to.as_other())
-    }
-
-    pub(crate) fn as_other(&self) -> OtherTube {
-        OtherTube { number: self.number(), name: self.shared_name() }
+        Ok(TubeName::of(&to.head))
     }
 
     /// Refuses a tube of another store.

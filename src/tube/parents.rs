@@ -2,6 +2,7 @@
 
 use super::Tube;
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
+use crate::core::verb::TubeName;
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {
@@ -144,6 +145,6 @@ impl Tube {
         if !self.handle.is_same_store(&of.handle) {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
-        Ok(AddParents { id, of: of.as_other(), parents: parents.to_vec() })
+        Ok(AddParents { id, of: TubeName::of(&of.head), parents: parents.to_vec() })
     }
 }

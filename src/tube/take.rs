@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::claim::Collected;
-use crate::connection::{Request, TubeName};
+use crate::connection::Request;
+use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::connection::{Request, TubeName};
+use crate::connection::Request;
 use crate::core::list::{PutAndWait, WaitDone, WaitDrained};
-use crate::core::verb::Begun;
+use crate::core::verb::{Begun, TubeName};
 use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;

@@ -9,13 +9,13 @@ use tubewell_drivers::{
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
-use crate::core::verb::{Decide, OtherTube, TubeRef, verb};
+use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, State};
 
 verb! {
     /// Adds parents, tasks of the tube `of`, to a task that is not taken, buried or done.
-    62 InTube Edit: AddParents { id: u64, of: OtherTube, parents: Vec<u64> } -> Receipt {
+    62 InTube Edit: AddParents { id: u64, of: TubeName, parents: Vec<u64> } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }

@@ -1,27 +1,25 @@
 //! Joins: tasks whose holders wait for others give their claims up, and are blocked until these are
 //! done.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{NEVER, StepRow, encode_step};
 
 use super::edges::count_of;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
-use crate::core::verb::{Claimed, Decide, verb};
+use crate::core::verb::{Claimed, Decide, TubeName, verb};
 use crate::{Error, Result, State, StepKind};
 
 verb! {
-    /// A wait for tasks of a tube, named by its number and its name. Answers whether it is over; otherwise
+    /// A wait for tasks of a tube. Answers whether it is over; otherwise
     /// the claim has ended, and the task is blocked.
-    37 OfClaim Edit: Join { name: Box<str>, of: (u32, Arc<str>), ids: Vec<u64> } -> bool
+    37 OfClaim Edit: Join { name: Box<str>, of: TubeName, ids: Vec<u64> } -> bool
 }
 
 impl Decide for Join {
     fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<bool>> {
-        let Join { name, of: (number, of), ids } = self;
-        core.tube(*number, of)?;
-        core.join(on.key, name, *number, ids)
+        let Join { name, of, ids } = self;
+        let number = of.find(core)?;
+        core.join(on.key, name, number, ids)
     }
 }
 

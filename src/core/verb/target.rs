@@ -4,6 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::Result;
+use crate::core::TubeHead;
 use crate::core::state::{ClaimKey, Core, Holder};
 use crate::core::wire::{Input, Malformed, Wire, put_bytes, put_items, text, wire_struct};
 
@@ -82,14 +83,14 @@ impl Target for InTube {
         Some(tube.number)
     }
 
-    type Owned = (u32, Box<str>);
+    type Owned = TubeName;
 
-    fn to_owned(tube: TubeRef<'_>) -> (u32, Box<str>) {
-        (tube.number, tube.name.into())
+    fn to_owned(tube: TubeRef<'_>) -> TubeName {
+        TubeName { number: tube.number, name: tube.name.into() }
     }
 
-    fn as_ref((number, name): &(u32, Box<str>)) -> TubeRef<'_> {
-        TubeRef { number: *number, name }
+    fn as_ref(tube: &TubeName) -> TubeRef<'_> {
+        TubeRef { number: tube.number, name: &tube.name }
     }
 
     fn put(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
@@ -97,17 +98,24 @@ impl Target for InTube {
     }
 }
 
-/// A tube that a verb names beside the one that it is made in.
+/// As [`TubeRef`], for a call that keeps it: on the tube while it waits, or on another one.
 #[derive(Clone, Debug)]
-pub(crate) struct OtherTube {
+pub(crate) struct TubeName {
     pub(crate) number: u32,
     pub(crate) name: Arc<str>,
 }
 
-wire_struct! { OtherTube { number, name } }
+/// The most tubes that one take may name: it waits in each of them.
+const TUBES_MAX: usize = 4096;
 
-impl OtherTube {
-    /// Its number. Refuses a tube that does not exist.
+wire_struct! { TubeName { number, name } at most TUBES_MAX }
+
+impl TubeName {
+    pub(crate) fn of(head: &TubeHead) -> TubeName {
+        TubeName { number: head.number, name: head.name.clone() }
+    }
+
+    /// The number. Refuses a tube that does not exist.
     pub(in crate::core) fn find(&self, core: &mut Core) -> Result<u32> {
         core.tube(self.number, &self.name)?;
         Ok(self.number)

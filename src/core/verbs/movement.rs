@@ -10,7 +10,7 @@ use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
-use crate::core::verb::{Decide, OtherTube, TubeRef, verb};
+use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -53,7 +53,7 @@ enum Unmoved {
 
 verb! {
     /// Moves a task to another tube. A claim on it ends.
-    18 InTube Edit: MoveTo { id: u64, to: OtherTube } -> Receipt {
+    18 InTube Edit: MoveTo { id: u64, to: TubeName } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -89,7 +89,7 @@ impl Decide for MoveTo {
 verb! {
     /// Moves tasks with ids below `below` to another tube, in the order of takes: those that follow
     /// a position, as many as fit into one step. If the other tube is full, those before it move.
-    19 InTube Edit: MoveSome { to: OtherTube, after: Option<Cursor>, below: u64 } -> MoveStep
+    19 InTube Edit: MoveSome { to: TubeName, after: Option<Cursor>, below: u64 } -> MoveStep
 }
 
 impl Decide for MoveSome {

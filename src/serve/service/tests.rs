@@ -8,13 +8,13 @@ use std::task::{Context, Poll, Waker};
 use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
-use crate::connection::{Hello, HelloSession, Mode, Request, TubeName, verb_to_bytes};
+use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
 use crate::core::list::{
     Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick,
     LogHeld, NextId, Peek, PutAndWait, PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps,
     Truncate, Tubes, WaitDrained,
 };
-use crate::core::verb::Claimed;
+use crate::core::verb::{Claimed, TubeName};
 use crate::core::{ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
