@@ -620,7 +620,7 @@ process; a socket elsewhere is named with --connect unix:PATH. Applications use
 socket.
 
 TCP connections are encrypted and authenticated with the secret, which is never
-sent. It must be random, for whoever reads the network can test guesses:
+sent. It must be random, because an attacker on the network can test guesses:
 `openssl rand -hex 32 >secret`.
 
 A signal ends it: what was acknowledged is stored, and tasks that are taken are

@@ -356,7 +356,7 @@ pub struct CountsRecord<'a> {
     pub clock: ClockRecord,
 }
 
-/// What is wrong with the wall clock, in seconds.
+/// The errors of the wall clock, in seconds; null if it is right.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClockRecord {
     /// By how much it is ahead of the time of the store, which does not trust it.

@@ -164,7 +164,7 @@ fn store_that_does_not_answer_is_shown_as_silent_after_a_second() {
     model.update(millis(2600), Input::Read(Box::new(reading)));
     assert!(!silent(&model));
     assert_eq!(model.tells_silence_in(millis(2600)), None);
-    // What was asked for later counts from then on.
+    // The time of the next request begins with that request.
     assert_eq!(model.update(millis(9000), Input::Changed).len(), 1);
     assert!(!silent(&model));
     assert_eq!(model.tells_silence_in(millis(9000)), Some(millis(1000)));

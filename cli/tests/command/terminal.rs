@@ -187,7 +187,7 @@ fn progress_bars_are_drawn_on_terminals_only() {
     assert_eq!(done.err, "");
 }
 
-/// What falls due each millisecond for three weeks: how much it is, nobody knows before.
+/// A schedule was due each millisecond for three weeks: the length of the work is unknown before its end.
 #[test]
 fn spinner_of_work_of_unknown_length_turns_and_counts() {
     let sandbox = closed_for_weeks(Duration::from_millis(1));
