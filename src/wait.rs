@@ -82,7 +82,7 @@ pub(crate) fn take_request(
     most: Option<usize>,
 ) -> Request {
     Request::Take {
-        tubes: tubes.iter().map(TubeName::of).collect(),
+        tubes: tubes.iter().map(TubeName::from).collect(),
         session,
         timeout: timeout.map(micros_ceil),
         most: most.map(|most| most as u64),

@@ -46,7 +46,7 @@ impl Claim {
 
     fn join(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<Join> {
         tube.check_store(&self.handle)?;
-        Ok(Join { name: name.into(), of: TubeName::of(tube.head()), ids: ids.to_vec() })
+        Ok(Join { name: name.into(), of: TubeName::from(tube.head()), ids: ids.to_vec() })
     }
 }
 

@@ -135,7 +135,7 @@ impl Tube {
     /// Another tube as the target of a call on this one.
     pub(crate) fn other(&self, to: &Tube) -> Result<TubeName> {
         to.check_store(&self.handle)?;
-        Ok(TubeName::of(&to.head))
+        Ok(TubeName::from(&to.head))
     }
 
     /// Refuses a tube of another store.

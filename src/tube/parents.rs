@@ -145,6 +145,6 @@ impl Tube {
         if !self.handle.is_same_store(&of.handle) {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
-        Ok(AddParents { id, of: TubeName::of(&of.head), parents: parents.to_vec() })
+        Ok(AddParents { id, of: TubeName::from(&of.head), parents: parents.to_vec() })
     }
 }

@@ -223,7 +223,7 @@ impl Tube {
     }
 
     fn claim_request(&self, id: u64) -> Request {
-        Request::Claim { tube: TubeName::of(&self.head), session: self.session, id }
+        Request::Claim { tube: TubeName::from(&self.head), session: self.session, id }
     }
 
     fn take_many_request(&self, max: usize, timeout: Option<Duration>) -> Request {

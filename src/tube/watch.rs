@@ -281,7 +281,7 @@ impl Tube {
     }
 
     fn ready_request(&self, timeout: Option<Duration>) -> Request {
-        let (tube, timeout) = (TubeName::of(&self.head), timeout.map(micros_ceil));
+        let (tube, timeout) = (TubeName::from(&self.head), timeout.map(micros_ceil));
         Request::WaitReady { tube, session: self.session, timeout }
     }
 

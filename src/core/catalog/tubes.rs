@@ -16,7 +16,7 @@ use crate::core::state::{
     Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
     TubeState, encode_durability,
 };
-use crate::core::verb::{Decide, TubeRef, verb};
+use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::{Input, Malformed, Wire, buffer};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
@@ -66,6 +66,12 @@ pub(crate) struct TubeHead {
     pub(crate) name: Arc<str>,
     pub(crate) driver: Arc<str>,
     pub(crate) buffer: usize,
+}
+
+impl From<&TubeHead> for TubeName {
+    fn from(head: &TubeHead) -> TubeName {
+        TubeName { number: head.number, name: head.name.clone() }
+    }
 }
 
 impl Wire for TubeHead {

@@ -4,7 +4,6 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::TubeHead;
 use crate::core::state::{ClaimKey, Core, Holder};
 use crate::core::wire::{Input, Malformed, Wire, put_bytes, put_items, text, wire_struct};
 
@@ -111,10 +110,6 @@ const TUBES_MAX: usize = 4096;
 wire_struct! { TubeName { number, name } at most TUBES_MAX }
 
 impl TubeName {
-    pub(crate) fn of(head: &TubeHead) -> TubeName {
-        TubeName { number: head.number, name: head.name.clone() }
-    }
-
     /// The number. Refuses a tube that does not exist.
     pub(in crate::core) fn find(&self, core: &mut Core) -> Result<u32> {
         core.tube(self.number, &self.name)?;
