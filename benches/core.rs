@@ -105,7 +105,7 @@ fn position(offset: u64) -> io::Result<usize> {
     usize::try_from(offset).map_err(io::Error::other)
 }
 
-fn task(tube: &Tube, n: usize) -> Put {
+fn task(tube: &Tube, n: usize) -> Put<&'static [u8]> {
     let put = Put::new(BODY.as_slice());
     let sub_queue = || format!("sub{}", n % 100);
     match tube.driver() {

@@ -58,7 +58,7 @@ async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
     loop {
         match jobs.take_async(None).await {
             Ok(Some(job)) => {
-                seen.push(String::from_utf8_lossy(job.data()).into_owned());
+                seen.push(String::from_utf8_lossy(job.body()).into_owned());
                 job.ack_deferred(WhenFull::Block)?.await?;
             }
             Ok(None) | Err(Error::Closed) => return Ok(seen),

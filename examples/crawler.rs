@@ -59,7 +59,7 @@ impl Crawler {
             links.filter(|link| known.insert((*link).to_owned())).collect()
         };
         self.open.fetch_add(new.len(), Ordering::SeqCst);
-        self.pages.put_many(new.iter().map(|page| Put::from(*page).sub_queue(host(page))))?;
+        self.pages.put_many(new.iter().map(|page| Put::new(*page).sub_queue(host(page))))?;
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Crawler {
     }
 
     fn visit(&self, task: Claim) -> Outcome {
-        let page = String::from_utf8_lossy(task.data()).into_owned();
+        let page = String::from_utf8_lossy(task.body()).into_owned();
         match self.fetch(&page)? {
             Answer::Page(text) => {
                 // Links first, then the ack: a crash in between fetches the page again. In the other

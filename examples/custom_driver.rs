@@ -59,12 +59,12 @@ fn main() -> tubewell::Result<()> {
     // One upload of each album is taken: the larger picture of `alps` waits for the smaller one.
     let mut claims = uploads.take_many(10, None)?;
     for claim in &claims {
-        println!("uploading {}", path_of(claim.data()));
+        println!("uploading {}", path_of(claim.body()));
     }
     // After the ack the first album is free again.
     claims.remove(0).ack()?;
     if let Some(claim) = uploads.try_take()? {
-        println!("then      {}", path_of(claim.data()));
+        println!("then      {}", path_of(claim.body()));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ fn thumbnail(picture: &[u8]) -> Vec<u8> {
 /// Writes a temporary file and renames it, so that a thumbnail exists as a whole or not at all. The
 /// work is idempotent: it runs twice if the program dies between the work and the ack.
 fn make_thumbnail(folder: &Path, task: &Claim) -> std::io::Result<String> {
-    let name = String::from_utf8_lossy(task.data()).into_owned();
+    let name = String::from_utf8_lossy(task.body()).into_owned();
     let part = folder.join("part");
     fs::write(&part, thumbnail(&picture(&name)))?;
     fs::rename(part, folder.join("thumbnails").join(&name))?;

@@ -74,7 +74,7 @@ fn work(path: &Path, payments: u64, death: Death) -> Result<()> {
     let mut count = 0;
     while let Some(claim) = tube.take(Duration::ZERO)? {
         count += 1;
-        let (account, amount) = parse(claim.data())?;
+        let (account, amount) = parse(claim.body())?;
         // The rows and the ack are one commit. An error would take the rows back, and the claim
         // would stand.
         store.transact(|tx| -> Result<()> {

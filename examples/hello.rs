@@ -15,7 +15,7 @@ fn main() -> tubewell::Result<()> {
     mail.put("to: bob")?;
 
     while let Some(task) = mail.take(Duration::ZERO)? {
-        println!("sending {}", String::from_utf8_lossy(task.data()));
+        println!("sending {}", String::from_utf8_lossy(task.body()));
         task.ack()?; // removes the task; dropping the claim instead makes it ready again
     }
     Ok(())

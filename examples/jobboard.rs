@@ -71,7 +71,7 @@ fn print(board: &Tube, title: &str, jobs: &[Task]) -> Result<()> {
     for job in jobs {
         let owner =
             owner(board, job.info.id)?.map_or("unclaimed".into(), |name| format!("of {name}"));
-        println!("  {} {} ({owner})", job.info.id, String::from_utf8_lossy(&job.data));
+        println!("  {} {} ({owner})", job.info.id, String::from_utf8_lossy(&job.body));
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ fn try_all(board: &Tube, consumed: &mut u64) -> Result<()> {
 
 /// Does a job, and returns whether it was consumed.
 fn work(job: Claim) -> Result<bool> {
-    let text = String::from_utf8_lossy(job.data()).into_owned();
+    let text = String::from_utf8_lossy(job.body()).into_owned();
     let details = text.split_once(": ").map(|(_, details)| details).unwrap_or_default();
     if details.is_empty() {
         // No conductor can do it. If it was abandoned, it would be claimed again and again.
@@ -182,7 +182,7 @@ fn mend(board: &Tube, job: u64) -> Result<()> {
     let trash = Where::new().group(TRASH);
     for job in list(board, &trash)? {
         let why = job.info.failure.map(|failure| failure.message).unwrap_or_default();
-        println!("in the trash: {} {}: {why}", job.info.id, String::from_utf8_lossy(&job.data));
+        println!("in the trash: {} {}: {why}", job.info.id, String::from_utf8_lossy(&job.body));
     }
     board.update(job, Update::new().body("boot: server 4"))?;
     board.kick_where(Select::new().group(TRASH))?;

@@ -124,7 +124,7 @@ impl Office {
 }
 
 fn text(letter: &Job) -> String {
-    String::from_utf8_lossy(letter.data()).into_owned()
+    String::from_utf8_lossy(letter.body()).into_owned()
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {

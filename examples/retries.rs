@@ -25,8 +25,8 @@ fn call(body: &[u8], attempt: u32) -> Result<(), Failure> {
 
 /// The tube counts the attempts, delays the task, and buries it after the last one.
 fn attempt(hook: Claim, clock: &ManualClock, log: &mut Vec<String>) -> tubewell::Result<()> {
-    let (name, attempt) = (String::from_utf8_lossy(hook.data()).into_owned(), hook.attempt());
-    let receipt = match call(hook.data(), attempt) {
+    let (name, attempt) = (String::from_utf8_lossy(hook.body()).into_owned(), hook.attempt());
+    let receipt = match call(hook.body(), attempt) {
         Ok(()) => hook.ack()?,
         Err(failure) => hook.fail(failure)?,
     };

@@ -118,7 +118,7 @@ impl Runner {
 
     fn start(self: &Arc<Self>, task: Claim) -> Outcome<JoinHandle<()>> {
         let (id, attempt) = (task.id(), task.attempt());
-        let film = String::from_utf8(task.data().to_vec())?;
+        let film = String::from_utf8(task.body().to_vec())?;
         // It needs no limit of time, since a runner notices the end of a child in any case.
         let token = task.park(Duration::MAX)?;
         let log = File::create(self.logs.join(token.to_string()))?;
@@ -185,7 +185,7 @@ impl Runner {
 
     fn report(&self) -> Outcome {
         for film in self.films.list_bodies(&Where::new(), None, 1000)?.tasks {
-            let name = String::from_utf8_lossy(&film.data);
+            let name = String::from_utf8_lossy(&film.body);
             match self.films.outcome(film.info.id)? {
                 Some(Ending::Done { result }) => {
                     println!("{name}: {}", String::from_utf8_lossy(&result.unwrap_or_default()));

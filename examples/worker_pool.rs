@@ -68,7 +68,7 @@ fn work_on(
         if stopping.load(Ordering::SeqCst) {
             return Ok(()); // dropping the claim makes the task ready again
         }
-        let answer = task.data().iter().fold(0, |sum, byte| sum + u64::from(*byte));
+        let answer = task.body().iter().fold(0, |sum, byte| sum + u64::from(*byte));
         task.ack()?;
         // The receiver may have been dropped; the task is done anyway.
         let _ = finished.send(answer);

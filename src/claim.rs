@@ -2,30 +2,32 @@
 
 mod attempts;
 mod collected;
+mod held;
 mod history;
 mod outcomes;
 mod progress;
-mod shared;
+mod read;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
-use crate::core::list::{
-    Ack, AckClaims, BuryHeld, Checkpoint, Limit, Release, ReleaseIn, Renew, Touch,
-};
-use crate::core::verb::{Begin, Claimed, OfClaim};
+use crate::body::Coder;
+use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Release, ReleaseIn, Renew, Touch};
+use crate::core::verb::{Begin, OfClaim};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
-use crate::sync::Mutex;
-use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
+use crate::{Bytes, ClaimToken, Error, Owner, Receipt, Result, Task};
 
-pub(crate) use collected::{Collected, GiveBack};
+pub(crate) use collected::Collected;
+pub(crate) use held::Held;
 
-/// A taken task, and the claim (lease) on it.
+/// A taken task, with its body as a value of `T`, and the claim (lease) on it.
+///
+/// `Claim` alone is one with a body of [`Bytes`]. A body that cannot be decoded does not come that
+/// far: the take buries its task and fails, see [`Tube::read`](crate::Tube::read).
 ///
 /// A claim belongs to the session of the handle that took it, and lives in memory. It ends when the
 /// task is acked, released, buried, deleted or moved, when its ttr or the task's ttl elapses, or when its
@@ -48,55 +50,68 @@ pub(crate) use collected::{Collected, GiveBack};
 #[must_use = "a claim that is dropped releases its task"]
 #[doc(alias = "lease")]
 #[doc(alias = "reservation")]
-pub struct Claim {
-    pub(crate) handle: StoreHandle,
-    guard: Option<Arc<SessionGuard>>,
-    pub(crate) grant: Grant,
-    /// The body is at its end.
-    row: Value,
-    /// Whether dropping the handle releases the task.
-    pub(crate) release_on_drop: bool,
-    /// The names of the steps of this claim, so that none is named twice.
-    pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
+pub struct Claim<T: 'static = Bytes> {
+    pub(crate) held: Held,
+    value: T,
+    /// The body, unless the value has it.
+    body: Option<Bytes>,
+    coder: Coder<T>,
 }
 
-impl std::fmt::Debug for Claim {
+impl<T> std::fmt::Debug for Claim<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Claim")
-            .field("tube", &self.grant.name)
-            .field("id", &self.grant.id)
+            .field("tube", &self.held.grant.name)
+            .field("id", &self.held.grant.id)
             .finish_non_exhaustive()
     }
 }
 
 impl Claim {
+    /// A claim on a task whose row ends with its body.
     pub(crate) fn new(
         handle: StoreHandle,
         guard: Option<Arc<SessionGuard>>,
         grant: Grant,
         row: Value,
     ) -> Claim {
-        let step_names = Mutex::new(BTreeSet::new());
-        Claim { handle, guard, grant, row, release_on_drop: true, step_names }
+        let value = Bytes::tail(row, grant.header.size);
+        Claim { held: Held::new(handle, guard, grant), value, body: None, coder: Coder::BYTES }
+    }
+
+    /// The task, for a holder in another process. Its row has the body.
+    pub(crate) fn into_grant(self) -> Grant {
+        let Claim { mut held, value, .. } = self;
+        held.release_on_drop = false;
+        held.grant.key = Vec::new();
+        Grant { row: Some(value.into_row()), ..held.grant.clone() }
+    }
+}
+
+impl<T> Claim<T> {
+    /// The body of the task, decoded.
+    #[must_use]
+    pub fn value(&self) -> &T {
+        &self.value
     }
 
     /// The id of the task.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.grant.id
+        self.held.grant.id
     }
 
-    /// The body of the task.
+    /// The body of the task, as its bytes.
     #[must_use]
-    pub fn data(&self) -> &[u8] {
-        let size = usize::try_from(self.grant.header.size).unwrap_or(usize::MAX);
-        self.row.get(self.row.len().saturating_sub(size)..).unwrap_or_default()
+    pub fn body(&self) -> &[u8] {
+        let body = self.body.as_ref().or_else(|| self.coder.bytes(&self.value));
+        body.map_or(&[], |body| body)
     }
 
     /// The name of its tube.
     #[must_use]
     pub fn tube(&self) -> &str {
-        &self.grant.name
+        &self.held.grant.name
     }
 
     /// How often the task was taken (attempts), this time included.
@@ -106,36 +121,36 @@ impl Claim {
     /// worker may show fewer attempts. A [`touch`](Claim::touch) stores the number immediately.
     #[must_use]
     pub fn takes(&self) -> u32 {
-        self.grant.header.takes
+        self.held.grant.header.takes
     }
 
     /// Its priority. 0 is the most urgent.
     #[must_use]
     pub fn pri(&self) -> u32 {
-        self.grant.header.pri
+        self.held.grant.header.pri
     }
 
     /// Its sub-queue, if it has one.
     #[must_use]
     pub fn sub_queue(&self) -> Option<&str> {
-        Some(&*self.grant.header.sub).filter(|name| !name.is_empty())
+        Some(&*self.held.grant.header.sub).filter(|name| !name.is_empty())
     }
 
     /// Its key, if it was put with one: a name for what the work must do once (idempotency key).
     #[must_use]
     pub fn key(&self) -> Option<&str> {
-        self.grant.header.more.as_ref()?.key.as_deref()
+        self.held.grant.header.more.as_ref()?.key.as_deref()
     }
 
     /// Its tags when it was taken, in the order in which they were added.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
-        self.grant.header.tags().iter().map(|tag| &**tag)
+        self.held.grant.header.tags().iter().map(|tag| &**tag)
     }
 
     /// The number of this claim. No other take has it, in this run of the store or an earlier one.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.grant.epoch
+        self.held.grant.epoch
     }
 
     /// Whether the claim has not ended: the task was not released, buried or removed, neither the
@@ -186,7 +201,7 @@ impl Claim {
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
     /// does not answer the connection. The claim may stand.
     pub fn owner(&self) -> Result<Option<Owner>> {
-        Claim::ended_if_closed(self.handle.make(self.grant.buffer, (), &self.ask_owner()))
+        self.held.owner()
     }
 
     /// Finishes the task: it is removed.
@@ -250,14 +265,14 @@ impl Claim {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
+    pub fn ack_many(mut claims: Vec<Claim<T>>) -> Result<Vec<Result<Receipt>>> {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         Claim::check_one_store(&claims)?;
-        let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
+        let (handle, buffer) = (first.held.handle.clone(), first.held.grant.buffer);
+        let keys = Claim::keys(&claims);
         let answers = handle.make(buffer, &keys[..], &AckClaims {});
         for claim in &mut claims {
-            claim.release_on_drop = answers.is_err();
+            claim.held.release_on_drop = answers.is_err();
         }
         answers
     }
@@ -377,8 +392,8 @@ impl Claim {
     /// ```
     #[doc(alias = "lease")]
     pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
-        let parked = self.park_shared(hold);
-        self.release_on_drop = parked.is_err();
+        let parked = self.held.park(hold);
+        self.held.release_on_drop = parked.is_err();
         parked
     }
 
@@ -415,13 +430,13 @@ impl Claim {
         if by.is_zero() {
             return Ok(None);
         }
-        self.make(&Touch { more: micros_ceil(by) }).map(Some)
+        self.held.make(&Touch { more: micros_ceil(by) }).map(Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
     /// results so far. The claim then lasts at least its ttr from now.
     ///
-    /// Once this returns, the new body survives what a put survives, and [`data`](Claim::data)
+    /// Once this returns, the new body survives what a put survives, and [`body`](Claim::body)
     /// returns it. The call blocks for a flush, and in a written tube for a write. The task keeps
     /// its place, its options and its count of takes.
     /// [`checkpoint_deferred`](Claim::checkpoint_deferred) does not block.
@@ -429,7 +444,7 @@ impl Claim {
     /// # Errors
     /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;
     /// [`DiskFull`](Error::DiskFull). The task has its old body. After
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown) it may have the new one, and [`data`](Claim::data)
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown) it may have the new one, and [`body`](Claim::body)
     /// returns the old one.
     ///
     /// # Example: a long task that survives a crash
@@ -445,15 +460,16 @@ impl Claim {
     ///     claim.checkpoint(format!("{page} of 3"))?;
     /// }
     /// drop(claim); // the worker dies
-    /// assert_eq!(jobs.try_take()?.unwrap().data(), b"2 of 3");
+    /// assert_eq!(jobs.try_take()?.unwrap().body(), b"2 of 3");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "progress")]
     #[doc(alias = "heartbeat")]
-    pub fn checkpoint(&mut self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
-        let checkpoint = Checkpoint { body: Body::new(body.into()) };
-        let receipt = self.make(&checkpoint)?;
-        self.set_body(checkpoint.body);
+    pub fn checkpoint(&mut self, value: impl Into<T>) -> Result<Receipt> {
+        let value = value.into();
+        let checkpoint = Checkpoint { body: Body::new(self.coder.encode(&value)?) };
+        let receipt = self.held.make(&checkpoint)?;
+        self.set_body(value, checkpoint.body);
         Ok(receipt)
     }
 
@@ -488,12 +504,7 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
-        self.make(&Renew { hold: micros_ceil(hold) })
-    }
-
-    /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
-    pub(crate) fn limit(&self, most: Duration) -> Result<()> {
-        self.make(&Limit { most: micros_ceil(most) })
+        self.held.make(&Renew { hold: micros_ceil(hold) })
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -511,68 +522,63 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
-    pub fn detach(mut self) -> Task {
-        self.release_on_drop = false;
-        let data = self.data().to_vec();
-        Task { info: self.handle.describe(&self.grant), data }
+    pub fn detach(mut self) -> Task<T> {
+        self.held.release_on_drop = false;
+        let info = self.held.handle.describe(&self.held.grant);
+        let same = self.coder.bytes(&self.value).cloned();
+        Task::new(info, self.body.or(same).unwrap_or_default(), self.coder)
     }
 
-    /// What the core needs to find the claim: its tube, its holder and the task's id.
-    pub(crate) fn claim_key(&self) -> ClaimKey {
-        self.grant.key()
-    }
-
-    /// The token of this claim while it is parked.
-    pub(crate) fn token(&self, epoch: u64) -> ClaimToken {
-        ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
+    /// The value, and the claim of the bytes.
+    #[must_use = "a claim that is dropped releases its task"]
+    pub fn into_parts(self) -> (T, Claim) {
+        let bytes = self.body.or_else(|| self.coder.bytes(&self.value).cloned());
+        let value = bytes.unwrap_or_default();
+        (self.value, Claim { held: self.held, value, body: None, coder: Coder::BYTES })
     }
 
     /// The task has this body from now on.
-    pub(crate) fn set_body(&mut self, body: Body) {
-        self.grant.header.size = body.len() as u64;
-        self.row = match body {
-            Body::Inline(bytes) => bytes.into(),
-            Body::Separate(row, _) => row,
-        };
+    pub(crate) fn set_body(&mut self, value: T, body: Body) {
+        let size = body.len() as u64;
+        self.held.grant.header.size = size;
+        if self.coder.bytes(&value).is_none() {
+            let row = match body {
+                Body::Inline(bytes) => bytes.into(),
+                Body::Separate(row, _) => row,
+            };
+            self.body = Some(Bytes::tail(row, size));
+        }
+        self.value = value;
+    }
+
+    pub(crate) fn encode(&self, value: &T) -> Result<Vec<u8>> {
+        self.coder.encode(value)
+    }
+
+    pub(crate) fn keys(claims: &[Claim<T>]) -> Vec<ClaimKey> {
+        claims.iter().map(|claim| claim.held.key()).collect()
     }
 
     /// Refuses claims that one commit cannot hold.
-    pub(crate) fn check_one_store(claims: &[Claim]) -> Result<()> {
-        match claims.first() {
-            Some(first)
-                if !claims.iter().all(|claim| claim.handle.is_same_store(&first.handle)) =>
-            {
-                Err(Error::invalid("the claims of one ack_many belong to one store"))
-            }
-            _ => Ok(()),
+    pub(crate) fn check_one_store(claims: &[Claim<T>]) -> Result<()> {
+        let Some(first) = claims.first() else { return Ok(()) };
+        let handle = &first.held.handle;
+        if claims.iter().all(|claim| claim.held.handle.is_same_store(handle)) {
+            return Ok(());
         }
+        Err(Error::invalid("the claims of one ack_many belong to one store"))
     }
 
-    /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
+    /// Releases a task that no code has begun to work on. The attempt is forgiven.
+    pub(crate) fn give_back(self) {
+        let mut held = self.held;
+        held.release_on_drop = false;
+        held.drop_claim(true);
+    }
+
+    /// Makes a call that ends the claim. If it fails, the task is released.
     #[inline]
-    pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
-        let ended = self.make(verb);
-        self.release_on_drop = ended.is_err();
-        ended
-    }
-
-    /// Makes a call of the claim.
-    #[inline]
-    pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        self.handle.make(self.grant.buffer, self.claimed(), verb)
-    }
-
-    pub(crate) fn claimed(&self) -> Claimed<'static> {
-        Claimed { key: self.claim_key(), tube: None }
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if self.release_on_drop {
-            self.drop_claim(false);
-        }
-        // Last: the session may end with this handle, and must not end before the release.
-        self.guard = None;
+    pub(crate) fn make_end<V: Begin<On = OfClaim>>(self, verb: &V) -> Result<V::Answer> {
+        self.held.make_end(verb)
     }
 }

@@ -23,19 +23,19 @@ use crate::core::list::{
 use crate::core::verb::{Decide, InTube, OfClaim};
 use crate::micros::micros_ceil;
 use crate::wait::CallFuture;
-use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
+use crate::{Bytes, Claim, IntoPut, Receipt, Restore, Result, Tube, WhenFull};
 
 pub use claim::Refused;
 pub use ticket::Ticket;
 
-impl Tube {
+impl<T> Tube<T> {
     /// The deferred calls of this tube: each returns before its flush, with a
     /// [`Ticket`](crate::Ticket) for the answer. One thread can have many in flight, and they share
     /// their flushes.
     ///
     /// `when_full` says what a call does while the write buffer is full.
     #[must_use]
-    pub fn deferred(&self, when_full: WhenFull) -> Deferred {
+    pub fn deferred(&self, when_full: WhenFull) -> Deferred<T> {
         Deferred::new(self.clone(), when_full)
     }
 }
@@ -58,15 +58,21 @@ impl Tube {
 /// ticket has the refusal, and it never blocks. Without back pressure, the caller must limit its open
 /// tickets: the client keeps all calls that are not sent yet. Wait for the oldest ticket, or await
 /// [`capacity_async`](Deferred::capacity_async) after every few hundred calls.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[doc(alias = "pipelining")]
-pub struct Deferred {
-    tube: Tube,
+pub struct Deferred<T: 'static = Bytes> {
+    tube: Tube<T>,
     when_full: WhenFull,
 }
 
-impl Deferred {
-    pub(crate) fn new(tube: Tube, when_full: WhenFull) -> Deferred {
+impl<T> Clone for Deferred<T> {
+    fn clone(&self) -> Deferred<T> {
+        Deferred { tube: self.tube.clone(), when_full: self.when_full }
+    }
+}
+
+impl<T> Deferred<T> {
+    pub(crate) fn new(tube: Tube<T>, when_full: WhenFull) -> Deferred<T> {
         Deferred { tube, when_full }
     }
 
@@ -129,8 +135,8 @@ impl Deferred {
     /// assert_eq!(tube.statistics()?.tasks.ready, 100);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
-        self.make(&PutTask { request: PutRequest::of(task.into()) })
+    pub fn put(&self, task: impl IntoPut<T>) -> Result<Ticket<Receipt>> {
+        self.make(&PutTask { request: PutRequest::of(self.tube.encode(task)?) })
     }
 
     /// As [`Tube::put_many`].
@@ -138,10 +144,11 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::put_many`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing was put.
-    pub fn put_many<T: Into<Put>>(
+    pub fn put_many(
         &self,
-        tasks: impl IntoIterator<Item = T>,
+        tasks: impl IntoIterator<Item: IntoPut<T>>,
     ) -> Result<Ticket<Vec<Receipt>>> {
+        let tasks = tasks.into_iter().map(|task| self.tube.encode(task));
         self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 
@@ -195,7 +202,7 @@ impl Deferred {
     /// # assert_eq!(tube.statistics()?.tasks.done, 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack_claim(&self, claim: crate::Claim) -> Result<Ticket<Receipt>, Refused> {
+    pub fn ack_claim(&self, claim: Claim<T>) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         claim.ack_deferred(self.when_full)
     }
 

@@ -3,7 +3,8 @@
 use crate::core::list::FinishTask;
 use crate::core::{FinishRequest, PutInto, PutRequest};
 use crate::handle::StoreHandle;
-use crate::{Claim, Error, Put, Receipt, Result, Tube};
+use crate::put::Encoded;
+use crate::{Claim, Error, IntoPut, Receipt, Result, Tube};
 
 /// What a [`Claim::finish`] does: the task ends with a result, or goes on in another tube, and
 /// further tasks are put.
@@ -33,8 +34,8 @@ use crate::{Claim, Error, Put, Receipt, Result, Tube};
 #[must_use = "nothing happens until a claim is finished with it"]
 pub struct Finish {
     result: Option<Vec<u8>>,
-    puts: Vec<(Tube, Put)>,
-    advances: Vec<(Tube, Put)>,
+    puts: Vec<(Tube, Result<Encoded>)>,
+    advances: Vec<(Tube, Result<Encoded>)>,
 }
 
 impl Finish {
@@ -53,15 +54,15 @@ impl Finish {
     /// Adds a new task, which is put into `tube`. Any number of tasks can be added, up to the limits
     /// of [`put_many`](Tube::put_many). A [key](Put::key) in use that is rejected refuses the whole
     /// call.
-    pub fn put(mut self, tube: &Tube, task: impl Into<Put>) -> Finish {
-        self.puts.push((tube.clone(), task.into()));
+    pub fn put<T>(mut self, tube: &Tube<T>, task: impl IntoPut<T>) -> Finish {
+        self.puts.push((tube.to_bytes(), tube.encode(task)));
         self
     }
 
     /// The task goes on in the tube `to`, with the body and the options of `task`, instead of ending.
     /// Default: it ends. It keeps its [key](Put::key). As in [`Claim::advance`].
-    pub fn advance(mut self, to: &Tube, task: impl Into<Put>) -> Finish {
-        self.advances.push((to.clone(), task.into()));
+    pub fn advance<T>(mut self, to: &Tube<T>, task: impl IntoPut<T>) -> Finish {
+        self.advances.push((to.to_bytes(), to.encode(task)));
         self
     }
 
@@ -78,20 +79,20 @@ impl Finish {
                 "a task can advance to one tube only; put further tasks into the other tubes",
             ));
         }
-        let advance = advance.map(|(tube, put)| put_into(handle, &tube, put)).transpose()?;
-        let puts = self.puts.into_iter().map(|(tube, put)| put_into(handle, &tube, put));
+        let advance = advance.map(|(tube, put)| put_into(handle, &tube, put?)).transpose()?;
+        let puts = self.puts.into_iter().map(|(tube, put)| put_into(handle, &tube, put?));
         FinishRequest::new(self.result, puts.collect::<Result<_>>()?, advance)
     }
 }
 
 /// A put into a tube of this store.
-pub(crate) fn put_into(handle: &StoreHandle, tube: &Tube, put: Put) -> Result<PutInto> {
+pub(crate) fn put_into<T>(handle: &StoreHandle, tube: &Tube<T>, put: Encoded) -> Result<PutInto> {
     tube.check_store(handle)?;
     let request = PutRequest::new(put, handle.max_body())?;
     Ok(PutInto { tube: tube.number(), name: tube.shared_name(), request })
 }
 
-impl Claim {
+impl<T> Claim<T> {
     /// Passes the task on to another tube: it leaves this one and is put into `to`, with the body
     /// and the options of `task` and the defaults of that tube.
     ///
@@ -118,13 +119,13 @@ impl Claim {
     /// let id = scan.put("letter 7")?.id;
     /// let receipt = scan.try_take()?.unwrap().advance(&sort, "letter 7, 3 pages")?;
     /// assert_eq!(receipt.id, id);
-    /// assert_eq!(sort.try_take()?.unwrap().data(), b"letter 7, 3 pages");
+    /// assert_eq!(sort.try_take()?.unwrap().body(), b"letter 7, 3 pages");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "forward")]
     #[doc(alias = "pipeline")]
-    pub fn advance(self, to: &Tube, task: impl Into<Put>) -> Result<Receipt> {
-        let into = put_into(&self.handle, to, task.into())?;
+    pub fn advance<U>(self, to: &Tube<U>, task: impl IntoPut<U>) -> Result<Receipt> {
+        let into = put_into(&self.held.handle, to, to.encode(task)?)?;
         self.make_end(&FinishTask { request: FinishRequest::advance(into) })
     }
 
@@ -176,7 +177,7 @@ impl Claim {
     #[doc(alias = "chain")]
     #[doc(alias = "exactly once")]
     pub fn finish(self, finish: Finish) -> Result<Receipt> {
-        let request = finish.into_request(&self.handle)?;
+        let request = finish.into_request(&self.held.handle)?;
         self.make_end(&FinishTask { request })
     }
 }

@@ -22,7 +22,7 @@
 //! mail.put_many(["to: bob", "to: cem"])?; // both or none, with one flush
 //!
 //! while let Some(task) = mail.take(Duration::ZERO)? {
-//!     println!("sending {}", String::from_utf8_lossy(task.data()));
+//!     println!("sending {}", String::from_utf8_lossy(task.body()));
 //!     task.ack()?; // done: the task is removed
 //! }
 //! # assert_eq!(mail.statistics()?.tasks.done, 3);
@@ -123,7 +123,7 @@
 //! jobs.put(Put::new("today or never").ttl(Duration::from_secs(86_400)))?;
 //!
 //! let job = jobs.try_take()?.unwrap();
-//! assert_eq!(job.data(), b"urgent");
+//! assert_eq!(job.body(), b"urgent");
 //! job.release(Duration::from_secs(10))?; // it failed: retry in ten seconds
 //! # Ok::<(), tubewell::Error>(())
 //! ```
@@ -146,7 +146,7 @@
 //!
 //! let first = pages.try_take()?.unwrap();
 //! let second = pages.try_take()?.unwrap();
-//! assert_eq!((first.data(), second.data()), (&b"/a"[..], &b"/c"[..]));
+//! assert_eq!((first.body(), second.body()), (&b"/a"[..], &b"/c"[..]));
 //! assert!(pages.try_take()?.is_none()); // /b waits for /a
 //! first.ack()?;
 //! assert!(pages.try_take()?.is_some());
@@ -277,7 +277,6 @@
 //! No feature is on by default.
 //!
 //! * `cron`: `Schedule::cron`, schedules by cron expressions in time zones.
-//! * `json`: `Json`, a codec of typed tubes.
 //! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
 //! * `redb`: `Store::transact` and `Store::view`, the application's own tables in the file and in the
@@ -303,6 +302,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 mod backup;
+mod body;
 mod claim;
 mod clock;
 mod codec;
@@ -335,6 +335,7 @@ mod owner;
 mod park;
 mod pipeline;
 mod policy;
+mod put;
 mod random;
 mod rate;
 mod restore;
@@ -358,7 +359,6 @@ mod token;
 #[cfg(feature = "redb")]
 mod transact;
 mod tube;
-mod typed;
 mod update;
 mod user_code;
 mod wait;
@@ -411,6 +411,7 @@ pub mod calls {
     pub use crate::core::met;
 }
 
+pub use body::{Bincode, BoxError, Bytes, Codec, Json, Text};
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
 pub use counters::{ClockReport, Counters};
@@ -431,6 +432,7 @@ pub use on_parent::OnParent;
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::{Owner, OwnerInfo};
 pub use policy::{Backoff, Counting, Keep};
+pub use put::{IntoPut, Put, TOKEN_TIME};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
@@ -444,7 +446,7 @@ pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Page, Progress, Put, Receipt, State, TOKEN_TIME, Task, TaskInfo, TubeTask};
+pub use task::{Cursor, Page, Progress, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
@@ -454,9 +456,6 @@ pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG,
     TAGS_MAX as MAX_TAGS, TOKEN_MAX as MAX_TOKEN, TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
-#[cfg(feature = "json")]
-pub use typed::Json;
-pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
 pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
 

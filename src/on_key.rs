@@ -23,7 +23,7 @@
 ///
 /// let changed = mails.put(Put::new("to: ann, bob").key("welcome ann").on_key(OnKey::Replace))?;
 /// assert_eq!(changed.id, first.id);
-/// assert_eq!(mails.try_take()?.unwrap().data(), b"to: ann, bob");
+/// assert_eq!(mails.try_take()?.unwrap().body(), b"to: ann, bob");
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -350,7 +350,7 @@ impl TubeOptions {
     /// assert_eq!(claims.len(), 2);
     /// assert!(downloads.try_take()?.is_none());
     /// claims.remove(0).ack()?;
-    /// assert_eq!(downloads.try_take()?.unwrap().data(), b"c");
+    /// assert_eq!(downloads.try_take()?.unwrap().body(), b"c");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "concurrency")]

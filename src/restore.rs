@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use crate::{HistoryEntry, LastFailure, Put, SpawnedBy, Step};
+use crate::put::{Encoded, of_bytes};
+use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 
 /// A task to be put back as it was in another store; see
 /// [`Tube::restore_many`](crate::Tube::restore_many).
@@ -36,7 +37,7 @@ use crate::{HistoryEntry, LastFailure, Put, SpawnedBy, Step};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restore {
-    pub(crate) put: Put,
+    pub(crate) put: Encoded,
     pub(crate) id: Option<u64>,
     pub(crate) takes: u32,
     pub(crate) forgiven: u32,
@@ -59,9 +60,9 @@ pub(crate) struct Outcome {
 
 impl Restore {
     /// A task with this body and these options, which gets a new id.
-    pub fn new(put: impl Into<Put>) -> Restore {
+    pub fn new(put: impl IntoPut<Bytes>) -> Restore {
         Restore {
-            put: put.into(),
+            put: of_bytes(put),
             id: None,
             takes: 0,
             forgiven: 0,

@@ -21,7 +21,7 @@ use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
+    Backoff, Bytes, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
     ScheduleInfo, Step, StoreOptions, TubeInfo,
 };
 use reader::Reader;
@@ -61,7 +61,7 @@ pub enum Salvaged {
         /// The schedule. `stopped` is left out.
         schedule: ScheduleInfo,
         /// The body of its runs.
-        data: Vec<u8>,
+        body: Bytes,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),
@@ -149,7 +149,7 @@ impl StoreOptions {
     /// let mut bodies = Vec::new();
     /// Store::options().salvage(&path, |found| {
     ///     match found {
-    ///         Salvaged::Task { task, .. } => bodies.push(task.data),
+    ///         Salvaged::Task { task, .. } => bodies.push(task.body),
     ///         Salvaged::Lost { what } => eprintln!("lost: {what}"),
     ///         _ => {}
     ///     }

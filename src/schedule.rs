@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::put::{Encoded, of_bytes};
 use crate::task::Cursor;
-use crate::{Error, Put, Result};
+use crate::{Bytes, Error, IntoPut, Result};
 
 /// When the runs of a schedule are.
 ///
@@ -92,7 +93,7 @@ pub enum Overlap {
 #[must_use = "a schedule is not stored until a tube schedules it"]
 #[doc(alias = "cron")]
 #[doc(alias = "periodic")]
-pub struct Schedule {
+pub struct Schedule<P = &'static str> {
     pub(crate) recurrence: Recurrence,
     pub(crate) key: Option<String>,
     pub(crate) starting: Option<SystemTime>,
@@ -100,7 +101,7 @@ pub struct Schedule {
     pub(crate) missed: Missed,
     pub(crate) within: Option<Duration>,
     pub(crate) overlap: Overlap,
-    pub(crate) put: Put,
+    pub(crate) put: P,
     pub(crate) restored: Option<Restored>,
 }
 
@@ -163,14 +164,16 @@ impl Schedule {
             missed: Missed::default(),
             within: None,
             overlap: Overlap::default(),
-            put: Put::default(),
+            put: "",
             restored: None,
         }
     }
+}
 
+impl<P> Schedule<P> {
     /// The key: a name of 1 to 4071 bytes that no other task and no other schedule of the store has. It
     /// must be given.
-    pub fn key(mut self, key: impl Into<String>) -> Schedule {
+    pub fn key(mut self, key: impl Into<String>) -> Schedule<P> {
         self.key = Some(key.into());
         self
     }
@@ -181,14 +184,14 @@ impl Schedule {
     /// If it has passed, the runs are where they would be if the schedule had begun then, and the first
     /// one is the next of them. A schedule that is stored already has begun: it keeps its moments.
     #[doc(alias = "offset")]
-    pub fn starting(mut self, moment: SystemTime) -> Schedule {
+    pub fn starting(mut self, moment: SystemTime) -> Schedule<P> {
         self.starting = Some(moment);
         self
     }
 
     /// After how many runs the schedule ends. Default: never. Above zero. Runs that are left out do
     /// not count. A schedule that has ended is removed, and its key is free.
-    pub fn times(mut self, runs: u64) -> Schedule {
+    pub fn times(mut self, runs: u64) -> Schedule<P> {
         self.times = Some(runs);
         self
     }
@@ -196,30 +199,40 @@ impl Schedule {
     /// Which missed runs are made up for. Default: [`Missed::Latest(1)`](Missed::Latest).
     #[doc(alias = "catch up")]
     #[doc(alias = "misfire")]
-    pub fn missed(mut self, missed: Missed) -> Schedule {
+    pub fn missed(mut self, missed: Missed) -> Schedule<P> {
         self.missed = missed;
         self
     }
 
     /// How late a run may be: one that is later is left out. Default: without a limit.
     #[doc(alias = "grace")]
-    pub fn within(mut self, time: Duration) -> Schedule {
+    pub fn within(mut self, time: Duration) -> Schedule<P> {
         self.within = Some(time);
         self
     }
 
     /// What happens if the last run is not over when the next one is due. Default:
     /// [`Overlap::Allow`].
-    pub fn overlap(mut self, overlap: Overlap) -> Schedule {
+    pub fn overlap(mut self, overlap: Overlap) -> Schedule<P> {
         self.overlap = overlap;
         self
     }
 
-    /// What each run puts: the body and the options of its task. Default: an empty body. A run cannot
-    /// have a key of its own, parents, or a moment before which it is not ready.
-    pub fn put(mut self, task: impl Into<Put>) -> Schedule {
-        self.put = task.into();
-        self
+    /// What each run puts: the body and the options of its task, as [`Tube::put`](crate::Tube::put)
+    /// takes them. Default: an empty text. A run cannot have a key of its own, parents, or a moment
+    /// before which it is not ready.
+    pub fn put<Q>(self, task: Q) -> Schedule<Q> {
+        let Schedule {
+            recurrence, key, starting, times, missed, within, overlap, restored, ..
+        } = self;
+        Schedule { recurrence, key, starting, times, missed, within, overlap, put: task, restored }
+    }
+
+    pub(crate) fn try_map<Q>(self, with: impl FnOnce(P) -> Result<Q>) -> Result<Schedule<Q>> {
+        let Schedule { recurrence, key, starting, times, missed, within, overlap, put, restored } =
+            self;
+        let put = with(put)?;
+        Ok(Schedule { recurrence, key, starting, times, missed, within, overlap, put, restored })
     }
 
     /// Marks it as a schedule of another store, to be put back as it was: with its id there, if that is
@@ -244,7 +257,7 @@ impl Schedule {
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule {
+    pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule<P> {
         self.restored = Some(Restored { id: id.into(), runs, skipped });
         self
     }
@@ -264,7 +277,7 @@ pub struct Reschedule {
     pub(crate) missed: Option<Missed>,
     pub(crate) within: Option<Option<Duration>>,
     pub(crate) overlap: Option<Overlap>,
-    pub(crate) put: Option<Put>,
+    pub(crate) put: Option<Encoded>,
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) pri: Option<u32>,
     pub(crate) max_attempts: Option<u32>,
@@ -325,8 +338,8 @@ impl Reschedule {
     }
 
     /// What each further run puts: the body and all options of its task.
-    pub fn put(mut self, task: impl Into<Put>) -> Reschedule {
-        self.put = Some(task.into());
+    pub fn put(mut self, task: impl IntoPut<Bytes>) -> Reschedule {
+        self.put = Some(of_bytes(task));
         self
     }
 

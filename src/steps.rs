@@ -7,12 +7,14 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::claim::Held;
+use crate::core::PutInto;
 use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::finish::put_into;
 use crate::step::named_twice;
-use crate::{Bincode, Claim, Codec, Error, Put, Result, Step, Tube};
+use crate::{Claim, Error, IntoPut, Result, Step, Tube};
 
-impl Claim {
+impl<T> Claim<T> {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
     /// that it has returned is returned again, and `run` is not called.
     ///
@@ -22,9 +24,8 @@ impl Claim {
     /// of 1 to 255 bytes. A task has at most 1000.
     ///
     /// Once this returns, the value survives what a put survives. The call blocks for a flush, in a
-    /// written tube for a write, unless the step is stored already. The value is encoded with
-    /// bincode; [`step_with`](Claim::step_with) uses another codec,
-    /// [`step_async`](Claim::step_async) blocks no thread.
+    /// written tube for a write, unless the step is stored already. The value is stored
+    /// as JSON. [`step_async`](Claim::step_async) blocks no thread.
     ///
     /// A step runs at least once: if the process dies after the effect of `run` and before the
     /// flush, it runs again, so its effect must be idempotent. A step that has stored its value
@@ -84,27 +85,7 @@ impl Claim {
         V: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        self.step_with::<Bincode, V, E>(name, run)
-    }
-
-    /// As [`step`](Claim::step), with a codec for the value: `Json` (feature `json`), or one that
-    /// you write.
-    ///
-    /// # Errors
-    /// Those of [`step`](Claim::step).
-    pub fn step_with<C, V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
-    where
-        C: Codec,
-        V: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        let named = self.name_step(name)?;
-        if let Some(stored) = self.make(&ReadStep { name: name.into() })? {
-            return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
-        }
-        let value = run()?;
-        self.make(&WriteStep { name: name.into(), value: C::encode(&value)? })?;
-        named.keep(Ok(value))
+        self.held.step(name, run)
     }
 
     /// As [`step`](Claim::step), for a step that is a future. It runs on the caller's executor, and
@@ -121,42 +102,22 @@ impl Claim {
     /// use tubewell::{Claim, Result};
     ///
     /// async fn count(page: &Claim) -> Result<usize> {
-    ///     let text: String = page.step_async("fetch", async || fetch(page.data()).await).await?;
+    ///     let text: String = page.step_async("fetch", async || fetch(page.body()).await).await?;
     ///     page.step_async("count", async || Ok(text.split_whitespace().count())).await
     /// }
     /// # async fn fetch(_: &[u8]) -> Result<String> { Ok(String::new()) }
     /// ```
-    pub async fn step_async<V, E, F>(&self, name: &str, run: impl FnOnce() -> F) -> Result<V, E>
-    where
-        F: Future<Output = Result<V, E>>,
-        V: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        self.step_with_async::<Bincode, V, E, F>(name, run).await
-    }
-
-    /// As [`step_async`](Claim::step_async), with a codec for the value.
-    ///
-    /// # Errors
-    /// Those of [`step`](Claim::step).
-    pub async fn step_with_async<C, V, E, F>(
+    pub fn step_async<V, E, F>(
         &self,
         name: &str,
         run: impl FnOnce() -> F,
-    ) -> Result<V, E>
+    ) -> impl Future<Output = Result<V, E>>
     where
-        C: Codec,
         F: Future<Output = Result<V, E>>,
         V: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        let named = self.name_step(name)?;
-        if let Some(stored) = self.make_async(&ReadStep { name: name.into() }).await? {
-            return named.keep(decode::<C, V>(self, name, stored)).map_err(E::from);
-        }
-        let value = run().await?;
-        self.make_async(&WriteStep { name: name.into(), value: C::encode(&value)? }).await?;
-        named.keep(Ok(value))
+        self.held.step_async(name, run)
     }
 
     /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put
@@ -197,20 +158,21 @@ impl Claim {
     /// ```
     #[doc(alias = "exactly once")]
     #[doc(alias = "child")]
-    pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
-        let named = self.name_step(name)?;
-        let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.make(&Spawn { name: name.into(), into }))
+    pub fn spawn<U>(&self, name: &str, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<u64> {
+        self.held.spawn(name, self.held.child(tube, task))
     }
 
     /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
     ///
     /// # Errors
     /// Those of [`spawn`](Claim::spawn).
-    pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
-        let named = self.name_step(name)?;
-        let into = put_into(&self.handle, tube, task.into())?;
-        named.keep(self.make_async(&Spawn { name: name.into(), into }).await)
+    pub fn spawn_async<U>(
+        &self,
+        name: &str,
+        tube: &Tube<U>,
+        task: impl IntoPut<U>,
+    ) -> impl Future<Output = Result<u64>> {
+        self.held.spawn_async(name, self.held.child(tube, task))
     }
 
     /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
@@ -229,10 +191,81 @@ impl Claim {
     /// let job = jobs.try_take()?.unwrap();
     /// job.step("one", || Ok::<u8, Error>(1))?;
     /// let step = job.steps()?.pop().unwrap();
-    /// assert_eq!((step.name.as_str(), step.kind, &step.value[..]), ("one", StepKind::Value, &[1][..]));
+    /// assert_eq!((step.name.as_str(), step.kind, &step.value[..]), ("one", StepKind::Value, &b"1"[..]));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self) -> Result<Vec<Step>> {
+        self.held.steps()
+    }
+
+    /// As [`steps`](Claim::steps), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`steps`](Claim::steps).
+    pub fn steps_async(&self) -> impl Future<Output = Result<Vec<Step>>> {
+        self.held.steps_async()
+    }
+}
+
+/// What does not depend on the body.
+impl Held {
+    pub(crate) fn step<V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
+    where
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let named = self.name_step(name)?;
+        if let Some(stored) = self.make(&ReadStep { name: name.into() })? {
+            return named.keep(self.decode_step(name, stored)).map_err(E::from);
+        }
+        let value = run()?;
+        self.make(&WriteStep { name: name.into(), value: encode_step(&value)? })?;
+        named.keep(Ok(value))
+    }
+
+    pub(crate) async fn step_async<V, E, F>(
+        &self,
+        name: &str,
+        run: impl FnOnce() -> F,
+    ) -> Result<V, E>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let named = self.name_step(name)?;
+        if let Some(stored) = self.make_async(&ReadStep { name: name.into() }).await? {
+            return named.keep(self.decode_step(name, stored)).map_err(E::from);
+        }
+        let value = run().await?;
+        let write = WriteStep { name: name.into(), value: encode_step(&value)? };
+        self.make_async(&write).await?;
+        named.keep(Ok(value))
+    }
+
+    fn decode_step<V: DeserializeOwned>(&self, name: &str, stored: Vec<u8>) -> Result<V> {
+        serde_json::from_slice(&stored).map_err(|error| {
+            let id = self.id();
+            Error::Codec { what: format!("task {id}: the value of its step {name:?}: {error}") }
+        })
+    }
+
+    /// A task that a step puts into a tube.
+    fn child<U>(&self, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<PutInto> {
+        put_into(&self.handle, tube, tube.encode(task)?)
+    }
+
+    fn spawn(&self, name: &str, into: Result<PutInto>) -> Result<u64> {
+        let named = self.name_step(name)?;
+        named.keep(self.make(&Spawn { name: name.into(), into: into? }))
+    }
+
+    async fn spawn_async(&self, name: &str, into: Result<PutInto>) -> Result<u64> {
+        let named = self.name_step(name)?;
+        named.keep(self.make_async(&Spawn { name: name.into(), into: into? }).await)
+    }
+
+    fn steps(&self) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
             if self.make(&next_steps(&steps))?.add_to(&mut steps) {
@@ -241,11 +274,7 @@ impl Claim {
         }
     }
 
-    /// As [`steps`](Claim::steps), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// Those of [`steps`](Claim::steps).
-    pub async fn steps_async(&self) -> Result<Vec<Step>> {
+    async fn steps_async(&self) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
             if self.make_async(&next_steps(&steps)).await?.add_to(&mut steps) {
@@ -257,7 +286,7 @@ impl Claim {
     /// Notes that this claim has a step of this name. Refuses a second one.
     fn name_step<'a>(&'a self, name: &'a str) -> Result<Named<'a>> {
         if self.step_names.lock().insert(name.into()) {
-            return Ok(Named { claim: self, name, is_kept: false });
+            return Ok(Named { held: self, name, is_kept: false });
         }
         Err(named_twice(name))
     }
@@ -270,7 +299,7 @@ fn next_steps(known: &[Step]) -> StepsHeld {
 
 /// The name of a step that has begun. If the step does not finish, its name may be used again.
 struct Named<'a> {
-    claim: &'a Claim,
+    held: &'a Held,
     name: &'a str,
     is_kept: bool,
 }
@@ -286,17 +315,11 @@ impl Named<'_> {
 impl Drop for Named<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.claim.step_names.lock().remove(self.name);
+            self.held.step_names.lock().remove(self.name);
         }
     }
 }
 
-fn decode<C: Codec, V: DeserializeOwned>(claim: &Claim, name: &str, bytes: Vec<u8>) -> Result<V> {
-    C::decode(&bytes).map_err(|error| match error {
-        Error::Codec { what } => {
-            let id = claim.id();
-            Error::Codec { what: format!("task {id}: the value of its step {name:?}: {what}") }
-        }
-        other => other,
-    })
+fn encode_step(value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| Error::Codec { what: error.to_string() })
 }

@@ -46,7 +46,7 @@ pub use options::StoreOptions;
 /// let tube = store.create_tube("mail", FIFO, TubeOptions::new())?;
 /// tube.put("to: ann")?;
 /// if let Some(claim) = tube.take(Duration::from_secs(1))? {
-///     assert_eq!(claim.data(), b"to: ann");
+///     assert_eq!(claim.body(), b"to: ann");
 ///     claim.ack()?;
 /// }
 /// # Ok::<(), tubewell::Error>(())
@@ -274,7 +274,7 @@ impl Store {
     /// store.register_driver(LongestFirst)?;
     /// let tube = store.create_tube("jobs", "longest-first", TubeOptions::new())?;
     /// tube.put_many(["a", "aaa", "aa"])?;
-    /// assert_eq!(tube.try_take()?.unwrap().data(), b"aaa");
+    /// assert_eq!(tube.try_take()?.unwrap().body(), b"aaa");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn register_driver(&self, driver: impl Driver) -> Result<()> {

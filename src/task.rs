@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use tubewell_drivers::{Position, Shelf};
 
-use crate::{LastFailure, OnKey, OnParent, SpawnedBy};
+use crate::body::Coder;
+use crate::{Bytes, Error, LastFailure, Result, SpawnedBy};
 
 /// The state of a task.
 ///
@@ -98,339 +99,6 @@ impl State {
             State::Done => '-',
             State::Recurring => '*',
         }
-    }
-}
-
-/// How long the [`token`](Put::token) of a put is remembered: an hour.
-pub const TOKEN_TIME: Duration = Duration::from_micros(tubewell_drivers::TOKEN_TIME);
-
-/// A task to be put: its body and its options.
-///
-/// A put returns [`Unsupported`](crate::Error::Unsupported) if the driver of the tube does not have
-/// one of the options. Times are rounded up to microseconds.
-///
-/// # Example
-/// ```
-/// use std::time::Duration;
-/// use tubewell::Put;
-///
-/// let urgent = Put::new("resize cat.jpg").pri(0).ttr(Duration::from_secs(30));
-/// let polite = Put::new("GET /").sub_queue("example.org");
-/// # let _ = (urgent, polite);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[must_use = "a task is not stored until it is put"]
-pub struct Put {
-    pub(crate) body: Vec<u8>,
-    pub(crate) pri: Option<u32>,
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) ttr: Option<Duration>,
-    pub(crate) delay: Duration,
-    pub(crate) not_before: Option<SystemTime>,
-    pub(crate) sub_queue: Option<String>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) key: Option<String>,
-    pub(crate) on_key: OnKey,
-    pub(crate) token: Option<Box<str>>,
-    pub(crate) tags: Vec<String>,
-    pub(crate) after: Option<Box<After>>,
-}
-
-/// The parents of a task to be put: ids by the names of tubes, and keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct After {
-    pub(crate) parents: Vec<(Arc<str>, Vec<u64>)>,
-    /// Parents by their keys.
-    pub(crate) keys: Vec<String>,
-    pub(crate) on_parent: OnParent,
-}
-
-impl After {
-    /// Whether it says for which tasks to wait, possibly for none.
-    pub(crate) fn names_parents(&self) -> bool {
-        !(self.parents.is_empty() && self.keys.is_empty())
-    }
-}
-
-impl Put {
-    /// A task with this body, and the options of its tube.
-    pub fn new(body: impl Into<Vec<u8>>) -> Put {
-        Put { body: body.into(), ..Put::default() }
-    }
-
-    /// The priority; 0 is the most urgent. Default: that of the tube. Timed drivers only.
-    #[doc(alias = "priority")]
-    pub fn pri(mut self, pri: u32) -> Put {
-        self.pri = Some(pri);
-        self
-    }
-
-    /// Time to live: how long until the task expires and is removed, whatever its state. The delay
-    /// is added to it. Default: that of the tube. `Duration::MAX` is without a limit. Timed
-    /// drivers only.
-    #[doc(alias = "time to live")]
-    #[doc(alias = "expiration")]
-    pub fn ttl(mut self, ttl: Duration) -> Put {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// Time to run, also called visibility timeout: how long a take claims the task before it is
-    /// ready again. Default: that of the tube. `Duration::MAX` is without a limit; with zero, a
-    /// claim expires immediately. Timed drivers only.
-    #[doc(alias = "time to run")]
-    #[doc(alias = "visibility timeout")]
-    #[doc(alias = "lease")]
-    pub fn ttr(mut self, ttr: Duration) -> Put {
-        self.ttr = Some(ttr);
-        self
-    }
-
-    /// How long until the task is ready. Default: zero. Timed drivers only.
-    #[doc(alias = "schedule")]
-    #[doc(alias = "eta")]
-    pub fn delay(mut self, delay: Duration) -> Put {
-        self.delay = delay;
-        self
-    }
-
-    /// The moment of the wall clock before which the task is not ready. Default: none. Timed drivers
-    /// only. Rounded up to microseconds.
-    ///
-    /// The task is delayed until the wall clock shows this moment, or a later one, and until its
-    /// [`delay`](Put::delay) has elapsed. A moment that has passed delays nothing; one before 1970 is
-    /// that of 1970, and one after the year 586,000 never comes.
-    ///
-    /// The moment stays with the task: a bury and a kick, a release, and the end of its parents do not
-    /// make it ready before. It is not converted to a delay: if the wall clock is set, the machine is
-    /// suspended or the store is closed, the task is ready when the wall clock shows the moment. An
-    /// open store notices within 30 seconds that its clock was set, or that the machine was suspended.
-    /// A task that is ready stays ready if the clock is set back. A wall clock that is further ahead
-    /// of the store's time than
-    /// [`wall_clock_limit`](crate::StoreOptions::wall_clock_limit) is not followed.
-    ///
-    /// The [`ttl`](Put::ttl) counts from the moment, as it counts from the end of a delay.
-    ///
-    /// # Example: a mail for nine o'clock
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tubewell::{FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
-    ///
-    /// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
-    /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
-    /// let nine = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 9 * 3600);
-    /// let mail = mails.put(Put::new("to: ann").not_before(nine))?;
-    /// assert_eq!(mail.state, State::Delayed);
-    ///
-    /// // The clock is set forward by eight hours: there is one left.
-    /// clock.set_wall(Duration::from_secs(1_767_225_600 + 8 * 3600));
-    /// clock.advance(Duration::from_secs(3599));
-    /// assert!(mails.try_take()?.is_none());
-    /// clock.advance(Duration::from_secs(1));
-    /// assert!(mails.try_take()?.is_some());
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "schedule")]
-    #[doc(alias = "eta")]
-    #[doc(alias = "run_at")]
-    pub fn not_before(mut self, moment: SystemTime) -> Put {
-        self.not_before = Some(moment);
-        self
-    }
-
-    /// The sub-queue: at most one task of a sub-queue is taken at a time. Default: none. Drivers
-    /// with sub-queues.
-    #[doc(alias = "message group")]
-    #[doc(alias = "concurrency key")]
-    pub fn sub_queue(mut self, name: impl Into<String>) -> Put {
-        self.sub_queue = Some(name.into());
-        self
-    }
-
-    /// How often the task is attempted before it is buried. Default: that of the tube. Above zero.
-    /// See [`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts).
-    #[doc(alias = "retries")]
-    pub fn max_attempts(mut self, limit: u32) -> Put {
-        self.max_attempts = Some(limit);
-        self
-    }
-
-    /// A parent of the task, by its [`key`](Put::key): the task is blocked until that task is done. May
-    /// be called several times, and besides [`after`](Put::after).
-    ///
-    /// A task that is done and kept has its key, and is not waited for. The put returns
-    /// [`KeyNotFound`](crate::Error::KeyNotFound) for a key that no task has.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// jobs.put(Put::new("fetch").key("fetch 7"))?;
-    /// assert_eq!(jobs.put(Put::new("parse").after_key("fetch 7"))?.state, State::Blocked);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn after_key(mut self, key: impl Into<String>) -> Put {
-        self.after.get_or_insert_default().keys.push(key.into());
-        self
-    }
-
-    /// What happens to the task when a parent is buried or removed. Default: [`OnParent::Wait`].
-    pub fn on_parent(mut self, rule: OnParent) -> Put {
-        if rule != OnParent::Wait || self.after.is_some() {
-            self.after.get_or_insert_default().on_parent = rule;
-        }
-        self
-    }
-
-    /// The key: a name of 1 to 4096 bytes that no other task of the store has, in any tube. Default:
-    /// none. [`on_key`](Put::on_key) says what happens if a task has it already.
-    ///
-    /// With the key of a request or of an event, the same put can be repeated after an error or a
-    /// crash, and the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds
-    /// the task. The key is free again when the task is removed: acked and not kept, deleted,
-    /// expired, or forgotten. With a [`token`](Put::token) a put can be repeated for an hour, also when
-    /// its task is removed.
-    ///
-    /// # Example
-    /// See [`OnKey`].
-    #[doc(alias = "unique")]
-    #[doc(alias = "deduplication")]
-    #[doc(alias = "idempotency key")]
-    pub fn key(mut self, key: impl Into<String>) -> Put {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// What the put does if another task has its [`key`](Put::key). Default: [`OnKey::Reject`].
-    #[doc(alias = "upsert")]
-    pub fn on_key(mut self, on_key: OnKey) -> Put {
-        self.on_key = on_key;
-        self
-    }
-
-    /// A token of the caller's, with which this put can be made again. Default: none. A text of 1 to
-    /// 64 bytes, such as a random UUID, which the caller makes once for each task.
-    ///
-    /// A caller may not know the outcome of a put: its process was killed, or the put returned
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same token.
-    /// If the first put has taken place within the last hour ([`TOKEN_TIME`](crate::TOKEN_TIME)),
-    /// the second one puts nothing, is not counted and has no event. Its receipt has the id of the
-    /// first task, and the state of this task as it is now: [`Done`](State::Done) if it has left the
-    /// tube, acked, deleted, expired or moved. So the put is idempotent: the task is put exactly
-    /// once, in any number of attempts within the hour.
-    ///
-    /// The token is that of the *put*, and a [`key`](Put::key) that of the *task*. A key is in use as
-    /// long as its task is stored, and another task can have it afterwards. A token is remembered for
-    /// an hour, whatever becomes of the task, and then forgotten. A put may have both, and its token
-    /// counts first.
-    ///
-    /// * Tokens are of a tube: the same token in another tube is another one. `truncate` and
-    ///   `drop_tube` forget those of the tube.
-    /// * The token is stored in the commit of the task: a crash keeps or loses both, as the
-    ///   [`Durability`](crate::Durability) of the tube says. The hour is measured on the timeline,
-    ///   which goes on while the store is closed.
-    /// * A put that is refused remembers nothing, and neither does one that
-    ///   [keeps](OnKey::Keep) the task with its key. A put that replaces a task remembers its token.
-    ///   One that waits for space remembers it when it is admitted.
-    /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents
-    ///   and the same token puts nothing.
-    /// * The same token twice in one [`put_many`](crate::Tube::put_many) or
-    ///   [`finish`](crate::Claim::finish) is one put. [`requeue`](crate::Tube::requeue),
-    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and deferred puts
-    ///   have tokens, too. [`Invalid`](crate::Error::Invalid) for the task of an
-    ///   [`advance`](crate::Claim::advance), of a schedule, of a
-    ///   [`restore_many`](crate::Tube::restore_many), and of a transaction of the application.
-    /// * Tokens are not exported, and `salvage` does not restore them. `backup` and `compact` keep
-    ///   them.
-    ///
-    /// A token costs the put two rows, which a later put with a token removes after the hour.
-    ///
-    /// Stripe calls this an [idempotency key](https://docs.stripe.com/api/idempotent_requests), which
-    /// it remembers for at least 24 hours. Amazon SQS calls it a [deduplication
-    /// id](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html),
-    /// which a FIFO queue remembers for 5 minutes.
-    ///
-    /// # Example: a put that is made again
-    /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-    /// let put = || Put::new("to: ann").token("8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11");
-    /// let first = mails.put(put())?;
-    /// assert_eq!(mails.put(put())?.id, first.id); // puts nothing
-    ///
-    /// mails.try_take()?.unwrap().ack()?;
-    /// let again = mails.put(put())?;
-    /// assert_eq!((again.id, again.state), (first.id, State::Done));
-    /// assert!(mails.try_take()?.is_none());
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "idempotency key")]
-    #[doc(alias = "idempotent")]
-    #[doc(alias = "deduplication")]
-    #[doc(alias = "retry")]
-    pub fn token(mut self, token: impl Into<String>) -> Put {
-        self.token = Some(token.into().into_boxed_str());
-        self
-    }
-
-    /// A tag: a label of 1 to 255 bytes by which the task is found. Default: none. May be called
-    /// several times, for up to 32 tags; a tag that is named again is there once.
-    ///
-    /// [`Store::tagged`](crate::Store::tagged) lists the tasks with a tag, in any tube, and
-    /// [`Store::tags`](crate::Store::tags) the tags that are used most. The tags of a task are in the
-    /// order in which they were added. They stay with it when it is moved, passed on, buried, or kept as
-    /// done. Each tag costs the put two more rows.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-    /// let id = mails.put(Put::new("to: ann").tag("newsletter").tag("ann"))?.id;
-    /// assert_eq!(mails.peek(id)?.info.tags, ["newsletter", "ann"]);
-    /// assert_eq!(store.tagged("ann", None, 10)?.tasks[0].info.id, id);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "label")]
-    pub fn tag(mut self, tag: impl Into<String>) -> Put {
-        self.tags.push(tag.into());
-        self
-    }
-}
-
-impl From<&str> for Put {
-    fn from(body: &str) -> Put {
-        Put::new(body)
-    }
-}
-
-impl From<String> for Put {
-    fn from(body: String) -> Put {
-        Put::new(body)
-    }
-}
-
-impl From<Vec<u8>> for Put {
-    fn from(body: Vec<u8>) -> Put {
-        Put::new(body)
-    }
-}
-
-impl From<&[u8]> for Put {
-    fn from(body: &[u8]) -> Put {
-        Put::new(body)
-    }
-}
-
-impl<const N: usize> From<&[u8; N]> for Put {
-    fn from(body: &[u8; N]) -> Put {
-        Put::new(body.as_slice())
     }
 }
 
@@ -595,14 +263,99 @@ pub struct TubeTask {
 }
 
 /// A task with its body.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Task {
+pub struct Task<T: 'static = Bytes> {
     /// The task without its body.
     pub info: TaskInfo,
     /// The body. With the feature `serde`, it is a sequence of numbers.
-    pub data: Vec<u8>,
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_numbers"))]
+    pub body: Bytes,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    coder: Coder<T>,
+}
+
+impl Task {
+    pub(crate) fn of(info: TaskInfo, body: impl Into<Bytes>) -> Task {
+        Task { info, body: body.into(), coder: Coder::BYTES }
+    }
+}
+
+impl<T> Task<T> {
+    pub(crate) fn new(info: TaskInfo, body: Bytes, coder: Coder<T>) -> Task<T> {
+        Task { info, body, coder }
+    }
+
+    pub(crate) fn with_coder<U>(self, coder: Coder<U>) -> Task<U> {
+        Task { info: self.info, body: self.body, coder }
+    }
+
+    /// The body as a value. The task stays as it is if that fails.
+    ///
+    /// # Errors
+    /// [`Codec`](crate::Error::Codec): the body is no value of this type.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// let numbers = tube.typed::<u64>();
+    /// let id = numbers.put(42)?.id;
+    /// assert_eq!(numbers.peek(id)?.value()?, 42);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn value(&self) -> Result<T> {
+        let decoded = self.coder.decode(self.body.clone());
+        decoded.map(|(value, _)| value).map_err(|(_, error)| match error {
+            Error::Codec { what } => {
+                Error::Codec { what: format!("task {}: {what}", self.info.id) }
+            }
+            other => other,
+        })
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Task { info, body, .. } = self;
+        f.debug_struct("Task").field("info", info).field("body", body).finish_non_exhaustive()
+    }
+}
+
+impl<T> PartialEq for Task<T> {
+    fn eq(&self, other: &Task<T>) -> bool {
+        (&self.info, &self.body) == (&other.info, &other.body)
+    }
+}
+
+impl<T> Eq for Task<T> {}
+
+impl<T> Hash for Task<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.info, &self.body).hash(state);
+    }
+}
+
+#[cfg(feature = "serde")]
+fn as_numbers<S: serde::Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(body.iter())
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Task {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Task, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename = "Task")]
+        struct Parts {
+            info: TaskInfo,
+            body: Vec<u8>,
+        }
+
+        let Parts { info, body } = Parts::deserialize(deserializer)?;
+        Ok(Task::of(info, body))
+    }
 }
 
 /// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or

@@ -16,7 +16,7 @@ use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
 use crate::storage::{Engine, EngineTransaction, check_name};
-use crate::{Claim, Error, Failure, Put, Result, Store, Tube};
+use crate::{Claim, Error, Failure, IntoPut, Result, Store, Tube};
 
 impl Store {
     /// Runs a closure that writes the application's own tables and makes calls of the queue, and
@@ -70,7 +70,7 @@ impl Store {
     /// payments.put("ann")?;
     /// while let Some(claim) = payments.try_take()? {
     ///     store.transact(|tx| -> Result<()> {
-    ///         let name = std::str::from_utf8(claim.data()).unwrap_or_default();
+    ///         let name = std::str::from_utf8(claim.body()).unwrap_or_default();
     ///         let mut balances = tx.open_table(BALANCES)?;
     ///         let balance = balances.get(name)?.map_or(0, |row| row.value());
     ///         balances.insert(name, balance - 5)?;
@@ -229,9 +229,9 @@ impl Transaction<'_> {
     /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would
     /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put
     /// has a [token](Put::token), which the application can store in its own rows.
-    pub fn put(&self, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+    pub fn put<T>(&self, tube: &Tube<T>, task: impl IntoPut<T>) -> Result<u64> {
         self.check_store(tube.handle())?;
-        let request = PutRequest::new(task.into(), self.store.open_store().max_body)?;
+        let request = PutRequest::new(tube.encode(task)?, self.store.open_store().max_body)?;
         let (number, name) = tube.number_and_name();
         let before = self.so_far.borrow().puts_into(number);
         let id = self
@@ -250,7 +250,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`NotTaken`](Error::NotTaken): the claim has ended, or this transaction ends it already.
     /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
-    pub fn ack(&self, claim: &Claim) -> Result<()> {
+    pub fn ack<T>(&self, claim: &Claim<T>) -> Result<()> {
         self.end(claim, TransactionEnd::Ack { result: None })
     }
 
@@ -258,7 +258,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the result is too large.
-    pub fn ack_with(&self, claim: &Claim, result: impl Into<Vec<u8>>) -> Result<()> {
+    pub fn ack_with<T>(&self, claim: &Claim<T>, result: impl Into<Vec<u8>>) -> Result<()> {
         let result = result.into();
         check_size("result", &result, self.store.open_store().max_body)?;
         self.end(claim, TransactionEnd::Ack { result: Some(result) })
@@ -269,7 +269,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Unsupported`](Error::Unsupported): the driver has no
     /// delays.
-    pub fn release(&self, claim: &Claim, delay: Duration) -> Result<()> {
+    pub fn release<T>(&self, claim: &Claim<T>, delay: Duration) -> Result<()> {
         self.end(claim, TransactionEnd::Release { delay: micros_ceil(delay) })
     }
 
@@ -277,7 +277,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`release`](Transaction::release).
-    pub fn snooze(&self, claim: &Claim, delay: Duration) -> Result<()> {
+    pub fn snooze<T>(&self, claim: &Claim<T>, delay: Duration) -> Result<()> {
         self.end(claim, TransactionEnd::Snooze { delay: micros_ceil(delay) })
     }
 
@@ -286,7 +286,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the failure group has no
     /// bytes or more than 255.
-    pub fn fail(&self, claim: &Claim, failure: Failure) -> Result<()> {
+    pub fn fail<T>(&self, claim: &Claim<T>, failure: Failure) -> Result<()> {
         self.end(claim, TransactionEnd::Fail { delay: None, failure })
     }
 
@@ -294,7 +294,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`ack`](Transaction::ack).
-    pub fn bury(&self, claim: &Claim) -> Result<()> {
+    pub fn bury<T>(&self, claim: &Claim<T>) -> Result<()> {
         self.end(claim, TransactionEnd::Bury(None))
     }
 
@@ -302,13 +302,13 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`fail`](Transaction::fail).
-    pub fn bury_with(&self, claim: &Claim, failure: Failure) -> Result<()> {
+    pub fn bury_with<T>(&self, claim: &Claim<T>, failure: Failure) -> Result<()> {
         self.end(claim, TransactionEnd::Bury(Some(failure)))
     }
 
-    fn end(&self, claim: &Claim, end: TransactionEnd) -> Result<()> {
-        self.check_store(&claim.handle)?;
-        let key = claim.claim_key();
+    fn end<T>(&self, claim: &Claim<T>, end: TransactionEnd) -> Result<()> {
+        self.check_store(&claim.held.handle)?;
+        let key = claim.held.key();
         if self.so_far.borrow().ends(key.id) {
             return Err(Error::NotTaken { id: key.id });
         }

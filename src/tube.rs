@@ -18,6 +18,7 @@ mod put;
 mod schedules;
 mod steps;
 mod take;
+mod typed;
 mod watch;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub(crate) use take::{take_any, take_any_async};
 
 use std::sync::Arc;
 
+use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
 use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
 use crate::core::{ClaimKey, TubeHead, TubeRef};
@@ -33,10 +35,13 @@ use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::statistics::Statistics;
 use crate::wait::{CallFuture, make};
-use crate::{Result, SessionId};
+use crate::{Bytes, Result, SessionId};
 
-/// A handle of a tube, for one session. It is cheap to clone and may be used from many threads.
-/// Dropping it changes nothing in the tube.
+/// A handle of a tube whose bodies are values of `T`, for one session. It is cheap to clone and may
+/// be used from many threads. Dropping it changes nothing in the tube.
+///
+/// `Tube` alone is a tube of [`Bytes`], as [`Store::tube`](crate::Store::tube) returns it;
+/// [`typed`](Tube::typed) makes a handle of the same tube for values.
 ///
 /// # What survives a crash
 /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, a change survives a
@@ -66,17 +71,23 @@ use crate::{Result, SessionId};
 /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that wait for a flush or a write:
 /// the storage failed during it. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
 /// [`verify`](crate::Store::verify) names it.
-#[derive(Clone)]
 #[doc(alias = "queue")]
 #[doc(alias = "topic")]
-pub struct Tube {
+pub struct Tube<T: 'static = Bytes> {
     handle: StoreHandle,
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     head: TubeHead,
+    coder: Coder<T>,
 }
 
-impl std::fmt::Debug for Tube {
+impl<T> Clone for Tube<T> {
+    fn clone(&self) -> Tube<T> {
+        self.with_coder(self.coder.clone())
+    }
+}
+
+impl<T> std::fmt::Debug for Tube<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tube")
             .field("name", &self.head.name)
@@ -92,9 +103,11 @@ impl Tube {
         guard: Option<Arc<SessionGuard>>,
         head: TubeHead,
     ) -> Tube {
-        Tube { handle, session, guard, head }
+        Tube { handle, session, guard, head, coder: Coder::BYTES }
     }
+}
 
+impl<T> Tube<T> {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -209,9 +222,20 @@ impl Tube {
         self.handle.make(self.head.buffer, self.claimed(id), verb)
     }
 
+    /// As `make_async`, for a verb that brings an encoded body.
+    fn make_encoded<V>(&self, verb: Result<V>) -> CallFuture<V::Answer>
+    where
+        V: Begin<On = InTube, Answer: Send>,
+    {
+        match verb {
+            Ok(verb) => self.make_async(verb),
+            Err(error) => CallFuture::new(async move { Err(error) }),
+        }
+    }
+
     /// As `make`, as a future that blocks no thread. It keeps the session, which a wait may be of.
     pub(crate) fn make_async<V: Begin<On = InTube>>(&self, verb: V) -> CallFuture<V::Answer> {
-        let tube = self.clone();
+        let tube = self.to_bytes();
         CallFuture::new(async move {
             make(&tube.handle, tube.head.buffer, tube.as_target(), &verb).await
         })

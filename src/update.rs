@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::{Bytes, Result};
+
 /// What [`Tube::update`](crate::Tube::update) changes of a task. What is left out stays as it is.
 ///
 /// # Example
@@ -14,36 +16,42 @@ use std::time::{Duration, SystemTime};
 /// let id = mails.put("to: ann")?.id;
 /// let later = Update::new().body("to: ann, bob").delay(Duration::from_secs(3600));
 /// mails.update(id, later.priority(1))?;
-/// assert_eq!(mails.peek(id)?.data, b"to: ann, bob");
+/// assert_eq!(mails.peek(id)?.body, b"to: ann, bob");
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing is changed until a tube updates a task"]
-pub struct Update {
-    pub(crate) body: Option<Vec<u8>>,
+pub struct Update<T = Bytes> {
+    pub(crate) body: Option<T>,
     pub(crate) pri: Option<u32>,
     pub(crate) delay: Option<Duration>,
     pub(crate) not_before: Option<Option<SystemTime>>,
     pub(crate) tags: Option<Vec<String>>,
 }
 
-impl Update {
+impl<T> Default for Update<T> {
+    fn default() -> Update<T> {
+        Update { body: None, pri: None, delay: None, not_before: None, tags: None }
+    }
+}
+
+impl<T> Update<T> {
     /// An update that changes nothing.
-    pub fn new() -> Update {
+    pub fn new() -> Update<T> {
         Update::default()
     }
 
     /// A new body. The task stays in its sub-queue, even if the driver has chosen that by the old
     /// body.
     #[doc(alias = "payload")]
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Update {
+    pub fn body(mut self, body: impl Into<T>) -> Update<T> {
         self.body = Some(body.into());
         self
     }
 
     /// A new priority; 0 is the most urgent. Timed drivers only.
     #[doc(alias = "pri")]
-    pub fn priority(mut self, pri: u32) -> Update {
+    pub fn priority(mut self, pri: u32) -> Update<T> {
         self.pri = Some(pri);
         self
     }
@@ -56,7 +64,7 @@ impl Update {
     /// later. A task whose delay had no end had no ttl either, and gets none.
     #[doc(alias = "schedule")]
     #[doc(alias = "eta")]
-    pub fn delay(mut self, delay: Duration) -> Update {
+    pub fn delay(mut self, delay: Duration) -> Update<T> {
         self.delay = Some(delay);
         self
     }
@@ -76,7 +84,7 @@ impl Update {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
-    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Update {
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Update<T> {
         self.tags = Some(tags.into_iter().map(Into::into).collect());
         self
     }
@@ -102,8 +110,13 @@ impl Update {
     /// ```
     #[doc(alias = "schedule")]
     #[doc(alias = "eta")]
-    pub fn not_before(mut self, moment: impl Into<Option<SystemTime>>) -> Update {
+    pub fn not_before(mut self, moment: impl Into<Option<SystemTime>>) -> Update<T> {
         self.not_before = Some(moment.into());
         self
+    }
+
+    pub(crate) fn try_map<U>(self, with: impl FnOnce(T) -> Result<U>) -> Result<Update<U>> {
+        let Update { body, pri, delay, not_before, tags } = self;
+        Ok(Update { body: body.map(with).transpose()?, pri, delay, not_before, tags })
     }
 }

@@ -5,6 +5,7 @@ mod capacity;
 mod counted;
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
+use crate::body::Coder;
 use crate::connection::{Connection, RemotePromise, Request, answered_already};
 use crate::core::verb::TubeName;
 use crate::core::{Core, Grant, TakeAttempt, TakeSlot, TubeHead};
@@ -20,7 +22,7 @@ use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
-use crate::{Claim, ClaimToken, Error, Result, SessionId};
+use crate::{Bytes, Claim, ClaimToken, Error, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{answer, close, commit, decide_verb, expiry, make};
@@ -110,7 +112,13 @@ pub(crate) fn remote_claims(
 /// already assigned to it is released. One that has resolved returns
 /// [`Invalid`](crate::Error::Invalid) if it is polled again.
 #[must_use = "a future takes nothing until it is polled"]
-pub struct TakeFuture(Option<TakeFrom<'static>>);
+pub struct TakeFuture<T: 'static = Bytes> {
+    /// `None` once it has taken a task, or has failed.
+    take: Option<TakeFrom<'static>>,
+    coder: Coder<T>,
+    /// Buries a task whose body cannot be decoded.
+    burying: Option<CallFuture<Infallible>>,
+}
 
 impl TakeFuture {
     pub(crate) fn new(
@@ -120,27 +128,48 @@ impl TakeFuture {
         guard: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
     ) -> TakeFuture {
-        TakeFuture(Some(TakeFrom::new(handle, tubes.map(Cow::Owned), session, guard, timeout)))
+        let take = TakeFrom::new(handle, tubes.map(Cow::Owned), session, guard, timeout);
+        TakeFuture { take: Some(take), coder: Coder::BYTES, burying: None }
+    }
+
+    pub(crate) fn with_coder<T>(self, coder: Coder<T>) -> TakeFuture<T> {
+        TakeFuture { take: self.take, coder, burying: None }
     }
 }
 
-impl Future for TakeFuture {
-    type Output = Result<Option<Claim>>;
+impl<T> Future for TakeFuture<T> {
+    type Output = Result<Option<Claim<T>>>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A take that has ended must not take another task.
-        let Some(take) = &mut self.0 else { return Poll::Ready(Err(answered_already())) };
-        let taken = take.poll_take(context);
-        if taken.is_ready() {
-            self.0 = None;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = self.get_mut();
+        if future.burying.is_none() {
+            // A take that has ended must not take another task.
+            let Some(take) = &mut future.take else { return Poll::Ready(Err(answered_already())) };
+            let Poll::Ready(taken) = take.poll_take(context) else { return Poll::Pending };
+            future.take = None;
+            let Some(claim) = taken? else { return Poll::Ready(Ok(None)) };
+            match claim.try_decode(&future.coder) {
+                Ok(claim) => return Poll::Ready(Ok(Some(claim))),
+                Err(undecodable) => {
+                    let bury = CallFuture::new(async move { Err(undecodable.bury().await) });
+                    future.burying = Some(bury);
+                }
+            }
         }
-        taken
+        let Some(burying) = &mut future.burying else {
+            return Poll::Ready(Err(answered_already()));
+        };
+        let buried = Pin::new(burying).poll(context);
+        if buried.is_ready() {
+            future.burying = None;
+        }
+        buried.map_ok(|never| match never {})
     }
 }
 
-impl std::fmt::Debug for TakeFuture {
+impl<T> std::fmt::Debug for TakeFuture<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waits = self.0.as_ref().is_some_and(|take| take.waiting.is_some());
+        let waits = self.take.as_ref().is_some_and(|take| take.waiting.is_some());
         f.debug_struct("TakeFuture").field("waits", &waits).finish_non_exhaustive()
     }
 }

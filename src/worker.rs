@@ -20,7 +20,7 @@
 //!     mails.put(&"to: ann".into())?;
 //!
 //!     let send = |job: &Job<String>| println!("sending {}", job.value());
-//!     let encode = |job: &Job| println!("encoding {} bytes", job.data().len());
+//!     let encode = |job: &Job| println!("encoding {} bytes", job.body().len());
 //!     let worker = Worker::new(&store).on(&mails, send).on(&films, encode).concurrency(4).start()?;
 //!     // ... the program does its work, until it is asked to end
 //! #   while mails.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
@@ -146,5 +146,4 @@ pub use job::{Cancelled, Job};
 pub use order::Order;
 pub use outcome::{IntoOutcome, Outcome};
 pub use report::{Ended, Left, Report, Tally};
-pub use source::Source;
 pub use stopper::Stopper;

@@ -15,7 +15,7 @@ use tubewell::{
     Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put,
     Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage, Store,
     StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits,
-    Tube, TubeInfo, TubeOptions, TypedClaim, TypedTube, UTUBE, WhenFull,
+    Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -30,7 +30,7 @@ fn is_text<T: Display + FromStr<Err = Error>>() {}
 fn public_types_have_the_common_traits() {
     is_shareable::<Store>();
     is_shareable::<Claim>();
-    is_shareable::<TypedClaim<String>>();
+    is_shareable::<Claim<String>>();
     is_shareable::<Subscription>();
     is_shareable::<Draft<'static>>();
     is_shareable::<Load>();
@@ -40,7 +40,7 @@ fn public_types_have_the_common_traits() {
 
     is_handle::<Store>();
     is_handle::<Tube>();
-    is_handle::<TypedTube<String>>();
+    is_handle::<Tube<String>>();
     is_handle::<Session>();
     is_handle::<Deferred>();
     is_handle::<Clock>();

@@ -23,7 +23,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
         let page = tube.list(State::Ready, place, 10_000).unwrap();
-        let data = page.tasks.iter().map(|task| tube.peek(task.id).unwrap().data);
+        let data = page.tasks.iter().map(|task| tube.peek(task.id).unwrap().body);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {
             Some(next) => place = Some(next),
@@ -90,7 +90,7 @@ fn backup_opens_like_a_killed_store() {
     relaxed.put("not flushed").unwrap();
     memory.put("in memory").unwrap();
     store.backup(dir.path().join("copy")).unwrap();
-    assert_eq!(claim.data(), b"taken");
+    assert_eq!(claim.body(), b"taken");
 
     let copy = Store::options().clock(&clock).open(dir.path().join("copy")).unwrap();
     assert_eq!(copy.verify().unwrap(), [""; 0]);
@@ -98,7 +98,7 @@ fn backup_opens_like_a_killed_store() {
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));
-    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().data, vec![9; 100_000]);
+    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().body, vec![9; 100_000]);
     assert_eq!(copy.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
     assert_eq!(copy.tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
     clock.advance(Duration::from_secs(60));
@@ -181,5 +181,5 @@ fn compact_completes_when_progress_callback_panics() {
 
 fn bodies_of(store: &Store) -> Vec<String> {
     let claims = store.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap();
-    claims.iter().map(|claim| String::from_utf8_lossy(claim.data()).into_owned()).collect()
+    claims.iter().map(|claim| String::from_utf8_lossy(claim.body()).into_owned()).collect()
 }

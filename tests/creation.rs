@@ -150,7 +150,7 @@ fn assert_opens(image: &[u8], has_task: bool) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     if has_task {
         let claim = store.tube("work").unwrap().try_take().unwrap();
-        assert_eq!(claim.unwrap().data(), b"kept");
+        assert_eq!(claim.unwrap().body(), b"kept");
     }
 }
 

@@ -101,7 +101,7 @@ fn assert_file_works(path: &Path) {
     assert!(tube.statistics().unwrap().tasks.total <= 1);
     tube.truncate().unwrap();
     tube.put("new").unwrap();
-    assert_eq!(tube.try_take().unwrap().unwrap().data(), b"new");
+    assert_eq!(tube.try_take().unwrap().unwrap().body(), b"new");
 }
 
 const NO_TTL: Duration = Duration::MAX;

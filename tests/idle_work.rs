@@ -141,11 +141,11 @@ fn idle_work_shrinks_drained_file() {
     // The waiting take, the tasks and the claim have survived the shrink.
     tube.put("for the waiting take").unwrap();
     let Poll::Ready(Ok(Some(served))) = waiting.poll(context) else { panic!("it got no task") };
-    assert_eq!(served.data(), b"for the waiting take");
+    assert_eq!(served.body(), b"for the waiting take");
     clock.advance(SECOND * 2);
-    assert_eq!(few.try_take().unwrap().unwrap().data(), b"delayed");
-    assert_eq!(few.peek(buried).unwrap().data, b"buried");
-    assert_eq!(claim.data(), vec![5; 100_000]);
+    assert_eq!(few.try_take().unwrap().unwrap().body(), b"delayed");
+    assert_eq!(few.peek(buried).unwrap().body, b"buried");
+    assert_eq!(claim.body(), vec![5; 100_000]);
     claim.ack().unwrap();
     store.close().unwrap();
     let store = options(&clock).open(&path).unwrap();

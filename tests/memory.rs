@@ -41,7 +41,7 @@ const MANY: usize = 20 * BATCH;
 const SLACK: usize = 6 << 20;
 
 /// A task: ready, delayed, with a ttl, in a sub-queue of its own, or in a shared sub-queue.
-fn task(driver: &str, number: usize) -> Put {
+fn task(driver: &str, number: usize) -> Put<Vec<u8>> {
     let put = Put::new(vec![b'-'; 100]);
     match driver {
         FIFO => put,

@@ -163,7 +163,7 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
     );
     let failed: Vec<bool> = found.tasks.values().map(|(_, t)| t.info.failure.is_some()).collect();
     assert_eq!(failed, [true, false, true]);
-    assert_eq!(found.tasks[&1].1.data, body(1));
+    assert_eq!(found.tasks[&1].1.body, body(1));
     assert_eq!(found.tasks[&1].1.info.group.as_deref(), Some("timeout"));
 }
 
@@ -261,7 +261,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         }
         let found = salvage(&path, &clock).unwrap();
         let (_, salvaged) = &found.tasks[&0];
-        assert_eq!((&salvaged.data, salvaged.info.has_steps), (&task.data, true));
+        assert_eq!((&salvaged.body, salvaged.info.has_steps), (&task.body, true));
         assert_eq!((&found.steps[&0], found.lost.len()), (&expected, usize::from(damages)));
         let named = |what: &String| what.contains("task 0: 1 of its steps cannot be read");
         assert!(found.lost.iter().all(named), "{:?}", found.lost);
@@ -300,9 +300,9 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
             match what {
                 Salvaged::Tube(tube) => tubes.push(tube.info),
                 Salvaged::Task { task, result, .. } if task.info.state == State::Done => {
-                    restored.push(Restore::new(task.data).id(task.info.id).done(result));
+                    restored.push(Restore::new(task.body).id(task.info.id).done(result));
                 }
-                Salvaged::Task { task, .. } => restored.push(Restore::new(task.data)),
+                Salvaged::Task { task, .. } => restored.push(Restore::new(task.body)),
                 _ => {}
             }
             Ok(())

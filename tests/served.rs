@@ -41,7 +41,7 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!(jobs.put("one").unwrap().id, 0);
     assert_eq!(jobs.put_many(["two", "three"]).unwrap().len(), 2);
     let claim = jobs.try_take().unwrap().unwrap();
-    assert_eq!((claim.id(), claim.data(), claim.tube()), (0, &b"one"[..], "jobs"));
+    assert_eq!((claim.id(), claim.body(), claim.tube()), (0, &b"one"[..], "jobs"));
     assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, State::Taken);
     claim.ack().unwrap();
     let claims = jobs.take_many(10, None).unwrap();
@@ -72,9 +72,9 @@ fn large_bodies_go_both_ways() {
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     let body = vec![7; 3 << 20];
     jobs.put(body.clone()).unwrap();
-    assert_eq!(jobs.peek(0).unwrap().data, body);
+    assert_eq!(jobs.peek(0).unwrap().body, body);
     let task = jobs.try_take().unwrap().unwrap().detach();
-    assert_eq!((task.data, task.info.state), (body, State::Taken));
+    assert_eq!((task.body, task.info.state), (body.into(), State::Taken));
     jobs.ack(0).unwrap();
 }
 
@@ -89,7 +89,7 @@ fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() 
         }
         let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100).unwrap();
         let bodies =
-            |claims: &[Claim]| claims.iter().map(|claim| claim.data().len()).sum::<usize>();
+            |claims: &[Claim]| claims.iter().map(|claim| claim.body().len()).sum::<usize>();
         let claims = jobs.take_many(4, None).unwrap();
         assert_eq!((claims.len(), bodies(&claims)), (2, 12 << 20));
         assert_eq!(std::iter::from_fn(|| events.try_recv()).count(), 2);
@@ -122,7 +122,7 @@ fn body_of_the_largest_size_goes_both_ways() {
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     jobs.put(Put::new(vec![7; 64 << 20]).key("largest")).unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
-    assert_eq!((claim.data().len(), claim.key()), (64 << 20, Some("largest")));
+    assert_eq!((claim.body().len(), claim.key()), (64 << 20, Some("largest")));
     claim.ack().unwrap();
     assert!(matches!(jobs.put(vec![7; (64 << 20) + 1]), Err(Error::Invalid { .. })));
 }
@@ -162,7 +162,7 @@ fn deferred_calls_are_answered_by_their_tickets() {
     assert_eq!(deferred.delete(1000).unwrap().wait(), Err(Error::NotFound { id: 1000 }));
     let claim = jobs.try_take().unwrap().unwrap();
     let token = claim.park_deferred(Duration::from_secs(60), WhenFull::Block).unwrap().wait();
-    assert_eq!(pair.remote.resume_claim(&token.unwrap()).unwrap().data(), b"0");
+    assert_eq!(pair.remote.resume_claim(&token.unwrap()).unwrap().body(), b"0");
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn owner_that_closes_is_reported_and_found_again() {
     owner.serve(ServeOptions::unix(&socket)).unwrap();
     // The handles of the connection work on.
     let claim = jobs.take(HANGS_AFTER).unwrap().unwrap();
-    assert_eq!(claim.data(), b"one");
+    assert_eq!(claim.body(), b"one");
     claim.ack().unwrap();
     assert_eq!(owner.verify().unwrap(), [""; 0]);
 }

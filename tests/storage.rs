@@ -82,7 +82,7 @@ fn store_keeps_tasks_on_custom_storage() {
     store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("kept").unwrap();
     store.close().unwrap();
     let store = open(&disk);
-    assert_eq!(store.tube("work").unwrap().try_take().unwrap().unwrap().data(), b"kept");
+    assert_eq!(store.tube("work").unwrap().try_take().unwrap().unwrap().body(), b"kept");
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -120,7 +120,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
     let tube = store.tube("work").unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let claim = tube.try_take().unwrap().unwrap();
-    assert_eq!((claim.id(), claim.data()), (kept.id, b"kept".as_slice()));
+    assert_eq!((claim.id(), claim.body()), (kept.id, b"kept".as_slice()));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn largest_body_is_returned_unchanged_and_one_byte_more_is_refused() {
     let body: Vec<u8> = (0..=250).cycle().take(MAX_BODY).collect();
     tube.put(body.clone()).unwrap();
     let claim = tube.take(Duration::ZERO).unwrap().unwrap();
-    assert!(claim.data() == body.as_slice(), "the body differs");
+    assert!(claim.body() == body.as_slice(), "the body differs");
     claim.ack().unwrap();
     let refused = tube.put(Put::new(vec![0; MAX_BODY + 1]));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -185,7 +185,7 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     let tube = store.tube("work").unwrap();
     assert!(matches!(tube.try_take(), Err(Error::Corrupt { .. })));
     let next = tube.take(HANGS_AFTER).unwrap().unwrap();
-    assert_eq!(next.data(), "good".repeat(1000).as_bytes());
+    assert_eq!(next.body(), "good".repeat(1000).as_bytes());
     assert_eq!(tube.statistics().unwrap().tasks.buried, 1);
 }
 

@@ -113,7 +113,7 @@ fn drain(path: &Path, name: &str, report: &mut Report) -> Outcome {
         }
         drained += claims.len();
         for claim in &claims {
-            checked(claim.data(), BODY);
+            checked(claim.body(), BODY);
         }
         Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
     }

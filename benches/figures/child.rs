@@ -34,7 +34,7 @@ fn open(path: &Path, cache: u64) -> Outcome {
     let tube = store.tube("work")?;
     let (claim, first) = timed(|| tube.try_take());
     let claim = claim?.ok_or("no ready task")?;
-    checked(claim.data(), BODY);
+    checked(claim.body(), BODY);
     print("open", millis(opened));
     print("first", millis(opened + first));
     print("reads", store.counters().reads as f64);

@@ -36,7 +36,7 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
             }
         }
     }
-    assert!(checked(delayed.try_take()?.ok_or("no ready task")?.data(), BODY) < MILLION);
+    assert!(checked(delayed.try_take()?.ok_or("no ready task")?.body(), BODY) < MILLION);
     Ok(store.close()?)
 }
 
@@ -76,7 +76,7 @@ fn time_calls_while(
         let (claim, time) = timed(|| live.try_take());
         times[1].add(time);
         let claim = claim?.ok_or("no task after a put")?;
-        assert_eq!(checked(claim.data(), BODY), n);
+        assert_eq!(checked(claim.body(), BODY), n);
         let (ack, time) = timed(|| claim.ack());
         ack?;
         times[2].add(time);
@@ -136,7 +136,7 @@ fn cycles(tube: &Tube, times: &mut Times) -> Outcome {
         let (number, time) = timed(|| {
             tube.put(body(n, BODY))?;
             let claim = tube.try_take()?;
-            let number = claim.as_ref().map(|claim| checked(claim.data(), BODY));
+            let number = claim.as_ref().map(|claim| checked(claim.body(), BODY));
             claim.map(Claim::ack).transpose().map(|_| number)
         });
         assert_eq!(number?, Some(n - 100), "the oldest task is taken first");

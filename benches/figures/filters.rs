@@ -45,7 +45,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 }
 
 fn plain(n: u64) -> Put {
-    Put::new(body(n, BODY))
+    Put::new(body(n, BODY).into())
 }
 
 fn keyed(n: u64) -> Put {

@@ -191,7 +191,7 @@ impl OneTube {
         for n in 0..FREE {
             let (taken, time) = timed(|| {
                 let claim = self.tube.try_take()?;
-                let number = claim.as_ref().map(|claim| checked(claim.data(), BODY));
+                let number = claim.as_ref().map(|claim| checked(claim.body(), BODY));
                 claim.map(tubewell::Claim::ack).transpose().map(|_| number)
             });
             assert_eq!(taken?, Some(n), "the next free task");

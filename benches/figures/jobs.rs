@@ -101,7 +101,7 @@ fn cycles(tube: &Tube, end: End, threads: usize) -> Outcome<f64> {
     phase(threads, |n| {
         tube.put(body(n, BODY))?;
         let claim = tube.take(None)?.ok_or("the take has returned no task")?;
-        checked(claim.data(), BODY);
+        checked(claim.body(), BODY);
         end(claim)?;
         Ok(1)
     })

@@ -22,7 +22,7 @@ fn tags(setting: &Setting, report: &mut Report) -> Outcome {
             phase(CALLERS, |n| {
                 let put = Put::new(body(n, BODY));
                 let hour = n / 1000;
-                let tagged = |put: Put| put.tag("mail").tag(format!("{hour}")).tag("eu");
+                let tagged = |put: Put<Vec<u8>>| put.tag("mail").tag(format!("{hour}")).tag("eu");
                 Ok(stores[at].1.put(if at == 1 { tagged(put) } else { put }).map(|_| 1)?)
             })
         })?;

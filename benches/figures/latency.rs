@@ -67,7 +67,7 @@ fn time_calls(path: &Path, durability: Durability, duration: Duration) -> Outcom
         put?;
         puts.add(time);
         let claim = tube.try_take()?.ok_or("no ready task")?;
-        assert_eq!(checked(claim.data(), BODY), n, "tasks are taken in order");
+        assert_eq!(checked(claim.body(), BODY), n, "tasks are taken in order");
         let (ack, time) = timed(|| claim.ack());
         ack?;
         acks.add(time);

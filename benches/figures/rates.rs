@@ -178,7 +178,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn task(&self, n: u64) -> Put {
+    fn task(&self, n: u64) -> Put<Vec<u8>> {
         let put = Put::new(body(n, self.size));
         match self.tube.driver() {
             UTUBE => put.sub_queue(format!("sub{}", n % 1000)),
@@ -189,7 +189,7 @@ impl Work<'_> {
     }
 
     fn check(&self, claim: Claim) -> Claim {
-        checked(claim.data(), self.size);
+        checked(claim.body(), self.size);
         claim
     }
 
@@ -247,7 +247,7 @@ impl Work<'_> {
     fn take_batch(&self, tasks: usize) -> Outcome<usize> {
         let claims = self.tube.take_many(tasks, Duration::ZERO)?;
         for claim in &claims {
-            checked(claim.data(), self.size);
+            checked(claim.body(), self.size);
         }
         Ok(Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?.len())
     }

@@ -25,7 +25,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
             tube.put_many((first..first + step as u64).map(|n| body(n, BODY)))?;
             let claims = tube.take_many(step, Duration::ZERO)?;
             for (claim, n) in claims.iter().zip(done..) {
-                assert_eq!(checked(claim.data(), BODY), n);
+                assert_eq!(checked(claim.body(), BODY), n);
             }
             Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
         }

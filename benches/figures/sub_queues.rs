@@ -58,7 +58,7 @@ impl BusyTube {
         // The tasks of the sub-queues alternate, as in an application.
         let mut tasks = (0..=each).flat_map(|_| 0..subs);
         loop {
-            let batch: Vec<Put> = tasks.by_ref().take(10_000).map(task).collect();
+            let batch: Vec<_> = tasks.by_ref().take(10_000).map(task).collect();
             if batch.is_empty() {
                 break;
             }
@@ -80,7 +80,7 @@ impl BusyTube {
                 let claim = self.tube.try_take()?;
                 let known = claim
                     .as_ref()
-                    .map(|claim| (checked(claim.data(), BODY), claim.sub_queue() == Some("free")));
+                    .map(|claim| (checked(claim.body(), BODY), claim.sub_queue() == Some("free")));
                 claim.map(Claim::ack).transpose().map(|_| known)
             });
             assert_eq!(claim?, Some((n, true)), "the next free task");
@@ -97,7 +97,7 @@ impl BusyTube {
         let start = Instant::now();
         let mut began = start;
         while let Some(claim) = claims.pop_front() {
-            let sub = checked(claim.data(), BODY);
+            let sub = checked(claim.body(), BODY);
             assert_eq!(claim.sub_queue(), Some(name(sub).as_str()));
             claim.ack()?;
             claims.extend(self.tube.try_take()?);
@@ -126,6 +126,6 @@ fn name(sub: u64) -> String {
     format!("sub{sub}")
 }
 
-fn task(sub: u64) -> Put {
+fn task(sub: u64) -> Put<Vec<u8>> {
     Put::new(body(sub, BODY)).sub_queue(name(sub))
 }

@@ -89,7 +89,7 @@ fn take_while_writing(
                 let (claim, time) = timed(|| tube.try_take());
                 let claim = claim?.expect("the tube has ready tasks");
                 times.add(time);
-                assert_eq!(checked(claim.data(), BODY), next, "tasks are taken in order");
+                assert_eq!(checked(claim.body(), BODY), next, "tasks are taken in order");
                 next += 1;
                 drop(deferred.ack_claim(claim)?);
                 std::thread::sleep(Duration::from_micros(100));

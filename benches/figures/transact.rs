@@ -69,9 +69,9 @@ fn transact(setting: &Setting, puts: bool) -> Outcome<f64> {
     store.transact(|tx| tx.open_table(EFFECTS).map(drop))?;
     let rate = rate(|round| {
         let claim = tube.try_take()?.ok_or("the tube is empty")?;
-        checked(claim.data(), BODY);
+        checked(claim.body(), BODY);
         store.transact(|tx| -> Outcome {
-            tx.open_table(EFFECTS)?.insert(claim.id(), claim.data())?;
+            tx.open_table(EFFECTS)?.insert(claim.id(), claim.body())?;
             if puts {
                 tx.put(&tube, body(round, BODY))?;
             }

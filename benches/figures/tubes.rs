@@ -43,7 +43,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     let (store, before) = (store?, Instant::now());
     let last = store.tube(&format!("tube{}", MANY - 1))?;
     last.put(body(1, BODY))?;
-    assert_eq!(checked(last.try_take()?.ok_or("no ready task")?.data(), BODY), 1);
+    assert_eq!(checked(last.try_take()?.ok_or("no ready task")?.body(), BODY), 1);
     println!("- first cycle after the open: {} ms", short(millis(before.elapsed())));
     Ok(store.close()?)
 }
@@ -57,7 +57,7 @@ fn cycles(tubes: &[Tube], round: u64) -> Outcome<f64> {
     }
     for (n, tube) in (0..MANY).zip(tubes.iter().cycle()) {
         let claim = tube.try_take()?.ok_or("no ready task")?;
-        assert_eq!(checked(claim.data(), BODY), round * MANY + n);
+        assert_eq!(checked(claim.body(), BODY), round * MANY + n);
         claim.ack()?;
     }
     Ok(start.elapsed().as_secs_f64() * 1e6 / MANY as f64)

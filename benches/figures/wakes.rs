@@ -44,7 +44,7 @@ fn durable(setting: &Setting, report: &mut Report) -> Outcome {
             for n in 0..ROUNDS {
                 let claim = tube.take(None).expect("take").expect("a task");
                 let at = monitor.now();
-                assert_eq!(checked(claim.data(), BODY), n);
+                assert_eq!(checked(claim.body(), BODY), n);
                 claim.ack().expect("ack");
                 sender.send(at).expect("the receiver exists");
             }
@@ -127,7 +127,7 @@ fn wake_repeatedly(tube: &Tube) -> Outcome<[Times; 2]> {
             for n in 0..LOADED_ROUNDS {
                 let claim = tube.take(None)?.ok_or("no task")?;
                 let at = Instant::now();
-                assert_eq!(checked(claim.data(), BODY), n);
+                assert_eq!(checked(claim.body(), BODY), n);
                 claim.ack()?;
                 sender.send(at)?;
             }
@@ -164,7 +164,7 @@ fn work_steadily(tube: &Tube, stop: &AtomicBool) -> Outcome<f64> {
         for _ in 0..LOAD_CYCLES {
             tube.put(body(LOAD_STOCK + done, BODY))?;
             let claim = tube.try_take()?.ok_or("no ready task")?;
-            assert_eq!(checked(claim.data(), BODY), done);
+            assert_eq!(checked(claim.body(), BODY), done);
             claim.ack()?;
             done += 1;
         }

@@ -160,9 +160,9 @@ impl Export<'_> {
                     ..line
                 })
             }
-            Salvaged::Schedule { tube, schedule, data } => {
+            Salvaged::Schedule { tube, schedule, body } => {
                 self.tasks += 1;
-                let (data, data_base64) = text_and_base64(data);
+                let (data, data_base64) = text_and_base64(&body);
                 let record = ScheduleRecord::new(tube, schedule);
                 self.write(&ScheduleRecord { data, data_base64, ..record })
             }
@@ -246,7 +246,7 @@ fn task_line<'a>(
     let due_in = info.due_in.unwrap_or_default();
     let delay = if waits_for_moment(info, began) { Duration::ZERO } else { due_in };
     let (result, result_base64) = result.map(text_and_base64).unwrap_or_default();
-    let (data, data_base64) = text_and_base64(&task.data);
+    let (data, data_base64) = text_and_base64(&task.body);
     TaskLine {
         tube: tube.into(),
         id: Some(info.id),

@@ -51,6 +51,6 @@ pub fn lines(input: impl BufRead) -> Vec<(u64, Vec<u8>)> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn json_line(line: &[u8]) -> Result<Option<Put>, String> {
+pub fn json_line(line: &[u8]) -> Result<Option<Put<Vec<u8>>>, String> {
     import::task(line, &PutOptions::default())
 }

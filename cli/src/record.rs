@@ -80,7 +80,7 @@ impl<'a> TaskRecord<'a> {
             progress: info.progress.as_ref(),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
-            body: Body::new(&task.data),
+            body: Body::new(&task.body),
         })
     }
 }

@@ -45,7 +45,7 @@ pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
         Cell::text(if info.tags.is_empty() { "-".into() } else { info.tags.join(", ") }),
         Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
         Cell::text(info.failure.as_ref().map_or_else(|| "-".into(), summary)),
-        Cell::text(preview(&task.data)),
+        Cell::text(preview(&task.body)),
     ]
 }
 
@@ -53,7 +53,7 @@ pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
 pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> CommandResult {
     print_fields(&fields(&task.info, count_steps(tube, &task.info)?, now), output)?;
     output.line("")?;
-    output.lines(&task.data)
+    output.lines(&task.body)
 }
 
 /// The fields of a task that has finished so many steps, with their names.

@@ -107,9 +107,9 @@ impl Queue {
     /// Puts files and the progress of the listing with one commit.
     pub fn record(&self, files: &[(u32, Vec<u8>)], listing: &Listing) -> Result<(), Failure> {
         let older = self.files.list(State::Delayed, None, PAGE)?.tasks;
-        let files = files.iter().map(|file| Ok(Put::new(Bincode::encode(file)?)));
-        let progress = Put::new(Bincode::encode(listing)?).delay(Duration::MAX);
-        self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Error>>()?)?;
+        let files = files.iter().map(|file| Ok(Put::new(Bincode.encode(file)?)));
+        let progress = Put::new(Bincode.encode(listing)?).delay(Duration::MAX);
+        self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Failure>>()?)?;
         for task in older {
             self.files.delete(task.id)?;
         }
@@ -127,7 +127,7 @@ impl Queue {
             .map(|task| task.id)
             .max();
         let Some(id) = latest else { return Ok(None) };
-        Ok(Some(Bincode::decode(&self.files.peek(id)?.data)?))
+        Ok(Some(Bincode.decode(&self.files.peek(id)?.body)?))
     }
 
     /// Puts one task for each worker that ends it.
@@ -140,7 +140,7 @@ impl Queue {
     pub fn report_unread(&self) -> Result<u32, Failure> {
         let mut unread = 0;
         for task in tasks(&self.failed) {
-            let reason = self.failed.peek(task?.id)?.data;
+            let reason = self.failed.peek(task?.id)?.body;
             report(String::from_utf8_lossy(&reason));
             unread += 1;
         }

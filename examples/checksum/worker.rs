@@ -28,7 +28,7 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
             claim.ack()?;
             break;
         }
-        let (number, path): (u32, Vec<u8>) = Bincode::decode(claim.data())?;
+        let (number, path): (u32, Vec<u8>) = Bincode.decode(claim.body())?;
         match digest(&root.join(from_bytes(&path)), path.ends_with(b"/"), &mut buffer) {
             Ok(digest) => {
                 // The line first, then the ack; the store writes them in this order. After a kill

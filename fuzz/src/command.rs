@@ -187,6 +187,6 @@ fn put_and_peek(put: Put) -> tubewell::Result<(TaskInfo, Vec<u8>)> {
         let id = tube.put(put)?.id;
         let task = tube.peek(id)?;
         let _ = tube.delete(id);
-        Ok((task.info, task.data))
+        Ok((task.info, task.body))
     })
 }

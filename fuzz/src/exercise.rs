@@ -49,7 +49,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
 fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
     for (nth, token) in HISTORY.tokens.iter().enumerate().skip(run).step_by(2) {
         if let Ok(claim) = store.resume_claim(token) {
-            assert_put(claim.id(), claim.data(), oracle);
+            assert_put(claim.id(), claim.body(), oracle);
             finish(claim, nth);
         }
     }
@@ -117,7 +117,7 @@ fn read_pages(tube: &Tube, oracle: Oracle, read: impl Fn(Option<Cursor>) -> Resu
 
 fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
     if let Ok(task) = tube.peek(info.id) {
-        assert_put(task.info.id, &task.data, oracle);
+        assert_put(task.info.id, &task.body, oracle);
     }
     if let Some(failure) = &info.failure {
         assert_reported(info.id, failure);
@@ -210,7 +210,7 @@ fn take_all(tube: &Tube, oracle: Oracle) {
         assert!(taken < ITERATIONS_MAX, "the takes from {:?} do not end", tube.name());
         match tube.take(Duration::ZERO) {
             Ok(Some(claim)) => {
-                assert_put(claim.id(), claim.data(), oracle);
+                assert_put(claim.id(), claim.body(), oracle);
                 finish(claim, taken);
             }
             // A task that cannot be read must not prevent other takes. A stopped store fails each

@@ -6,20 +6,20 @@ use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result};
 
-impl Claim {
+impl<T> Claim<T> {
     /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
     /// [`snooze`](Claim::snooze), [`Tube::revoke`](crate::Tube::revoke) and
     /// [`Tube::kick`](crate::Tube::kick).
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.grant.header.attempts()
+        self.held.grant.header.attempts()
     }
 
     /// How many attempts are left after this one; `None` without a limit. See
     /// [`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts).
     #[must_use]
     pub fn attempts_left(&self) -> Option<u32> {
-        self.grant.attempts_left
+        self.held.grant.attempts_left
     }
 
     /// Reports that this attempt has failed. While attempts are left, the task is ready again after
@@ -101,13 +101,13 @@ impl Claim {
     #[doc(alias = "reschedule")]
     pub fn snooze(mut self, delay: Duration) -> Result<Receipt> {
         let ended = if delay.is_zero() {
-            self.make(&Snooze {})
+            self.held.make(&Snooze {})
         } else {
-            self.make(&SnoozeIn { delay: micros_ceil(delay) })
+            self.held.make(&SnoozeIn { delay: micros_ceil(delay) })
         };
-        self.release_on_drop = false;
+        self.held.release_on_drop = false;
         if ended.is_err() {
-            self.drop_claim(true);
+            self.held.drop_claim(true);
         }
         ended
     }

@@ -3,25 +3,14 @@
 use std::collections::VecDeque;
 
 use super::Claim;
+use crate::Bytes;
 
 /// Claims that their caller has not got yet, in order. Dropping them releases the tasks, and their
 /// attempts are forgiven.
-pub(crate) struct Collected<C: GiveBack = Claim>(VecDeque<C>);
+pub(crate) struct Collected<T: 'static = Bytes>(VecDeque<Claim<T>>);
 
-/// A claim that can be released before any code has begun to work on the task.
-pub(crate) trait GiveBack {
-    /// Releases the task. The attempt is forgiven.
-    fn give_back(self);
-}
-
-impl GiveBack for Claim {
-    fn give_back(self) {
-        Claim::give_back(self);
-    }
-}
-
-impl<C: GiveBack> Collected<C> {
-    pub(crate) fn new(claims: Vec<C>) -> Collected<C> {
+impl<T> Collected<T> {
+    pub(crate) fn new(claims: Vec<Claim<T>>) -> Collected<T> {
         Collected(claims.into())
     }
 
@@ -29,17 +18,17 @@ impl<C: GiveBack> Collected<C> {
         self.0.len()
     }
 
-    pub(crate) fn extend(&mut self, claims: impl IntoIterator<Item = C>) {
+    pub(crate) fn extend(&mut self, claims: impl IntoIterator<Item = Claim<T>>) {
         self.0.extend(claims);
     }
 
     /// Takes the first claim out.
-    pub(crate) fn pop(&mut self) -> Option<C> {
+    pub(crate) fn pop(&mut self) -> Option<Claim<T>> {
         self.0.pop_front()
     }
 
     /// The claims, for the caller.
-    pub(crate) fn hand_out(mut self) -> Vec<C> {
+    pub(crate) fn hand_out(mut self) -> Vec<Claim<T>> {
         std::mem::take(&mut self.0).into()
     }
 }
@@ -50,8 +39,8 @@ impl Collected {
     }
 }
 
-impl<C: GiveBack> Drop for Collected<C> {
+impl<T> Drop for Collected<T> {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(C::give_back);
+        self.0.drain(..).for_each(Claim::give_back);
     }
 }

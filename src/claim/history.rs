@@ -3,7 +3,7 @@
 use crate::core::list::LogHeld;
 use crate::{Claim, Receipt, Result};
 
-impl Claim {
+impl<T> Claim<T> {
     /// Adds an entry with this text, of at most 1024 bytes, to the
     /// [history](crate::Tube::history) of the task. The claim goes on.
     ///
@@ -30,6 +30,6 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.make(&LogHeld { text: text.into() })
+        self.held.make(&LogHeld { text: text.into() })
     }
 }

@@ -3,7 +3,7 @@
 use crate::core::list::Ack;
 use crate::{Claim, Receipt, Result};
 
-impl Claim {
+impl<T> Claim<T> {
     /// Finishes the task with a result. As [`ack`](Claim::ack).
     ///
     /// Callers that [wait](crate::Tube::wait_done) for the end of the task get the result. In a tube

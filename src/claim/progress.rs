@@ -4,7 +4,7 @@ use super::Claim;
 use crate::Result;
 use crate::core::list::{ReportProgress, ReportText};
 
-impl Claim {
+impl<T> Claim<T> {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
     ///
     /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is
@@ -40,7 +40,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn progress(&self, done: u64, total: u64) -> Result<()> {
-        self.make(&ReportProgress { done, total })
+        self.held.make(&ReportProgress { done, total })
     }
 
     /// Reports what the work is at, in at most 1024 bytes; otherwise as
@@ -51,6 +51,6 @@ impl Claim {
     /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).
     /// Nothing changed.
     pub fn progress_text(&self, text: &str) -> Result<()> {
-        self.make(&ReportText { text: text.into() })
+        self.held.make(&ReportText { text: text.into() })
     }
 }

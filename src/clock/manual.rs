@@ -124,7 +124,7 @@ impl ManualClock {
     ///
     /// clock.suspend(Duration::from_secs(8 * 3600));
     /// job.ack()?; // the claim has not expired
-    /// assert_eq!(jobs.try_take()?.unwrap().data(), b"tomorrow");
+    /// assert_eq!(jobs.try_take()?.unwrap().body(), b"tomorrow");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn suspend(&self, by: Duration) {

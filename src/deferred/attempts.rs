@@ -7,7 +7,7 @@ use crate::core::list::{Ack, BuryHeld, Fail, Forget, Resolve, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::fail`](crate::Tube::fail).
     ///
     /// # Errors

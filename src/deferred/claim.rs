@@ -6,7 +6,6 @@ use std::time::Duration;
 use tubewell_drivers::Body;
 
 use super::ticket::Ticket;
-use crate::core::ClaimKey;
 use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Touch};
 use crate::core::verb::{Decide, OfClaim};
 use crate::micros::micros_ceil;
@@ -102,7 +101,7 @@ impl<C> From<Refused<C>> for Error {
     }
 }
 
-impl Claim {
+impl<T> Claim<T> {
     /// As [`ack`](Claim::ack), but returns once the call is decided. The [`Ticket`] has the answer
     /// after the flush.
     ///
@@ -133,7 +132,7 @@ impl Claim {
     /// # assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
+    pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         self.make_end_deferred(when_full, &Ack { result: None })
     }
 
@@ -167,7 +166,7 @@ impl Claim {
         self,
         delay: Duration,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         if delay.is_zero() {
             return self.make_end_deferred(when_full, &Release {});
         }
@@ -197,7 +196,7 @@ impl Claim {
     /// assert_eq!(ticket.wait()?.state, State::Buried);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
+    pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         self.make_end_deferred(when_full, &BuryHeld { failure: None })
     }
 
@@ -246,13 +245,13 @@ impl Claim {
         self,
         hold: Duration,
         when_full: WhenFull,
-    ) -> Result<Ticket<ClaimToken>, Refused> {
+    ) -> Result<Ticket<ClaimToken>, Refused<Claim<T>>> {
         let (tube, id) = (self.tube().to_owned(), self.id());
         let parked = self.make_end_deferred(when_full, &Park { hold: micros_ceil(hold) })?;
         Ok(parked.map(move |epoch| ClaimToken { tube, id, epoch }))
     }
 
-    /// As [`checkpoint`](Claim::checkpoint), without waiting for the flush. [`data`](Claim::data)
+    /// As [`checkpoint`](Claim::checkpoint), without waiting for the flush. [`body`](Claim::body)
     /// returns the new body immediately.
     ///
     /// # Errors
@@ -260,12 +259,13 @@ impl Claim {
     /// [`WhenFull::Refuse`]. The task has its old body.
     pub fn checkpoint_deferred(
         &mut self,
-        body: impl Into<Vec<u8>>,
+        value: impl Into<T>,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>> {
-        let checkpoint = Checkpoint { body: Body::new(body.into()) };
+        let value = value.into();
+        let checkpoint = Checkpoint { body: Body::new(self.encode(&value)?) };
         let stored = self.make_deferred(when_full, &checkpoint)?;
-        self.set_body(checkpoint.body);
+        self.set_body(value, checkpoint.body);
         Ok(stored)
     }
 
@@ -294,18 +294,18 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_many_deferred(
-        mut claims: Vec<Claim>,
+        mut claims: Vec<Claim<T>>,
         when_full: WhenFull,
-    ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim>>> {
+    ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim<T>>>> {
         let Some(first) = claims.first() else { return Ok(Ticket::answered(Vec::new())) };
-        let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
+        let (handle, buffer) = (first.held.handle.clone(), first.held.grant.buffer);
+        let keys = Claim::keys(&claims);
         let decided = Claim::check_one_store(&claims)
             .and_then(|()| handle.make_deferred(buffer, when_full, &keys[..], &AckClaims {}));
         match decided {
             Ok(decided) => {
                 for claim in &mut claims {
-                    claim.release_on_drop = false;
+                    claim.held.release_on_drop = false;
                 }
                 Ok(Ticket::new(decided))
             }
@@ -317,10 +317,10 @@ impl Claim {
         mut self,
         when_full: WhenFull,
         verb: &V,
-    ) -> Result<Ticket<V::Answer>, Refused> {
+    ) -> Result<Ticket<V::Answer>, Refused<Claim<T>>> {
         match self.make_deferred(when_full, verb) {
             Ok(ticket) => {
-                self.release_on_drop = false;
+                self.held.release_on_drop = false;
                 Ok(ticket)
             }
             Err(error) => Err(Refused::new(self, error)),
@@ -332,7 +332,6 @@ impl Claim {
         when_full: WhenFull,
         verb: &V,
     ) -> Result<Ticket<V::Answer>> {
-        let on = self.claimed();
-        self.handle.make_deferred(self.grant.buffer, when_full, on, verb).map(Ticket::new)
+        self.held.make_deferred(when_full, verb).map(Ticket::new)
     }
 }

@@ -8,7 +8,7 @@ use crate::core::list::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Claim, Failure, Receipt, Result, WhenFull};
 
-impl Claim {
+impl<T> Claim<T> {
     /// As [`fail`](Claim::fail), but returns once the call is decided. The [`Ticket`] has the answer
     /// after the flush.
     ///
@@ -19,7 +19,7 @@ impl Claim {
         self,
         failure: Failure,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         self.make_end_deferred(when_full, &Fail { delay: None, failure })
     }
 
@@ -33,7 +33,7 @@ impl Claim {
         delay: Duration,
         failure: Failure,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         let delay = Some(micros_ceil(delay));
         self.make_end_deferred(when_full, &Fail { delay, failure })
     }
@@ -47,7 +47,7 @@ impl Claim {
         self,
         delay: Duration,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         if delay.is_zero() {
             return self.make_end_deferred(when_full, &Snooze {});
         }
@@ -63,7 +63,7 @@ impl Claim {
         self,
         failure: Failure,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         self.make_end_deferred(when_full, &BuryHeld { failure: Some(failure) })
     }
 
@@ -77,7 +77,7 @@ impl Claim {
         self,
         result: impl Into<Vec<u8>>,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
         self.make_end_deferred(when_full, &Ack { result: Some(result.into()) })
     }
 }

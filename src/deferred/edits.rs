@@ -1,13 +1,11 @@
 //! Deferred calls that change or delete chosen tasks.
 
 use super::{Deferred, Ticket};
-use crate::core::list::{
-    AddTags, CancelTask, DeleteIf, DeleteMany, RemoveTags, SetPriority, UpdateTask,
-};
-use crate::core::{UpdateRequest, distinct_tags};
+use crate::core::distinct_tags;
+use crate::core::list::{AddTags, CancelTask, DeleteIf, DeleteMany, RemoveTags, SetPriority};
 use crate::{Receipt, Result, State, Update};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::set_priority`](crate::Tube::set_priority), except that a missing task is reported
     /// immediately.
     ///
@@ -25,8 +23,8 @@ impl Deferred {
     /// Those of [`Tube::update`](crate::Tube::update) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn update(&self, id: u64, update: Update) -> Result<Ticket<Receipt>> {
-        self.make(&UpdateTask { id, request: UpdateRequest::of(update) })
+    pub fn update(&self, id: u64, update: Update<T>) -> Result<Ticket<Receipt>> {
+        self.make(&self.tube.update_verb(id, update)?)
     }
 
     /// As [`Tube::add_tags`](crate::Tube::add_tags), except that a refusal is reported immediately.

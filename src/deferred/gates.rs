@@ -8,7 +8,7 @@ use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeOptions};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::pause`](crate::Tube::pause). No task can be taken once this has returned.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use super::{Deferred, Ticket};
 use crate::core::list::{Log, LogHeld};
 use crate::{Claim, Receipt, Result, WhenFull};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::log`](crate::Tube::log), except that a refusal is reported immediately.
     ///
     /// # Errors
@@ -16,7 +16,7 @@ impl Deferred {
     }
 }
 
-impl Claim {
+impl<T> Claim<T> {
     /// As [`log`](Claim::log), without waiting for the flush.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::core::list::PauseSubQueue;
 use crate::micros::micros_ceil;
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::pause_sub_queue`](crate::Tube::pause_sub_queue). No task of the sub-queue can be taken
     /// once this has returned.
     ///

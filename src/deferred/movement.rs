@@ -6,34 +6,34 @@ use super::ticket::Ticket;
 use crate::core::FinishRequest;
 use crate::core::list::{FinishTask, MoveTo};
 use crate::finish::put_into;
-use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
+use crate::{Claim, Finish, IntoPut, Receipt, Result, Tube, WhenFull};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::move_to`], except that a missing task is reported immediately.
     ///
     /// # Errors
     /// Those of [`Tube::move_to`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn move_to(&self, id: u64, to: &Tube) -> Result<Ticket<Receipt>> {
+    pub fn move_to<U>(&self, id: u64, to: &Tube<U>) -> Result<Ticket<Receipt>> {
         self.make(&MoveTo { id, to: self.tube.other(to)? })
     }
 }
 
-impl Claim {
+impl<T> Claim<T> {
     /// As [`advance`](Claim::advance), but returns once the call is decided. The [`Ticket`] has the
     /// answer after the flush.
     ///
     /// # Errors
     /// [`Refused`] gives the claim back, with an error of [`finish`](Claim::finish) or
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
-    pub fn advance_deferred(
+    pub fn advance_deferred<U>(
         self,
-        to: &Tube,
-        task: impl Into<Put>,
+        to: &Tube<U>,
+        task: impl IntoPut<U>,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        match put_into(&self.handle, to, task.into()) {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
+        match to.encode(task).and_then(|put| put_into(&self.held.handle, to, put)) {
             Ok(into) => {
                 let request = FinishRequest::advance(into);
                 self.make_end_deferred(when_full, &FinishTask { request })
@@ -69,8 +69,8 @@ impl Claim {
         self,
         finish: Finish,
         when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        match finish.into_request(&self.handle) {
+    ) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {
+        match finish.into_request(&self.held.handle) {
             Ok(request) => self.make_end_deferred(when_full, &FinishTask { request }),
             Err(error) => Err(Refused::new(self, error)),
         }

@@ -4,14 +4,19 @@ use super::{Deferred, Ticket};
 use crate::core::list::RemoveParents;
 use crate::{Receipt, Result, Tube};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::add_parents`], except that a refusal is reported immediately.
     ///
     /// # Errors
     /// Those of [`Tube::add_parents`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Ticket<Receipt>> {
+    pub fn add_parents<U>(
+        &self,
+        id: u64,
+        of: &Tube<U>,
+        parents: &[u64],
+    ) -> Result<Ticket<Receipt>> {
         self.make(&self.tube.add_parents_verb(id, of, parents)?)
     }
 

@@ -2,18 +2,17 @@
 
 use super::{Deferred, Ticket};
 use crate::core::ScheduleRequest;
-use crate::core::list::{ChangeSchedule, RemoveSchedule, SetSchedule};
-use crate::{Receipt, Reschedule, Result, Schedule};
+use crate::core::list::{ChangeSchedule, RemoveSchedule};
+use crate::{IntoPut, Receipt, Reschedule, Result, Schedule};
 
-impl Deferred {
+impl<T> Deferred<T> {
     /// As [`Tube::schedule`](crate::Tube::schedule).
     ///
     /// # Errors
     /// Those of [`Tube::schedule`](crate::Tube::schedule) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
-    pub fn schedule(&self, schedule: Schedule) -> Result<Ticket<Receipt>> {
-        let (key, request) = ScheduleRequest::new(schedule)?;
-        self.make(&SetSchedule { key, request })
+    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<Ticket<Receipt>> {
+        self.make(&self.tube.set_schedule(schedule)?)
     }
 
     /// As [`Tube::reschedule`](crate::Tube::reschedule), except that a missing schedule is reported

@@ -24,7 +24,7 @@ impl TubeOptions {
     /// let mut claims = pages.take_many(10, None)?;
     /// assert_eq!(claims.len(), 2);
     /// claims.remove(0).ack()?;
-    /// assert_eq!(pages.try_take()?.unwrap().data(), b"/c");
+    /// assert_eq!(pages.try_take()?.unwrap().body(), b"/c");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "concurrency")]
@@ -55,7 +55,7 @@ impl TubeOptions {
     /// pages.try_take()?.unwrap().ack()?;
     /// assert!(pages.try_take()?.is_none());
     /// clock.advance(second);
-    /// assert_eq!(pages.try_take()?.unwrap().data(), b"/b");
+    /// assert_eq!(pages.try_take()?.unwrap().body(), b"/b");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "throttle")]
@@ -90,7 +90,7 @@ impl TubeOptions {
     /// assert_eq!(claims.len(), 2);
     /// assert!(reports.try_take()?.is_none());
     /// claims.remove(0).ack()?;
-    /// assert_eq!(reports.try_take()?.unwrap().data(), b"May");
+    /// assert_eq!(reports.try_take()?.unwrap().body(), b"May");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "semaphore")]

@@ -89,8 +89,8 @@ impl Salvage<'_> {
                 if let Some(next) = next.map(|it| it.next).filter(|next| *next != NEVER) {
                     schedule.next = system_time(self.clocks().shown(next));
                 }
-                let (tube, data) = (tube.to_owned(), task.data);
-                self.report(Salvaged::Schedule { tube, schedule, data })
+                let (tube, body) = (tube.to_owned(), task.body);
+                self.report(Salvaged::Schedule { tube, schedule, body })
             }
             None => {
                 self.report_lost(format!("in tube {tube:?}: what schedule {id} says of its runs"))
@@ -114,7 +114,7 @@ impl Salvage<'_> {
             }
         };
         let info = describe(id, State::on_shelf(shelf), &record.header, self.clocks());
-        Ok((Task { info, data }, record.header))
+        Ok((Task::of(info, data), record.header))
     }
 
     /// The last failure of a task, if it has one.

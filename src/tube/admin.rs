@@ -7,7 +7,7 @@ use crate::task::{Cursor, Page, Task};
 use crate::wait::CallFuture;
 use crate::{Owner, Receipt, Result, State};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
     /// buried until it is kicked or deleted, or its ttl elapses. A claim on it has ended.
     ///
@@ -118,7 +118,7 @@ impl Tube {
     /// }
     /// ```
     pub fn kick_async(&self, count: u64) -> CallFuture<u64> {
-        let tube = self.clone();
+        let tube = self.to_bytes();
         CallFuture::new(async move {
             let mut kicked = 0;
             while kicked < count {
@@ -233,11 +233,11 @@ impl Tube {
     ///
     /// let id = tube.put("work")?.id;
     /// let task = tube.peek(id)?;
-    /// assert_eq!((task.info.state, &*task.data), (State::Ready, &b"work"[..]));
+    /// assert_eq!((task.info.state, &*task.body), (State::Ready, &b"work"[..]));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn peek(&self, id: u64) -> Result<Task> {
-        self.make(&Peek { id })
+    pub fn peek(&self, id: u64) -> Result<Task<T>> {
+        Ok(self.make(&Peek { id })?.with_coder(self.coder.clone()))
     }
 
     /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
@@ -253,14 +253,15 @@ impl Tube {
     /// /// The body of a task, if the task is not done yet.
     /// async fn body(jobs: &Tube, id: u64) -> Result<Option<Vec<u8>>> {
     ///     match jobs.peek_async(id).await {
-    ///         Ok(task) => Ok(Some(task.data)),
+    ///         Ok(task) => Ok(Some(task.body)),
     ///         Err(Error::NotFound { .. }) => Ok(None),
     ///         Err(error) => Err(error),
     ///     }
     /// }
     /// ```
-    pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
-        self.make_async(Peek { id })
+    pub fn peek_async(&self, id: u64) -> CallFuture<Task<T>> {
+        let (task, coder) = (self.make_async(Peek { id }), self.coder.clone());
+        CallFuture::new(async move { Ok(task.await?.with_coder(coder)) })
     }
 
     /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most

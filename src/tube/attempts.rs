@@ -7,7 +7,7 @@ use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
 use crate::{Failure, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Reports that the attempt of a task which this handle's session has taken has failed. As
     /// [`Claim::fail`](crate::Claim::fail), by id.
     ///

@@ -27,7 +27,7 @@ struct Selecting {
     after: Option<Cursor>,
 }
 
-impl Tube {
+impl<T> Tube<T> {
     /// Gives a task another priority, whatever its state and whichever session has taken it. 0 is
     /// the most urgent.
     ///
@@ -55,7 +55,7 @@ impl Tube {
     /// pages.put(Put::new("/a").pri(5))?;
     /// let id = pages.put(Put::new("/b").pri(5))?.id;
     /// pages.set_priority(id, 0)?;
-    /// assert_eq!(pages.try_take()?.unwrap().data(), b"/b");
+    /// assert_eq!(pages.try_take()?.unwrap().body(), b"/b");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reprioritize")]
@@ -92,13 +92,13 @@ impl Tube {
     /// mails.bury(id)?;
     /// mails.update(id, Update::new().body("to: ann@example.org"))?;
     /// mails.kick_task(id)?;
-    /// assert_eq!(mails.try_take()?.unwrap().data(), b"to: ann@example.org");
+    /// assert_eq!(mails.try_take()?.unwrap().body(), b"to: ann@example.org");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "edit")]
     #[doc(alias = "reschedule")]
-    pub fn update(&self, id: u64, update: Update) -> Result<Receipt> {
-        self.make(&UpdateTask { id, request: UpdateRequest::of(update) })
+    pub fn update(&self, id: u64, update: Update<T>) -> Result<Receipt> {
+        self.make(&self.update_verb(id, update)?)
     }
 
     /// Deletes a task that has not begun: one that is ready, delayed or buried.
@@ -262,7 +262,7 @@ impl Tube {
     ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
     /// }
     /// assert_eq!(mails.kick_where(Select::new().group("smtp").limit(1))?, 1);
-    /// assert_eq!(mails.try_take()?.unwrap().data(), b"ann");
+    /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "redrive")]
@@ -281,6 +281,11 @@ impl Tube {
         self.on_selected_async(select.for_kick(), KICK_WHERE)
     }
 
+    pub(crate) fn update_verb(&self, id: u64, update: Update<T>) -> Result<UpdateTask> {
+        let update = update.try_map(|value| self.coder.encode(&value))?;
+        Ok(UpdateTask { id, request: UpdateRequest::of(update) })
+    }
+
     fn on_selected<V>(&self, select: Select, step: Step<V>) -> Result<u64>
     where
         V: Begin<On = InTube, Answer = SelectStep>,
@@ -296,7 +301,7 @@ impl Tube {
     where
         V: Begin<On = InTube, Answer = SelectStep>,
     {
-        let tube = self.clone();
+        let tube = self.to_bytes();
         CallFuture::new(async move {
             let mut steps = Selecting::new(select?);
             while let Some(verb) = steps.next(step) {

@@ -8,7 +8,7 @@ use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Result, TubeInfo, TubeOptions};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Pauses the tube: no task of it can be taken until [`unpause`](Tube::unpause). Pausing a
     /// paused tube is not an error, and removes the end of its pause.
     ///

@@ -5,7 +5,7 @@ use crate::core::list::{HistoryOf, Log};
 use crate::wait::CallFuture;
 use crate::{HistoryEntry, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Returns the history of a task, in order: the first entry, and the newest of the others, as many
     /// as the tube [keeps](crate::TubeOptions::history). Empty in a tube that keeps none.
     ///

@@ -8,7 +8,7 @@ use crate::core::list::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Tou
 use crate::micros::micros_ceil;
 use crate::{Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Finishes a task that this handle's session has taken: it is removed. As
     /// [`Claim::ack`](crate::Claim::ack), by id.
     ///

@@ -3,9 +3,9 @@
 use super::Tube;
 use crate::core::PutRequest;
 use crate::core::list::Requeue;
-use crate::{Put, Receipt, Result};
+use crate::{IntoPut, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Puts the task anew that has this key: as [`put`](Tube::put) with
     /// [`OnKey::Replace`](crate::OnKey::Replace), but there must be such a task.
     ///
@@ -36,7 +36,7 @@ impl Tube {
     /// assert!(matches!(unknown, Err(Error::KeyNotFound { .. })));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn requeue(&self, key: &str, task: impl Into<Put>) -> Result<Receipt> {
-        self.make(&Requeue { request: PutRequest::requeue(key, task.into())? })
+    pub fn requeue(&self, key: &str, task: impl IntoPut<T>) -> Result<Receipt> {
+        self.make(&Requeue { request: PutRequest::requeue(key, self.encode(task)?)? })
     }
 }

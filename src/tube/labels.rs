@@ -7,7 +7,7 @@ use crate::listing::{TaskPage, Where};
 use crate::task::{Cursor, Page, TaskInfo};
 use crate::{Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Adds tags to a task, behind those that it has, whatever its state and whichever session has taken
     /// it. A tag that it has is skipped, so that the call can be repeated (it is idempotent). A task has
     /// up to 32 tags of 1 to 255 bytes; see [`Put::tag`](crate::Put::tag).

@@ -7,7 +7,7 @@ use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{PausedSubQueue, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Pauses a sub-queue for this time: no task of it can be taken. The pause that it has is replaced,
     /// whether it would end later or earlier. A time of zero ends it.
     ///

@@ -9,7 +9,7 @@ use super::Tube;
 use crate::core::list::{Days, FailedOn};
 use crate::{Date, Day, Error, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which
     /// nothing happened.
     ///

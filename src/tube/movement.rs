@@ -10,7 +10,7 @@ use crate::handle::StoreHandle;
 use crate::wait::CallFuture;
 use crate::{Error, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Moves a task to another tube of the store, in its state: ready, delayed or buried. A taken
     /// task is ready there; the claim on it has ended, and its attempt does not count.
     ///
@@ -48,7 +48,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "transfer")]
-    pub fn move_to(&self, id: u64, to: &Tube) -> Result<Receipt> {
+    pub fn move_to<U>(&self, id: u64, to: &Tube<U>) -> Result<Receipt> {
         self.make(&MoveTo { id, to: self.other(to)? })
     }
 
@@ -79,7 +79,7 @@ impl Tube {
     #[doc(alias = "rename")]
     #[doc(alias = "merge")]
     #[doc(alias = "redrive")]
-    pub fn move_all(&self, to: &Tube) -> Result<u64> {
+    pub fn move_all<U>(&self, to: &Tube<U>) -> Result<u64> {
         let mut moved = 0;
         let mut verb = self.move_some(to)?;
         loop {
@@ -107,8 +107,8 @@ impl Tube {
     ///     Ok(())
     /// }
     /// ```
-    pub fn move_all_async(&self, to: &Tube) -> CallFuture<u64> {
-        let (tube, to) = (self.clone(), to.clone());
+    pub fn move_all_async<U>(&self, to: &Tube<U>) -> CallFuture<u64> {
+        let (tube, to) = (self.to_bytes(), to.to_bytes());
         CallFuture::new(async move {
             let mut moved = 0;
             let mut verb = tube.move_some(&to)?;
@@ -124,7 +124,7 @@ impl Tube {
     }
 
     /// The first step of a move of all tasks that are there now.
-    fn move_some(&self, to: &Tube) -> Result<MoveSome> {
+    fn move_some<U>(&self, to: &Tube<U>) -> Result<MoveSome> {
         Ok(MoveSome {
             to: self.other(to)?,
             after: None,
@@ -133,7 +133,7 @@ impl Tube {
     }
 
     /// Another tube as the target of a call on this one.
-    pub(crate) fn other(&self, to: &Tube) -> Result<TubeName> {
+    pub(crate) fn other<U>(&self, to: &Tube<U>) -> Result<TubeName> {
         to.check_store(&self.handle)?;
         Ok(TubeName::from(&to.head))
     }

@@ -5,7 +5,7 @@ use crate::core::list::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
 use crate::wait::CallFuture;
 use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// How a task has ended; `None` if it is ready, taken or delayed.
     ///
     /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is

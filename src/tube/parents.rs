@@ -3,48 +3,9 @@
 use super::Tube;
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::core::verb::TubeName;
-use crate::{Error, Put, Receipt, Result};
+use crate::{Error, Receipt, Result};
 
-impl Put {
-    /// Parents of the task: it is blocked until each of these tasks of `tube` is done. Default: none.
-    /// May be called for several tubes. Tubes of any driver.
-    ///
-    /// A parent is done when it is acked or resolved. One that is over already is not waited for: it
-    /// was acked, or deleted, or has expired before. The task is then ready, or delayed if its delay
-    /// has not elapsed: the delay and the ttl begin with the put.
-    /// [`on_parent`](Put::on_parent) says what happens if a parent is buried or removed.
-    ///
-    /// The put returns [`NotFound`](crate::Error::NotFound) for an id that was never assigned, and
-    /// [`Invalid`](crate::Error::Invalid) for more than 10,000 parents, or if only one of the two
-    /// tubes is temporary. A parent that has left `tube` for another tube of the store is found
-    /// there.
-    ///
-    /// # Example: a report after its parts
-    /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let parts = store.create_tube("parts", FIFO, TubeOptions::new())?;
-    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
-    /// let ids = parts.put_many(["a", "b"])?.into_iter().map(|receipt| receipt.id);
-    /// let report = reports.put(Put::new("a and b").after(&parts, ids))?;
-    /// assert_eq!(report.state, State::Blocked);
-    /// while let Some(part) = parts.try_take()? {
-    ///     part.ack()?;
-    /// }
-    /// assert_eq!(reports.try_take()?.unwrap().id(), report.id);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "dependency")]
-    #[doc(alias = "depends")]
-    pub fn after(mut self, tube: &Tube, parents: impl IntoIterator<Item = u64>) -> Put {
-        let parents = (tube.head.name.clone(), parents.into_iter().collect());
-        self.after.get_or_insert_default().parents.push(parents);
-        self
-    }
-}
-
-impl Tube {
+impl<T> Tube<T> {
     /// Adds parents, tasks of the tube `of`, to a task of this tube that is ready, delayed or blocked:
     /// it is blocked until they are done too.
     ///
@@ -71,7 +32,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "depend")]
-    pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Receipt> {
+    pub fn add_parents<U>(&self, id: u64, of: &Tube<U>, parents: &[u64]) -> Result<Receipt> {
         self.make(&self.add_parents_verb(id, of, parents)?)
     }
 
@@ -136,10 +97,10 @@ impl Tube {
         self.make(&Children { id })
     }
 
-    pub(crate) fn add_parents_verb(
+    pub(crate) fn add_parents_verb<U>(
         &self,
         id: u64,
-        of: &Tube,
+        of: &Tube<U>,
         parents: &[u64],
     ) -> Result<AddParents> {
         if !self.handle.is_same_store(&of.handle) {

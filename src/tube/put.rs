@@ -6,10 +6,11 @@ use super::Tube;
 use crate::core::PutRequest;
 use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::micros::micros_ceil;
+use crate::put::Encoded;
 use crate::wait::CallFuture;
-use crate::{Put, Receipt, Restore, Result};
+use crate::{IntoPut, Receipt, Restore, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Puts a task: it is ready, or delayed if it has a delay.
     ///
     /// Once this returns, the task survives a killed process and a power cut. The call blocks for a
@@ -42,8 +43,8 @@ impl Tube {
     #[doc(alias = "enqueue")]
     #[doc(alias = "push")]
     #[doc(alias = "send")]
-    pub fn put(&self, task: impl Into<Put>) -> Result<Receipt> {
-        self.make(&PutTask { request: PutRequest::of(task.into()) })
+    pub fn put(&self, task: impl IntoPut<T>) -> Result<Receipt> {
+        self.make(&PutTask { request: PutRequest::of(self.encode(task)?) })
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
@@ -75,16 +76,16 @@ impl Tube {
     ///     tube.take(None)?.unwrap().ack()?; // frees space
     ///     producer.join().unwrap()
     /// })?;
-    /// assert_eq!(tube.take(None)?.unwrap().data(), b"b.jpg");
+    /// assert_eq!(tube.take(None)?.unwrap().body(), b"b.jpg");
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "back pressure")]
     pub fn put_wait(
         &self,
-        task: impl Into<Put>,
+        task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Receipt> {
-        self.make(&self.put_or_wait(task.into(), timeout.into()))
+        self.make(&self.put_or_wait(self.encode(task)?, timeout.into()))
     }
 
     /// As [`put_wait`](Tube::put_wait), as a future that blocks no thread.
@@ -114,13 +115,14 @@ impl Tube {
     /// ```
     pub fn put_wait_async(
         &self,
-        task: impl Into<Put>,
+        task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<Receipt> {
-        self.make_async(self.put_or_wait(task.into(), timeout.into()))
+        let encoded = self.encode(task).map(|put| self.put_or_wait(put, timeout.into()));
+        self.make_encoded(encoded)
     }
 
-    fn put_or_wait(&self, put: Put, timeout: Option<Duration>) -> PutOrWait {
+    fn put_or_wait(&self, put: Encoded, timeout: Option<Duration>) -> PutOrWait {
         let timeout = timeout.map(micros_ceil);
         PutOrWait { request: PutRequest::of(put), session: self.session, timeout }
     }
@@ -145,10 +147,8 @@ impl Tube {
     /// assert!(receipts.iter().all(|receipt| receipt.commit == receipts[0].commit));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn put_many<T: Into<Put>>(
-        &self,
-        tasks: impl IntoIterator<Item = T>,
-    ) -> Result<Vec<Receipt>> {
+    pub fn put_many(&self, tasks: impl IntoIterator<Item: IntoPut<T>>) -> Result<Vec<Receipt>> {
+        let tasks = tasks.into_iter().map(|task| self.encode(task));
         self.make(&PutMany { requests: PutRequest::many(tasks)? })
     }
 

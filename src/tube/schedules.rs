@@ -4,9 +4,9 @@ use super::Tube;
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
-use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
+use crate::{IntoPut, Receipt, Reschedule, Result, Schedule, SchedulePage};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
     /// state is [`Recurring`](crate::State::Recurring).
     ///
@@ -51,16 +51,15 @@ impl Tube {
     ///
     /// clock.advance(hour);
     /// let fetch = jobs.try_take()?.unwrap();
-    /// assert_eq!(fetch.data(), b"fetch the news");
+    /// assert_eq!(fetch.body(), b"fetch the news");
     /// jobs.unschedule("fetch")?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "cron")]
     #[doc(alias = "recurring")]
     #[doc(alias = "periodic")]
-    pub fn schedule(&self, schedule: Schedule) -> Result<Receipt> {
-        let (key, request) = ScheduleRequest::new(schedule)?;
-        self.make(&SetSchedule { key, request })
+    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<Receipt> {
+        self.make(&self.set_schedule(schedule)?)
     }
 
     /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay.
@@ -127,5 +126,11 @@ impl Tube {
         limit: usize,
     ) -> Result<SchedulePage> {
         self.make(&ListSchedules { after: after.into(), limit })
+    }
+
+    pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {
+        let encoded = schedule.try_map(|task| self.encode(task))?;
+        let (key, request) = ScheduleRequest::new(encoded)?;
+        Ok(SetSchedule { key, request })
     }
 }

@@ -5,7 +5,7 @@ use crate::core::list::Steps;
 use crate::wait::CallFuture;
 use crate::{Result, Step};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state
     /// and whichever session has taken it. They go when the task ends.
     ///
@@ -46,7 +46,7 @@ impl Tube {
     /// # Errors
     /// The future resolves to those of [`steps`](Tube::steps).
     pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
-        let tube = self.clone();
+        let tube = self.to_bytes();
         CallFuture::new(async move {
             let mut steps = Vec::new();
             loop {

@@ -16,7 +16,7 @@ use crate::wait::{
 };
 use crate::{Claim, Error, Result, SessionId};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
     ///
     /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It
@@ -38,7 +38,7 @@ impl Tube {
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// # tube.put("one")?;
     /// while let Some(claim) = tube.take(Duration::from_millis(10))? {
-    ///     println!("{}", String::from_utf8_lossy(claim.data()));
+    ///     println!("{}", String::from_utf8_lossy(claim.body()));
     ///     claim.ack()?;
     /// }
     /// # Ok::<(), tubewell::Error>(())
@@ -47,9 +47,10 @@ impl Tube {
     #[doc(alias = "pop")]
     #[doc(alias = "receive")]
     #[doc(alias = "reserve")]
-    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim>> {
+    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim<T>>> {
         let tubes = std::slice::from_ref(&self.head);
-        take(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())
+        let taken = take(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())?;
+        taken.map(|claim| self.read(claim)).transpose()
     }
 
     /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
@@ -65,7 +66,7 @@ impl Tube {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn try_take(&self) -> Result<Option<Claim>> {
+    pub fn try_take(&self) -> Result<Option<Claim<T>>> {
         self.take(Duration::ZERO)
     }
 
@@ -94,22 +95,33 @@ impl Tube {
         &self,
         max: usize,
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<Vec<Claim>> {
+    ) -> Result<Vec<Claim<T>>> {
+        let mut taken = self.take_some(max, timeout.into())?;
+        let mut claims = Collected::new(Vec::with_capacity(taken.len()));
+        while let Some(claim) = taken.pop() {
+            claims.extend([self.read(claim)?]);
+        }
+        Ok(claims.hand_out())
+    }
+
+    fn take_some(&self, max: usize, timeout: Option<Duration>) -> Result<Collected> {
+        let mut claims = Collected::new(Vec::new());
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let grants = owner.ask_grants(&self.take_many_request(max, timeout.into()))?;
-                return Ok(remote_claims(owner, self.guard(), grants).collect());
+                let grants = owner.ask_grants(&self.take_many_request(max, timeout))?;
+                claims.extend(remote_claims(owner, self.guard(), grants));
+                return Ok(claims);
             }
         };
-        let mut claims = Collected::new(Vec::new());
         if max > 0 {
-            claims.extend(self.take(timeout)?);
+            let tubes = std::slice::from_ref(&self.head);
+            claims.extend(take(&self.handle, tubes, self.session, self.guard(), timeout)?);
         }
         if claims.len() > 0 {
             take_more(self, store, max, &mut claims)?;
         }
-        Ok(claims.hand_out())
+        Ok(claims)
     }
 
     /// As [`take`](Tube::take), as a future that blocks no thread.
@@ -126,15 +138,16 @@ impl Tube {
     ///
     /// async fn work(jobs: Tube) -> Result<()> {
     ///     while let Some(job) = jobs.take_async(None).await? {
-    ///         println!("{} bytes", job.data().len());
+    ///         println!("{} bytes", job.body().len());
     ///         job.ack_deferred(WhenFull::Refuse)?.await?;
     ///     }
     ///     Ok(())
     /// }
     /// ```
-    pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture {
-        let tubes = Ok(vec![self.head.clone()]);
-        TakeFuture::new(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())
+    pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture<T> {
+        let (tubes, coder) = (Ok(vec![self.head.clone()]), self.coder.clone());
+        let take = TakeFuture::new(&self.handle, tubes, self.session, self.guard(), timeout.into());
+        take.with_coder(coder)
     }
 
     /// Takes this task, wherever it stands in the tube.
@@ -161,14 +174,18 @@ impl Tube {
     /// tickets.put_many(["printer", "login", "backup"])?;
     ///
     /// let claim = tickets.claim(1)?;
-    /// assert_eq!(claim.data(), b"login");
+    /// assert_eq!(claim.body(), b"login");
     /// let error = tickets.claim(1).unwrap_err();
     /// assert!(matches!(error, Error::NotReady { state: State::Taken, .. }));
     /// claim.ack()?;
     /// assert_eq!(tickets.claim(1).unwrap_err(), Error::NotFound { id: 1 });
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn claim(&self, id: u64) -> Result<Claim> {
+    pub fn claim(&self, id: u64) -> Result<Claim<T>> {
+        self.read(self.claim_chosen(id)?)
+    }
+
+    fn claim_chosen(&self, id: u64) -> Result<Claim> {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
@@ -196,30 +213,9 @@ impl Tube {
     ///
     /// # Errors
     /// The future resolves to those of [`claim`](Tube::claim).
-    pub fn claim_async(&self, id: u64) -> CallFuture<Claim> {
-        let tube = self.clone();
-        CallFuture::new(async move {
-            let store = match &tube.handle {
-                StoreHandle::Here(store) => store,
-                StoreHandle::Remote(owner) => {
-                    let grants = owner.request_grants(&tube.claim_request(id)).await?;
-                    return remote_claims(owner, tube.guard(), grants)
-                        .next()
-                        .ok_or(Error::NotTaken { id });
-                }
-            };
-            loop {
-                let decided = store.defer_claim(tube.as_target(), tube.session, id)?;
-                match commit(decided).await?? {
-                    Chosen::Task(grant) => {
-                        let take = CountedTake::new(store, grant);
-                        let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
-                        return tube.read_chosen(store, grant);
-                    }
-                    Chosen::NotVisible => {}
-                }
-            }
-        })
+    pub fn claim_async(&self, id: u64) -> CallFuture<Claim<T>> {
+        let (claim, coder) = (self.to_bytes().claim_chosen_async(id), self.coder.clone());
+        CallFuture::new(async move { claim.await?.decode_async(coder).await })
     }
 
     fn claim_request(&self, id: u64) -> Request {
@@ -258,8 +254,48 @@ impl Tube {
         &self,
         max: usize,
         timeout: impl Into<Option<Duration>>,
-    ) -> CallFuture<Vec<Claim>> {
-        self.take_within(max, ByteBudget::unlimited(), timeout.into())
+    ) -> CallFuture<Vec<Claim<T>>>
+    where
+        T: Send,
+    {
+        let taken = self.to_bytes().take_within(max, ByteBudget::unlimited(), timeout.into());
+        let coder = self.coder.clone();
+        CallFuture::new(async move {
+            let mut taken = Collected::new(taken.await?);
+            let mut claims = Collected::new(Vec::with_capacity(taken.len()));
+            while let Some(claim) = taken.pop() {
+                claims.extend([claim.decode_async(coder.clone()).await?]);
+            }
+            Ok(claims.hand_out())
+        })
+    }
+}
+
+impl Tube {
+    fn claim_chosen_async(self, id: u64) -> CallFuture<Claim> {
+        let tube = self;
+        CallFuture::new(async move {
+            let store = match &tube.handle {
+                StoreHandle::Here(store) => store,
+                StoreHandle::Remote(owner) => {
+                    let grants = owner.request_grants(&tube.claim_request(id)).await?;
+                    return remote_claims(owner, tube.guard(), grants)
+                        .next()
+                        .ok_or(Error::NotTaken { id });
+                }
+            };
+            loop {
+                let decided = store.defer_claim(tube.as_target(), tube.session, id)?;
+                match commit(decided).await?? {
+                    Chosen::Task(grant) => {
+                        let take = CountedTake::new(store, grant);
+                        let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
+                        return tube.read_chosen(store, grant);
+                    }
+                    Chosen::NotVisible => {}
+                }
+            }
+        })
     }
 
     /// As [`take_many_async`](Tube::take_many_async), as far as the budget allows.
@@ -283,7 +319,7 @@ impl Tube {
                 claims.extend(tube.take_async(timeout).await?);
             }
             let Some(first) = claims.first() else { return Ok(Vec::new()) };
-            bytes.spend(first.id(), &first.grant.header);
+            bytes.spend(first.id(), &first.held.grant.header);
             loop {
                 let (grants, step) = take_step(&tube, store, max, &mut bytes, claims.len())?;
                 let takes = grants.into_iter().map(|grant| CountedTake::new(store, grant));
@@ -326,8 +362,8 @@ pub(crate) fn take_any_async(
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
-pub(crate) fn take_more(
-    tube: &Tube,
+pub(crate) fn take_more<T>(
+    tube: &Tube<T>,
     store: &LocalHandle,
     max: usize,
     claims: &mut Collected,
@@ -353,8 +389,8 @@ enum Step {
 }
 
 /// Takes the next tasks under one hold of the lock.
-fn take_step(
-    tube: &Tube,
+fn take_step<T>(
+    tube: &Tube<T>,
     store: &LocalHandle,
     max: usize,
     bytes: &mut ByteBudget,
@@ -379,7 +415,7 @@ fn take_step(
 }
 
 /// Blocks until the takes of these tasks are counted.
-fn count_all(tube: &Tube, store: &LocalHandle, grants: Vec<Grant>) -> Result<Vec<Grant>> {
+fn count_all<T>(tube: &Tube<T>, store: &LocalHandle, grants: Vec<Grant>) -> Result<Vec<Grant>> {
     let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
     while let Some(mut grant) = grants.next() {
         match counted(store, &mut grant) {
@@ -395,8 +431,8 @@ fn count_all(tube: &Tube, store: &LocalHandle, grants: Vec<Grant>) -> Result<Vec
 }
 
 /// Reads the bodies of taken tasks.
-fn hand_out(
-    tube: &Tube,
+fn hand_out<T>(
+    tube: &Tube<T>,
     store: &LocalHandle,
     mut grants: Vec<Grant>,
     claims: &mut Collected,
@@ -416,7 +452,7 @@ fn hand_out(
 }
 
 /// Releases tasks that no caller gets.
-fn give_back(tube: &Tube, grants: impl IntoIterator<Item = Grant>) {
+fn give_back<T>(tube: &Tube<T>, grants: impl IntoIterator<Item = Grant>) {
     for grant in grants {
         tube.handle.drop_claim(grant.id, grant.epoch, true);
     }

@@ -10,10 +10,11 @@ use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
+use crate::put::Encoded;
 use crate::wait::{self, CallFuture};
-use crate::{Ending, Put, Receipt, Result};
+use crate::{Ending, IntoPut, Receipt, Result};
 
-impl Tube {
+impl<T> Tube<T> {
     /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
     ///
     /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns `None` when
@@ -122,10 +123,10 @@ impl Tube {
     #[doc(alias = "rpc")]
     pub fn put_and_wait(
         &self,
-        task: impl Into<Put>,
+        task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<(Receipt, Option<Ending>)> {
-        self.make(&self.put_and_wait_for(task.into(), timeout.into()))
+        self.make(&self.put_and_wait_for(self.encode(task)?, timeout.into()))
     }
 
     /// As [`put_and_wait`](Tube::put_and_wait), as a future that blocks no thread.
@@ -147,10 +148,11 @@ impl Tube {
     /// ```
     pub fn put_and_wait_async(
         &self,
-        task: impl Into<Put>,
+        task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
     ) -> CallFuture<(Receipt, Option<Ending>)> {
-        self.make_async(self.put_and_wait_for(task.into(), timeout.into()))
+        let encoded = self.encode(task).map(|put| self.put_and_wait_for(put, timeout.into()));
+        self.make_encoded(encoded)
     }
 
     /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
@@ -260,7 +262,7 @@ impl Tube {
     /// The future resolves to those of [`wait_ready`](Tube::wait_ready).
     pub fn wait_ready_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
         let timeout = timeout.into();
-        let tube = self.clone();
+        let tube = self.to_bytes();
         CallFuture::new(async move {
             let store = match &tube.handle {
                 StoreHandle::Here(store) => store,
@@ -298,7 +300,7 @@ impl Tube {
         WaitDone { session: self.session, id, timeout: timeout.map(micros_ceil) }
     }
 
-    fn put_and_wait_for(&self, put: Put, timeout: Option<Duration>) -> PutAndWait {
+    fn put_and_wait_for(&self, put: Encoded, timeout: Option<Duration>) -> PutAndWait {
         let (request, timeout) = (PutRequest::of(put), timeout.map(micros_ceil));
         PutAndWait { session: self.session, request, timeout }
     }

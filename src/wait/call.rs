@@ -5,21 +5,18 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
 use crate::connection::Mode;
-use crate::core::list::{Limit, Renew};
-use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
+use crate::core::verb::{Begin, Begun, Later, Named, Target};
 use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
-use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
-use crate::{Claim, Error, Result};
+use crate::{Error, Result};
 
 /// The future of a call, for any runtime or none.
 ///
@@ -82,29 +79,6 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
         poll_fn(|context| wait.batch().poll(context.waker())).await?;
     }
     Ok(decided.answer)
-}
-
-impl Claim {
-    /// As `make`, as a future that blocks no thread.
-    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        make(&self.handle, self.grant.buffer, self.claimed(), verb).await
-    }
-
-    /// As [`is_current`](Claim::is_current), as a future that blocks no thread.
-    pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
-        Ok(Claim::ended_if_closed(owner)?.is_some())
-    }
-
-    /// As [`renew`](Claim::renew), as a future that blocks no thread.
-    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
-        self.make_async(&Renew { hold: micros_ceil(hold) }).await
-    }
-
-    /// As `limit`, as a future that blocks no thread.
-    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
-        self.make_async(&Limit { most: micros_ceil(most) }).await
-    }
 }
 
 /// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the

@@ -14,9 +14,9 @@ use super::order::Order;
 use super::outcome::IntoOutcome;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
-use super::source::{Handler, Registered, Source};
+use super::source::{Handler, Registered};
 use super::stopper::Stopper;
-use crate::{Error, Result, Session, Store};
+use crate::{Error, Result, Session, Store, Tube};
 
 /// The most jobs that a worker runs at a time.
 const MAX_CONCURRENCY: usize = 1024;
@@ -87,7 +87,7 @@ impl Worker {
     /// let failed = Arc::new(Mutex::new(Vec::new()));
     /// let keep = {
     ///     let failed = failed.clone();
-    ///     move |job: &Job| match job.data() {
+    ///     move |job: &Job| match job.body() {
     ///         b"good" => Outcome::Done,
     ///         _ => {
     ///             failed.lock().unwrap().push(job.id());
@@ -114,10 +114,10 @@ impl Worker {
     /// [`IntoOutcome`]. A panic fails the attempt, in the group `panic`. A task whose body is not a
     /// value of the type of the tube is buried, in the group `undecodable`. The handler may block.
     /// It may be called on several threads at a time.
-    pub fn on<S: Source, R: IntoOutcome>(
+    pub fn on<T: Send + Sync + 'static, R: IntoOutcome>(
         mut self,
-        tube: &S,
-        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+        tube: &Tube<T>,
+        handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> Worker {
         self.tubes.push(Registered::blocking(tube, handler));
         self
@@ -128,10 +128,10 @@ impl Worker {
     /// [`run_async`](Worker::run_async) needs such handlers. With [`start`](Worker::start) and
     /// [`run_until_idle`](Worker::run_until_idle) the future is polled on a thread of the worker,
     /// so that it must not need a runtime.
-    pub fn on_async<S: Source, F>(
+    pub fn on_async<T: Send + Sync + 'static, F>(
         mut self,
-        tube: &S,
-        handler: impl Fn(Job<S::Value, S::Codec>) -> F + Send + Sync + 'static,
+        tube: &Tube<T>,
+        handler: impl Fn(Job<T>) -> F + Send + Sync + 'static,
     ) -> Worker
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
@@ -243,7 +243,7 @@ impl Worker {
     /// let worker = Worker::new(&store);
     /// let stopper = worker.stopper();
     /// let stop = move |job: &tubewell::worker::Job| {
-    ///     if job.data() == b"last" {
+    ///     if job.body() == b"last" {
     ///         stopper.stop();
     ///     }
     /// };

@@ -49,7 +49,7 @@ pub(super) async fn end_job(
         let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
         (Ended::Snoozed, Ok(End::Snooze(delay)))
     } else {
-        decide(&job.claim().handle, job.interrupted(), handled)
+        decide(&job.claim().held.handle, job.interrupted(), handled)
     };
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
     if let Some(delay) = end.take_delay(job) {
@@ -173,7 +173,6 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
     match outcome {
         Outcome::Done => (Ended::Done, Ok(End::Ack(Ack { result: None }))),
         Outcome::Result(result) => (Ended::Done, Ok(End::Ack(Ack { result: Some(result) }))),
-        Outcome::Advance(to, put) => (Ended::Advanced, finish(Finish::new().advance(&to, put))),
         Outcome::Finish(request) => {
             let ended = if request.advances() { Ended::Advanced } else { Ended::Done };
             (ended, finish(request))
@@ -222,7 +221,7 @@ async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State>
     let mut unknown = None;
     loop {
         let error = match store(pool, job, end).await {
-            Err(error) if can_repeat(job.claim().is_remote(), &error) => error,
+            Err(error) if can_repeat(job.claim().held.is_remote(), &error) => error,
             // An attempt before this one may have ended the claim.
             Err(error @ (Error::NotTaken { .. } | Error::Refused { .. })) => {
                 return Err(unknown.unwrap_or(error));
@@ -280,7 +279,8 @@ where
     V: Begin<On = OfClaim, Answer = Receipt>,
 {
     let claim = job.claim();
-    let receipt = if pool.is_blocking { claim.make(verb)? } else { claim.make_async(verb).await? };
+    let receipt =
+        if pool.is_blocking { claim.held.make(verb)? } else { claim.held.make_async(verb).await? };
     Ok(receipt.state)
 }
 

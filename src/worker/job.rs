@@ -6,7 +6,6 @@ mod steps;
 mod waits;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,10 +14,11 @@ pub(super) use refusal::{disk_full, is_of_store};
 pub use waits::Cancelled;
 
 use super::groups::Groups;
+use crate::body::Coder;
 use crate::micros::duration;
 use crate::signal::Signal;
 use crate::sync::Mutex;
-use crate::{Bincode, Claim, ClaimToken, Error, Receipt, Result};
+use crate::{Bytes, Claim, ClaimToken, Error, Receipt, Result};
 
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
 ///
@@ -49,15 +49,15 @@ use crate::{Bincode, Claim, ClaimToken, Error, Receipt, Result};
 /// assert_eq!(Worker::new(&store).on(&books, copy).run_until_idle()?.done, 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-pub struct Job<T = (), C = Bincode> {
+pub struct Job<T: 'static = Bytes> {
     core: Arc<JobCore>,
     value: T,
-    codec: PhantomData<fn() -> C>,
+    coder: Coder<T>,
 }
 
-impl<T, C> Job<T, C> {
-    pub(super) fn new(core: Arc<JobCore>, value: T) -> Job<T, C> {
-        Job { core, value, codec: PhantomData }
+impl<T> Job<T> {
+    pub(super) fn new(core: Arc<JobCore>, value: T, coder: Coder<T>) -> Job<T> {
+        Job { core, value, coder }
     }
 
     /// The body, as a value.
@@ -68,8 +68,8 @@ impl<T, C> Job<T, C> {
 
     /// The body, as bytes.
     #[must_use]
-    pub fn data(&self) -> &[u8] {
-        self.core.claim.data()
+    pub fn body(&self) -> &[u8] {
+        self.core.claim.body()
     }
 
     /// The id of the task.
@@ -152,13 +152,14 @@ impl<T, C> Job<T, C> {
 
     /// Stores a new body of the task, for the next attempt if this one is lost. As
     /// [`Claim::checkpoint`], and the call blocks as that does; but
-    /// [`data`](Job::data) and [`value`](Job::value) stay as they are. A typed tube decodes the
+    /// [`body`](Job::body) and [`value`](Job::value) stay as they are. A typed tube decodes the
     /// body, so encode it with the codec of that tube: [`Codec::encode`](crate::Codec::encode).
     ///
     /// # Errors
     /// Those of [`Claim::checkpoint`].
-    pub fn checkpoint(&self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
-        self.core.note(self.core.claim.checkpoint_shared(body.into()))
+    pub fn checkpoint(&self, value: impl Into<T>) -> Result<Receipt> {
+        let body = self.coder.encode(&value.into())?;
+        self.core.note(self.core.claim.held.checkpoint(body))
     }
 
     /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
@@ -223,13 +224,13 @@ impl<T, C> Job<T, C> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn park(&self, hold: Duration) -> Result<ClaimToken> {
-        let token = self.core.note(self.core.claim.park_shared(hold))?;
+        let token = self.core.note(self.core.claim.held.park(hold))?;
         self.core.parked();
         Ok(token)
     }
 }
 
-impl<T, C> fmt::Debug for Job<T, C> {
+impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("tube", &self.tube())
@@ -284,7 +285,7 @@ impl JobCore {
         groups: Arc<Groups>,
         is_timed: bool,
     ) -> JobCore {
-        let began = claim.handle.running();
+        let began = claim.held.handle.running();
         JobCore {
             claim,
             place,
@@ -309,16 +310,18 @@ impl JobCore {
         self.place
     }
 
-    pub(super) fn data(&self) -> &[u8] {
-        self.claim.data()
+    /// Decodes the body for a handler.
+    pub(super) fn decode<T>(&self, coder: &Coder<T>) -> Result<T> {
+        let decoded = coder.decode(self.claim.value().clone());
+        decoded.map(|(value, _)| value).map_err(|(_, error)| error)
     }
 
     pub(super) fn tube(&self) -> Arc<str> {
-        self.claim.grant.name.clone()
+        self.claim.held.grant.name.clone()
     }
 
     pub(super) fn ran(&self) -> Duration {
-        let now = self.claim.handle.running();
+        let now = self.claim.held.handle.running();
         duration(now.saturating_sub(self.began))
     }
 
@@ -390,7 +393,7 @@ impl JobCore {
             return known;
         }
         // The call may run user code, so it is made without the lock.
-        let asked = self.claim.end_signal().ok();
+        let asked = self.claim.held.end_signal().ok();
         self.claim_end.lock().clone_from(&asked);
         asked
     }
@@ -399,20 +402,20 @@ impl JobCore {
     pub(super) fn release(&self) {
         if !self.is_kept.load(Ordering::SeqCst) {
             let forgive = self.is_snoozed.load(Ordering::SeqCst);
-            self.claim.drop_claim(forgive);
+            self.claim.held.drop_claim(forgive);
         }
     }
 
     /// Releases a task that no handler has begun to work on.
     pub(super) fn give_back(&self) {
         self.keep();
-        self.claim.drop_claim(true);
+        self.claim.held.drop_claim(true);
     }
 }
 
 impl Drop for JobCore {
     fn drop(&mut self) {
-        self.claim.release_on_drop = !self.is_kept.load(Ordering::SeqCst);
+        self.claim.held.release_on_drop = !self.is_kept.load(Ordering::SeqCst);
     }
 }
 

@@ -204,15 +204,15 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
 
 /// Holds a task for as long as its job may run.
 async fn hold(pool: &Pool, job: &JobCore) {
-    let has_deadline = job.claim().grant.header.ttr != NEVER;
+    let has_deadline = job.claim().held.grant.header.ttr != NEVER;
     // A claim that has ended already shows at the end of the job.
     let claim = job.claim();
     let _ = match pool.max_runtime {
-        Some(most) if pool.is_blocking => claim.limit(most),
-        Some(most) => claim.limit_async(most).await,
+        Some(most) if pool.is_blocking => claim.held.limit(most),
+        Some(most) => claim.held.limit_async(most).await,
         None if !has_deadline => return,
         None if pool.is_blocking => claim.renew(Duration::MAX),
-        None => claim.renew_async(Duration::MAX).await,
+        None => claim.held.renew_async(Duration::MAX).await,
     };
 }
 

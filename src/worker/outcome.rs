@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::groups::Groups;
 use super::job::disk_full;
-use crate::{Error, Failure, Finish, Put, Tube};
+use crate::{Error, Failure, Finish, IntoPut, Tube};
 
 /// The end of a task, as its handler wants it.
 ///
@@ -25,7 +25,7 @@ use crate::{Error, Failure, Finish, Put, Tube};
 /// mails.put("nonsense")?;
 ///
 /// fn send(job: &Job) -> Outcome {
-///     match job.data().strip_prefix(b"to: ") {
+///     match job.body().strip_prefix(b"to: ") {
 ///         None => Outcome::bury(Failure::new("malformed", "the address is missing")),
 ///         Some(_) if job.attempt() == 1 => Outcome::Snooze(Duration::from_secs(60)), // greylisted
 ///         Some(_) => Outcome::Done,
@@ -44,8 +44,6 @@ pub enum Outcome {
     Done,
     /// The task is done, with this result. As [`Claim::ack_with`](crate::Claim::ack_with).
     Result(Vec<u8>),
-    /// The task goes on in another tube. As [`Claim::advance`](crate::Claim::advance).
-    Advance(Tube, Put),
     /// The task ends or goes on, and further tasks are put, in one commit. As
     /// [`Claim::finish`](crate::Claim::finish).
     Finish(Finish),
@@ -82,8 +80,8 @@ impl Outcome {
 
     /// The task goes on in the tube `to`, with the body and the options of `task`.
     #[must_use]
-    pub fn advance(to: &Tube, task: impl Into<Put>) -> Outcome {
-        Outcome::Advance(to.clone(), task.into())
+    pub fn advance<T>(to: &Tube<T>, task: impl IntoPut<T>) -> Outcome {
+        Outcome::Finish(Finish::new().advance(to, task))
     }
 
     /// The task is ready again after `delay`, and the attempt does not count.

@@ -126,7 +126,7 @@ impl Pool {
 
     /// The place of the tube of a claim.
     pub(super) fn place_of(&self, claim: &Claim) -> Option<usize> {
-        self.tubes.iter().position(|registered| registered.tube.number() == claim.grant.tube)
+        self.tubes.iter().position(|registered| registered.tube.number() == claim.held.grant.tube)
     }
 
     /// Notes which tube gave the last task. Only round robin asks for it, and threads that write to
@@ -271,7 +271,7 @@ impl Lane {
         // Locked throughout, so that the lane cannot end the job meanwhile and count it as lost.
         let mut state = self.state.lock();
         let Some(job) = state.job.clone().filter(|_| !state.is_left) else { return Ok(None) };
-        match job.claim().snooze_within(time) {
+        match job.claim().held.snooze_within(time) {
             Ok(()) => job.keep(),
             // A thread that works on a lost task is left too.
             Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_ending() => {}

@@ -5,67 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::job::{Job, JobCore};
 use super::outcome::sealed::IntoOutcome as _;
 use super::outcome::{Handled, IntoOutcome};
-use crate::{Bincode, Codec, Result, Tube, TypedTube};
-
-/// A tube that a worker can have a handler for: a [`Tube`], whose jobs are [`Job<()>`](Job), or a
-/// [`TypedTube<T, C>`](TypedTube), whose jobs are [`Job<T, C>`](Job).
-///
-/// The trait is sealed.
-pub trait Source: sealed::Sealed {
-    /// The type of the bodies; `()` for bytes.
-    type Value: Send + Sync + 'static;
-    /// The codec of the bodies.
-    type Codec: 'static;
-
-    #[doc(hidden)]
-    fn as_tube(&self) -> &Tube;
-
-    #[doc(hidden)]
-    fn decode(body: &[u8]) -> Result<Self::Value>;
-}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-impl sealed::Sealed for Tube {}
-impl<T, C> sealed::Sealed for TypedTube<T, C> {}
-
-impl Source for Tube {
-    type Value = ();
-    type Codec = Bincode;
-
-    fn as_tube(&self) -> &Tube {
-        self
-    }
-
-    fn decode(_: &[u8]) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl<T, C> Source for TypedTube<T, C>
-where
-    T: Serialize + DeserializeOwned + Send + Sync + 'static,
-    C: Codec + 'static,
-{
-    type Value = T;
-    type Codec = C;
-
-    fn as_tube(&self) -> &Tube {
-        self.tube()
-    }
-
-    fn decode(body: &[u8]) -> Result<T> {
-        C::decode(body)
-    }
-}
+use crate::Tube;
 
 /// A tube and its handler.
 pub(super) struct Registered {
@@ -86,45 +29,46 @@ pub(super) enum Handler {
 }
 
 impl Registered {
-    pub(super) fn blocking<S: Source, R: IntoOutcome>(
-        source: &S,
-        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+    pub(super) fn blocking<T: Send + Sync + 'static, R: IntoOutcome>(
+        tube: &Tube<T>,
+        handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> Registered {
-        let handle = move |core: Arc<JobCore>| match S::decode(core.data()) {
+        let coder = tube.coder().clone();
+        let handle = move |core: Arc<JobCore>| match core.decode(&coder) {
             Ok(value) => {
                 let groups = core.groups().clone();
-                handler(&Job::new(core, value)).into_handled(&groups)
+                handler(&Job::new(core, value, coder.clone())).into_handled(&groups)
             }
             Err(error) => Handled::Undecodable(error),
         };
-        Registered::new(source, Handler::Blocking(Box::new(handle)))
+        Registered::new(tube, Handler::Blocking(Box::new(handle)))
     }
 
-    pub(super) fn future<S: Source, F>(
-        source: &S,
-        handler: impl Fn(Job<S::Value, S::Codec>) -> F + Send + Sync + 'static,
+    pub(super) fn future<T: Send + Sync + 'static, F>(
+        tube: &Tube<T>,
+        handler: impl Fn(Job<T>) -> F + Send + Sync + 'static,
     ) -> Registered
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
     {
-        let handler = Arc::new(handler);
+        let (handler, coder) = (Arc::new(handler), tube.coder().clone());
         let handle = move |core: Arc<JobCore>| -> HandlerFuture {
-            let handler = handler.clone();
+            let (handler, coder) = (handler.clone(), coder.clone());
             Box::pin(async move {
                 let groups = core.groups().clone();
-                let future = match S::decode(core.data()) {
-                    Ok(value) => handler(Job::new(core, value)),
+                let future = match core.decode(&coder) {
+                    Ok(value) => handler(Job::new(core, value, coder)),
                     Err(error) => return Handled::Undecodable(error),
                 };
                 future.await.into_handled(&groups)
             })
         };
-        Registered::new(source, Handler::Async(Box::new(handle)))
+        Registered::new(tube, Handler::Async(Box::new(handle)))
     }
 
-    fn new<S: Source>(source: &S, handler: Handler) -> Registered {
+    fn new<T>(tube: &Tube<T>, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered { tube: source.as_tube().clone(), handler, is_timed: false, is_dropped }
+        Registered { tube: tube.to_bytes(), handler, is_timed: false, is_dropped }
     }
 
     pub(super) fn is_dropped(&self) -> bool {

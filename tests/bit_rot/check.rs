@@ -224,7 +224,7 @@ impl<'a> Check<'a> {
             let Ok(tube) = self.store.tube(name) else { continue };
             match tube.peek(*id) {
                 Ok(task) => {
-                    self.check_body("peeked at", *id, &task.data);
+                    self.check_body("peeked at", *id, &task.body);
                     self.report.peeked.insert(*id);
                 }
                 Err(Error::NotFound { .. }) => {}
@@ -291,7 +291,7 @@ impl<'a> Check<'a> {
         loop {
             match tube.try_take() {
                 Ok(Some(claim)) => {
-                    self.check_body("took", claim.id(), claim.data());
+                    self.check_body("took", claim.id(), claim.body());
                     if !self.report.taken.insert(claim.id()) {
                         let text = format!("task {} was taken a second time", claim.id());
                         self.report.differences.push(text);
@@ -357,7 +357,7 @@ impl<'a> Check<'a> {
             }
             for (id, body) in &put {
                 match tube.peek(*id) {
-                    Ok(task) if task.data == *body => {}
+                    Ok(task) if task.body == *body => {}
                     Ok(_) => self.report.wrong.push(format!("new task {id} has a wrong body")),
                     Err(Error::NotFound { .. }) => {}
                     Err(error) => self.report.errors.push(error.to_string()),

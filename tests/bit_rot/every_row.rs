@@ -74,7 +74,7 @@ pub fn fill(
     tube.schedule(Schedule::every(LONG).starting(first).key("monthly").put("run")).unwrap();
 }
 
-fn draft(tube: &Tube, nth: u64, body: &[u8]) -> Put {
+fn draft<'a>(tube: &Tube, nth: u64, body: &'a [u8]) -> Put<&'a [u8]> {
     let put = Put::new(body).key(key(nth)).tag("all").token(format!("token-{nth}"));
     let put = put.tag(if nth.is_multiple_of(2) { "red" } else { "blue" });
     match nth % 6 {

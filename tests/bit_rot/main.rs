@@ -142,7 +142,7 @@ fn commit_number_shows_rolled_back_commit() {
         let store = open(bytes).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let tube = store.tube("work").unwrap();
-        assert_eq!(tube.peek(kept.id).unwrap().data, b"kept");
+        assert_eq!(tube.peek(kept.id).unwrap().body, b"kept");
         assert!(store.counters().opened_at < lost.commit);
         assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));
     }

@@ -45,7 +45,7 @@ fn expired_damaged_task_does_not_stop_the_store() {
     let store = open_damaged(&clock);
     clock.advance(2 * HOUR);
     let work = store.tube("work").unwrap();
-    assert_eq!(work.try_take().unwrap().unwrap().data(), b"undamaged");
+    assert_eq!(work.try_take().unwrap().unwrap().body(), b"undamaged");
     store.tube("other").unwrap().put("more").unwrap();
     assert!(
         store.verify().unwrap().iter().any(|finding| finding.contains("tube \"work\": task 0:"))
@@ -277,7 +277,7 @@ fn verify_finds_nothing_in_undamaged_store_during_commits() {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let claim = tube.try_take().unwrap().unwrap();
-                tube.put(claim.data()).unwrap();
+                tube.put(claim.body()).unwrap();
                 claim.ack().unwrap();
             }
         });

@@ -32,14 +32,14 @@ impl Salvage {
             match salvaged {
                 Salvaged::Task { task, result, history, steps, .. } => {
                     let id = task.info.id;
-                    found.bodies.insert(id, task.data);
+                    found.bodies.insert(id, task.body.into());
                     let notes = found.notes.entry(id).or_default();
                     notes.extend(result.map(|it| format!("result {it:?}")));
                     notes.extend(task.info.failure.map(|it| format!("failure {it:?}")));
                     notes.extend(texts(history).chain(texts(steps)));
                 }
-                Salvaged::Schedule { schedule, data, .. } => {
-                    let text = format!("{:?} {data:?}", schedule.key);
+                Salvaged::Schedule { schedule, body, .. } => {
+                    let text = format!("{:?} {body:?}", schedule.key);
                     found.schedules.insert(text);
                 }
                 Salvaged::Lost { what } => found.lost.push(what),

@@ -251,7 +251,7 @@ fn peek_returns_every_state_and_changes_nothing() {
             for (id, state) in (0..).zip(&expected) {
                 let task = case.tube.peek(id).unwrap();
                 assert_eq!(task.info.state, *state);
-                assert_eq!(task.data, format!("task {id}").into_bytes());
+                assert_eq!(task.body, format!("task {id}").into_bytes());
             }
         }
         assert_eq!((case.tasks(), case.calls()), before);
@@ -270,7 +270,7 @@ fn kicked_task_keeps_position_and_body() {
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.data()), (1, &b"buried"[..]));
+        assert_eq!((claim.id(), claim.body()), (1, &b"buried"[..]));
         claim.ack().unwrap();
     });
 }

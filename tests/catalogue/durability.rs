@@ -27,7 +27,7 @@ fn killed(file: &StoreFile) -> StoreFile {
 }
 
 fn draft(driver: &str, data: &str) -> Put {
-    let put = Put::new(data);
+    let put = Put::new(data.into());
     if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
 }
 
@@ -128,7 +128,7 @@ fn kill_loses_newest_changes_of_relaxed_tube_only() {
         let left = left.open();
         let found = std::iter::from_fn(|| left.tube("case").unwrap().try_take().unwrap());
         let found: Vec<String> =
-            found.map(|claim| String::from_utf8(claim.detach().data).unwrap()).collect();
+            found.map(|claim| String::from_utf8(claim.detach().body.to_vec()).unwrap()).collect();
         assert!(found.len() > TASKS / 2, "{driver}: flushed tasks are missing: {found:?}");
         assert_eq!(found, bodies[..found.len()], "{driver}");
         assert_sound(&left);

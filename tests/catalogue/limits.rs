@@ -106,7 +106,7 @@ fn waiting_put_succeeds_after_ack() {
         assert_full(case.tube.put("c"), 1);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.data(), b"b");
+        assert_eq!(claim.body(), b"b");
         claim.ack().unwrap();
     });
 }
@@ -285,7 +285,7 @@ fn put_rejects_body_over_max_body() {
         let refused = tube.put(vec![7; 1001]).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
-        assert_eq!(tube.peek(id).unwrap().data, vec![7; 1000]);
+        assert_eq!(tube.peek(id).unwrap().body, vec![7; 1000]);
         assert_sound(&store);
     }
 }
@@ -295,9 +295,9 @@ fn put_rejects_body_over_max_body() {
 fn put_many_with_one_invalid_task_stores_none() {
     for_each_driver(ALL, |case| {
         let bad = if case.timed() {
-            Put::new("x").sub_queue("n".repeat(256))
+            Put::new("x".into()).sub_queue("n".repeat(256))
         } else {
-            Put::new("x").pri(1)
+            Put::new("x".into()).pri(1)
         };
         let refused = case.tube.put_many([case.draft("a"), bad, case.draft("c")]).err();
         assert!(

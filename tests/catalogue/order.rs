@@ -12,7 +12,7 @@ fn take_returns_tasks_in_id_order() {
         for id in 0..4 {
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(claim.id(), id);
-            assert_eq!(claim.data(), format!("task {id}").as_bytes());
+            assert_eq!(claim.body(), format!("task {id}").as_bytes());
             assert_eq!(case.state(id), Some(State::Taken));
             keep(claim);
         }

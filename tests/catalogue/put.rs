@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Put, State, TubeOptions};
+use tubewell::{Bytes, Put, State, TubeOptions};
 
 use super::support::*;
 
@@ -82,11 +82,11 @@ fn peek_and_take_return_body_unchanged() {
         for body in [Vec::new(), vec![0], "text, \u{1F347}".as_bytes().to_vec(), every_byte, long] {
             let id = case.add(Put::new(body.clone()));
             let peeked = case.tube.peek(id).unwrap();
-            assert!(peeked.data == body, "peek changed a body of {} bytes", body.len());
+            assert!(peeked.body == body, "peek changed a body of {} bytes", body.len());
             assert_eq!(peeked.info.size, body.len() as u64);
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(claim.id(), id);
-            assert!(claim.data() == body, "take changed a body of {} bytes", body.len());
+            assert!(claim.body() == body, "take changed a body of {} bytes", body.len());
             claim.ack().unwrap();
         }
     });
@@ -96,7 +96,7 @@ fn peek_and_take_return_body_unchanged() {
 #[test]
 fn put_without_options_uses_tube_options() {
     for_each_driver(ALL, |case| {
-        let by_text = case.add("x".into());
+        let by_text = case.add("x");
         let by_builder = case.add(Put::new("x"));
         let info = |id| {
             let info = case.info(id);
@@ -117,13 +117,13 @@ fn put_rejects_option_unsupported_by_driver() {
         assert_eq!(case.calls(), counts([]));
     };
     for_each_driver(UNTIMED, |case| {
-        assert_rejected(case, Put::new("x").pri(5));
-        assert_rejected(case, Put::new("x").ttl(secs(60)));
-        assert_rejected(case, Put::new("x").ttr(secs(60)));
-        assert_rejected(case, Put::new("x").delay(secs(100)));
+        assert_rejected(case, Put::new("x".into()).pri(5));
+        assert_rejected(case, Put::new("x".into()).ttl(secs(60)));
+        assert_rejected(case, Put::new("x".into()).ttr(secs(60)));
+        assert_rejected(case, Put::new("x".into()).delay(secs(100)));
     });
     for_each_driver(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| {
-        assert_rejected(case, Put::new("x").sub_queue("q"));
+        assert_rejected(case, Put::new("x".into()).sub_queue("q"));
     });
 }
 
@@ -144,7 +144,7 @@ fn put_after_rejected_put_survives_restart() {
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"after it");
+        assert_eq!(tube.try_take().unwrap().unwrap().body(), b"after it");
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
         assert_sound(&store);
     }
@@ -168,7 +168,7 @@ fn concurrent_puts_get_unique_ids() {
         putting.into_iter().map(|put| put.join().unwrap()).collect()
     });
     assert_eq!(ids, (0..50).collect());
-    let bodies: BTreeSet<Vec<u8>> = ids.iter().map(|id| tube.peek(*id).unwrap().data).collect();
-    assert_eq!(bodies, (0..50).map(|n| format!("task {n}").into_bytes()).collect());
+    let bodies: BTreeSet<Bytes> = ids.iter().map(|id| tube.peek(*id).unwrap().body).collect();
+    assert_eq!(bodies, (0..50).map(|n| format!("task {n}").into()).collect());
     assert_sound(&store);
 }

@@ -16,7 +16,7 @@ fn create(file: &StoreFile, driver: &str) -> (Store, tubewell::Tube) {
 
 /// A task to put, in a sub-queue of its own if the driver has sub-queues.
 fn draft(driver: &str, data: &str) -> Put {
-    let put = Put::new(data);
+    let put = Put::new(data.into());
     if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
 }
 
@@ -39,7 +39,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
         let expected = [State::Ready, State::Ready, State::Buried, State::Ready];
         for (id, (data, state)) in (0..).zip(["a", "b", "c", "d"].into_iter().zip(expected)) {
             let task = tube.peek(id).unwrap();
-            assert_eq!((task.info.state, task.data), (state, data.as_bytes().to_vec()));
+            assert_eq!((task.info.state, &*task.body), (state, data.as_bytes()));
         }
         assert_eq!(tasks(&tube), counts([("ready", 3), ("buried", 1), ("total", 4)]));
         assert_not_taken(tube.ack(0), 0);
@@ -327,7 +327,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_eq!(state(&tube, 1), Some(State::Ready), "its delay has elapsed");
     assert_eq!(tube.kick(1).unwrap(), 1);
     tube.delete(3).unwrap();
-    assert_eq!(tube.peek(4).unwrap().data, b"kept");
+    assert_eq!(tube.peek(4).unwrap().body, b"kept");
     assert_eq!(tasks(&tube), counts([("ready", 3), ("total", 3), ("done", 2)]));
     assert_sound(&store);
 

@@ -11,7 +11,7 @@ use tubewell::{Put, Receipt, State};
 use super::support::*;
 
 fn task_in(sub_queue: &str) -> Put {
-    Put::new("x").sub_queue(sub_queue)
+    Put::new("x".into()).sub_queue(sub_queue)
 }
 
 /// Puts one task into each of these sub-queues.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Callback, Claim, Error, Event, EventKind, Filter, Put, Result, State, Store, Subscription,
-    TakeFuture, TaskInfo, Tube, TubeOptions,
+    Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, State, Store,
+    Subscription, TakeFuture, TaskInfo, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
@@ -98,7 +98,7 @@ impl Case {
 
     /// A task to put, in a sub-queue of its own if the driver has sub-queues.
     pub fn draft(&self, data: &str) -> Put {
-        let put = Put::new(data);
+        let put = Put::new(data.into());
         if self.sub_queued() {
             put.sub_queue(format!("own-{}", self.drafts.fetch_add(1, Ordering::Relaxed)))
         } else {
@@ -116,7 +116,7 @@ impl Case {
         assert_eq!(ids.map(|id| self.put(&format!("task {id}"))), ids);
     }
 
-    pub fn add(&self, put: Put) -> u64 {
+    pub fn add(&self, put: impl IntoPut<Bytes>) -> u64 {
         self.tube.put(put).unwrap().id
     }
 

@@ -274,7 +274,7 @@ fn tube_names_of_every_length_survive_restart() {
     assert_eq!(listed, names);
     for (number, name) in names.iter().enumerate() {
         let claim = store.tube(name).unwrap().try_take().unwrap().unwrap();
-        assert_eq!(claim.data(), number.to_string().as_bytes());
+        assert_eq!(claim.body(), number.to_string().as_bytes());
         claim.ack().unwrap();
         store.drop_tube(name).unwrap();
     }

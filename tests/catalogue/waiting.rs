@@ -264,7 +264,7 @@ fn concurrent_takers_receive_every_task_once() {
                     let tube = case.tube_in_new_session();
                     loop {
                         let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
-                        let last = claim.data() == b"stop";
+                        let last = claim.body() == b"stop";
                         let id = claim.id();
                         claim.ack().unwrap();
                         if last {

@@ -48,8 +48,8 @@ fn tasks_without_limit_outlive_end_of_timeline() {
         claim.touch(MAX).unwrap();
         clock.advance(MAX);
         claim.ack().unwrap();
-        assert_eq!(plain.try_take().unwrap().unwrap().data(), b"plain");
-        assert_eq!(timed.try_take().unwrap().unwrap().data(), b"no limit");
+        assert_eq!(plain.try_take().unwrap().unwrap().body(), b"plain");
+        assert_eq!(timed.try_take().unwrap().unwrap().body(), b"no limit");
         // The ttls of "both" and "nearly" overflow when the delay is added, so they never elapse.
         let tasks = timed.statistics().unwrap().tasks;
         assert_eq!(tasks.total, 3, "{tasks:?}");
@@ -63,14 +63,14 @@ fn zero_durations_elapse_immediately_anywhere_on_timeline() {
         tube.put(Put::new("zero ttl").ttl(Duration::ZERO)).unwrap();
         tube.put(Put::new("zero ttr").ttr(Duration::ZERO)).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.data(), b"zero ttr");
+        assert_eq!(claim.body(), b"zero ttr");
         assert!(claim.ack().is_err());
         clock.advance(Duration::ZERO);
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);
         // A zero delay is no delay.
         tube.delete(1).unwrap();
         tube.put(Put::new("now").delay(Duration::ZERO).ttl(MAX)).unwrap();
-        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"now");
+        assert_eq!(tube.try_take().unwrap().unwrap().body(), b"now");
     });
 }
 

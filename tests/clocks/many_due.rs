@@ -105,7 +105,7 @@ fn count_in_flushes(
 }
 
 /// Puts many tasks with the same deadline, lets it elapse, and checks the sizes of the commits.
-fn let_many_deadlines_elapse(put: impl Fn(u64) -> Put) -> (Store, Tube) {
+fn let_many_deadlines_elapse(put: impl Fn(u64) -> Put<&'static str>) -> (Store, Tube) {
     let memory = Arc::new(HookedMemory::default());
     let clock = ManualClock::new();
     let storage = Box::new(HookedStorage(memory.clone()));

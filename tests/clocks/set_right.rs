@@ -146,7 +146,7 @@ fn salvage_gives_the_next_run_of_an_interval_by_the_clock_as_it_is() {
     assert_eq!(found, [(std::time::UNIX_EPOCH + START + MINUTE * 10, MINUTE * 10)]);
 }
 
-fn every_ten_minutes() -> tubewell::Schedule {
+fn every_ten_minutes() -> tubewell::Schedule<Put<&'static str>> {
     tubewell::Schedule::every(MINUTE * 10).key("R").put(Put::new("run"))
 }
 
@@ -193,7 +193,7 @@ mod cron {
 
     use super::*;
 
-    fn cron(expression: &str) -> Schedule {
+    fn cron(expression: &str) -> Schedule<Put<&'static str>> {
         Schedule::cron(expression, "UTC").key("R").put(Put::new("run"))
     }
 

@@ -65,14 +65,14 @@ pub struct Run {
 
 impl Run {
     pub fn put(&self, body: &str, put: impl FnOnce(Put) -> Put) -> u64 {
-        self.tube.put(put(Put::new(body))).unwrap().id
+        self.tube.put(put(Put::new(body.into()))).unwrap().id
     }
 
     /// Takes and acks all tasks that can be taken. Returns their bodies in order.
     pub fn take_all(&self) -> Vec<String> {
         std::iter::from_fn(|| self.tube.try_take().unwrap())
             .map(|claim| {
-                let body = String::from_utf8_lossy(claim.data()).into_owned();
+                let body = String::from_utf8_lossy(claim.body()).into_owned();
                 claim.ack().unwrap();
                 body
             })

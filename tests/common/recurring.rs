@@ -232,7 +232,7 @@ impl Terms {
         Terms { times: times.filter(|times| *times > runs), missed, within, overlap }
     }
 
-    pub fn apply(&self, schedule: Schedule) -> Schedule {
+    pub fn apply<P>(&self, schedule: Schedule<P>) -> Schedule<P> {
         let schedule = schedule.missed(self.missed).overlap(self.overlap);
         let within = self.within.map(Duration::from_micros);
         let schedule = within.into_iter().fold(schedule, Schedule::within);

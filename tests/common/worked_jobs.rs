@@ -218,7 +218,7 @@ impl Workshop {
             if is_job {
                 return ledger.work(job, &parts);
             }
-            ledger.add(&child_name(job.data()), What::Ran, Some(job.id()));
+            ledger.add(&child_name(job.body()), What::Ran, Some(job.id()));
             Ok(())
         };
         Worker::new(&self.store).on(tube, handler)
@@ -247,7 +247,7 @@ impl Workshop {
         let mut found = BTreeMap::new();
         for state in [tubewell::State::Ready, tubewell::State::Taken] {
             for task in self.parts.list(state, None, 100).unwrap().tasks {
-                let name = child_name(&self.parts.peek(task.id).unwrap().data);
+                let name = child_name(&self.parts.peek(task.id).unwrap().body);
                 assert!(found.insert(name, task.id).is_none(), "{what}: a child was put twice");
             }
         }

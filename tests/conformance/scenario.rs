@@ -144,7 +144,7 @@ impl ScenarioRun {
 
     /// The answer for a returned task.
     fn task(&self, task: &Task) -> Answer {
-        let data = String::from_utf8_lossy(&task.data).into_owned();
+        let data = String::from_utf8_lossy(&task.body).into_owned();
         match self.puts.iter().position(|(id, _)| *id == Some(task.info.id)) {
             Some(ordinal) => Answer::Task(ordinal, state_text(task.info.state), data),
             None => Answer::Error(format!("task {} was never put ({data:?})", task.info.id)),

@@ -5,7 +5,7 @@ use tubewell::{Claim, FIFO, FIFOTTL, Keep, Put, TubeOptions, UTUBETTL, Where};
 use crate::{flushes_and_commits, rows_edited, with_tube};
 
 fn tagged(tags: u64) -> Put {
-    (0..tags).fold(Put::new("x"), |put, tag| put.tag(format!("tag {tag}")))
+    (0..tags).fold(Put::new("x".into()), |put, tag| put.tag(format!("tag {tag}")))
 }
 
 /// A tag is two rows more for a put and for an ack: that of the task, and the count.

@@ -10,8 +10,8 @@ use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
 /// in each tube: a row that goes, and a row that comes.
 #[test]
 fn movement_edits_the_rows_of_a_task_in_both_tubes() {
-    let ttl = |put: Put| put.ttl(Duration::from_secs(60));
-    let plain = || Put::new("x");
+    let ttl = |put: Put<Vec<u8>>| put.ttl(Duration::from_secs(60));
+    let plain = || Put::new(b"x".to_vec());
     let large = || Put::new(vec![7; 3000]);
     for (driver, put, most) in [
         (FIFO, plain(), [5, 5, 8, 515]),

@@ -9,7 +9,7 @@ use crate::{rows_edited, with_tube};
 /// Each call edits the record, its place, head or due, the header, and the counts of the tube.
 #[test]
 fn every_verb_edits_few_rows() {
-    let ttl = |put: Put| put.ttl(Duration::from_secs(60));
+    let ttl = |put: Put<&'static str>| put.ttl(Duration::from_secs(60));
     let plain = || Put::new("x");
     for (driver, put, most) in [
         (FIFO, plain(), [3, 3, 5, 5, 3, 1002, 1002]),

@@ -36,7 +36,7 @@ fn put_with_a_token_removes_the_rows_of_at_most_two() {
     assert_eq!([10, 11, 12, 13].map(put), [4, 4, 2, 0].map(|removed| first + removed));
 }
 
-fn token_put(token: u64) -> Put {
+fn token_put(token: u64) -> Put<&'static str> {
     Put::new("x").token(token.to_string())
 }
 

@@ -65,7 +65,7 @@ impl Load {
 
     fn end_first(&mut self) -> bool {
         let Ok(Some(claim)) = self.tube.try_take() else { return false };
-        let label = label(claim.data());
+        let label = label(claim.body());
         let ended = claim.ack();
         if self.note(&label, &ended.as_ref().map_err(Error::clone)) {
             self.expected.tasks.remove(&label);
@@ -103,7 +103,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
         let page = tube.list(State::Ready, None, 100_000).unwrap();
         for task in page.tasks {
             match tube.peek(task.id) {
-                Ok(task) => drop(found.insert(label(&task.data))),
+                Ok(task) => drop(found.insert(label(&task.body))),
                 Err(error) => return vec![error.to_string()],
             }
         }

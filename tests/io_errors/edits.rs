@@ -96,7 +96,7 @@ fn contents(store: &Store) -> Contents {
         let is_taken = task.info.state == State::Taken;
         let state = if is_taken { State::Ready } else { task.info.state };
         let is_due = state == State::Delayed && task.info.due_in.is_some();
-        Some((state, task.info.pri, task.data, is_due, task.info.tags))
+        Some((state, task.info.pri, task.body.to_vec(), is_due, task.info.tags))
     });
     let tasks: Vec<Option<Found>> = tasks.collect();
     for tag in ["all", "buried", "new", "newer"] {

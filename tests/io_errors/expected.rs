@@ -71,7 +71,8 @@ impl Contents {
                     let owner = tube.owner_of(task.id).unwrap();
                     let is_parked = owner.is_some_and(|owner| owner.is_parked);
                     let stored = if is_parked { Stored::Parked } else { stored };
-                    let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
+                    let body =
+                        String::from_utf8(tube.peek(task.id).unwrap().body.to_vec()).unwrap();
                     found.insert(&info.name, label(&body), stored);
                 }
             }

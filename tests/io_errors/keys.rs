@@ -32,11 +32,11 @@ const CALLS: [(&str, Call); 8] = [
     }),
 ];
 
-fn keyed(key: &str, size: usize) -> Put {
+fn keyed(key: &str, size: usize) -> Put<Vec<u8>> {
     Put::new(vec![b'k'; size]).sub_queue("sub 1").key(key).tag("keyed").tag(key)
 }
 
-fn replacing(key: &str, size: usize) -> Put {
+fn replacing(key: &str, size: usize) -> Put<Vec<u8>> {
     keyed(key, size).on_key(OnKey::Replace)
 }
 

@@ -225,7 +225,7 @@ fn failed_take_many_releases_the_tasks_already_taken() {
         let store = open();
         let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
         let with_sub_queue = |put: Put, n| if driver == FIFO { put } else { put.sub_queue(n) };
-        let put = |n: usize| with_sub_queue(Put::new("x".repeat(500)), n.to_string());
+        let put = |n: usize| with_sub_queue(Put::new("x".repeat(500).into()), n.to_string());
         tube.put_many((0..TASKS).map(put)).unwrap();
         store.close().unwrap();
         let store = open();

@@ -46,7 +46,7 @@ impl Replacement {
         let stored = match &claimed {
             Ok(_) => claimed.and_then(|mut claim| {
                 let stored = claim.checkpoint(self.new.clone()).map(drop);
-                self.check_handle(claim.data(), &stored);
+                self.check_handle(claim.body(), &stored);
                 stored
             }),
             Err(error) => Err(error.clone()),
@@ -72,7 +72,7 @@ impl Replacement {
         store.flush().unwrap();
         assert!(body(&store) == decided, "{plan:?}: {stored:?}");
         // The task is ready: the claim has ended.
-        assert!(*tube.try_take().unwrap().unwrap().data() == *decided, "{plan:?}: {stored:?}");
+        assert!(*tube.try_take().unwrap().unwrap().body() == *decided, "{plan:?}: {stored:?}");
         store.close().unwrap();
         for disk in [disk.clone(), disk.after_power_cut()] {
             let reopened = open(&disk, &ManualClock::new());
@@ -97,7 +97,7 @@ fn body(store: &Store) -> Vec<u8> {
     let tube = store.tube("work").unwrap();
     let ready = tube.list(State::Ready, None, 10).unwrap().tasks;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);
-    tube.peek(0).unwrap().data
+    tube.peek(0).unwrap().body.into()
 }
 
 #[test]

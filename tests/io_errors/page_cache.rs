@@ -36,7 +36,7 @@ fn ready(store: &Store) -> Vec<u64> {
     let page = store.tube("work").unwrap().list(State::Ready, None, 10_000).unwrap();
     let tube = store.tube("work").unwrap();
     for task in &page.tasks {
-        assert!(tube.peek(task.id).unwrap().data.iter().all(|byte| *byte == 7));
+        assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));
     }
     page.tasks.iter().map(|task| task.id).collect()
 }

@@ -83,11 +83,11 @@ const WITH_CHORES: [(&str, Call); 5] = [
     ("truncate", |work, _| work.truncate()),
 ];
 
-fn task(size: usize) -> Put {
+fn task(size: usize) -> Put<Vec<u8>> {
     Put::new(vec![b'n'; size])
 }
 
-fn replacement(key: &str) -> Put {
+fn replacement(key: &str) -> Put<Vec<u8>> {
     task(2000).key(key).on_key(OnKey::Replace)
 }
 
@@ -107,13 +107,13 @@ fn create(disk: &Arc<Disk>, durability: Durability) -> (Store, [Tube; 2]) {
 fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let (store, [work, next]) = create(&disk, durability);
-    let sub = |n: u64| Put::new("x".repeat(20)).sub_queue(format!("sub {n}"));
-    let add = |tube: &Tube, put: Put, id: u64| assert_eq!(tube.put(put).unwrap().id, id);
+    let sub = |n: u64| Put::new("x".repeat(20).into_bytes()).sub_queue(format!("sub {n}"));
+    let add = |tube: &Tube, put: Put<Vec<u8>>, id: u64| assert_eq!(tube.put(put).unwrap().id, id);
     for n in 0..4 {
         add(&work, if n == 2 { sub(n).key("key") } else { sub(n) }, n);
     }
     work.claim(3).unwrap().bury_with(Failure::new("old", "message")).unwrap();
-    let child = |parents: &[u64]| Put::new("child").after(&work, parents.to_vec());
+    let child = |parents: &[u64]| Put::new(b"child".to_vec()).after(&work, parents.to_vec());
     add(&next, child(&[0, 1]).key("child"), 4);
     add(&next, child(&[0, 2]).on_parent(OnParent::Release), 5);
     add(&next, child(&[0]).on_parent(OnParent::Bury), 6);
@@ -124,7 +124,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     add(&work, sub(0).after(&work, [0, 1]), 11);
     work.bury(11).unwrap();
     add(&work, sub(1), 12);
-    add(&next, Put::new("free"), 13);
+    add(&next, Put::new(b"free".to_vec()), 13);
     add(&work, sub(0).delay(NEVER), 14);
     store.close().unwrap();
     disk

@@ -32,7 +32,7 @@ const CALLS: [(&str, Call); 5] = [
     ("unschedule", |store| store.tube("next")?.unschedule("old").map(drop)),
 ];
 
-fn schedule(key: &str, size: usize) -> Schedule {
+fn schedule(key: &str, size: usize) -> Schedule<Put<Vec<u8>>> {
     Schedule::every(HOUR).key(key).put(Put::new(vec![b's'; size]))
 }
 
@@ -58,7 +58,7 @@ fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
         let tube = store.tube(name).unwrap();
         for mut schedule in tube.schedules(None, 10).unwrap().schedules {
             schedule.due_in = Duration::ZERO;
-            let body = tube.peek(schedule.id).unwrap().data;
+            let body = tube.peek(schedule.id).unwrap().body.to_vec();
             found.push((schedule, body, tube.statistics().unwrap().tasks.total));
         }
     }

@@ -56,7 +56,7 @@ impl Scenario {
             Ok(None) => return,
             Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
         };
-        let body = String::from_utf8(claim.data().to_vec()).unwrap();
+        let body = String::from_utf8(claim.body().to_vec()).unwrap();
         let body = label(&body);
         assert_eq!(self.expected.current().state(name, body), Some(Stored::Ready), "{body}");
         let (done, state) = match then {
@@ -102,7 +102,7 @@ impl Scenario {
             Ok(claim) => claim,
             Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
         };
-        assert_eq!(label(str::from_utf8(claim.data()).unwrap()), body);
+        assert_eq!(label(str::from_utf8(claim.body()).unwrap()), body);
         let ended = match then {
             AfterResume::Ack => claim.ack().map(drop),
             AfterResume::Bury => claim.bury().map(drop),
@@ -140,13 +140,13 @@ impl Scenario {
             Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
         };
         for _ in 0..2 {
-            let old = String::from_utf8(claim.data().to_vec()).unwrap();
+            let old = String::from_utf8(claim.body().to_vec()).unwrap();
             let new = next_body(&old);
             let stored = claim.checkpoint(new.clone()).map(drop);
             // After an unknown outcome the handle may have either body.
             let is_known = !matches!(stored, Err(Error::OutcomeUnknown { .. }));
             let expected = if stored.is_ok() { &new } else { &old };
-            assert!(!is_known || claim.data() == expected.as_bytes(), "{stored:?}");
+            assert!(!is_known || claim.body() == expected.as_bytes(), "{stored:?}");
             self.record(stored, level(name), |contents| {
                 contents.remove(name, label(&old));
                 contents.insert(name, label(&new), Stored::Ready);
@@ -168,7 +168,7 @@ impl Scenario {
         let Ok(page) = tube.list(State::Ready, None, 1) else { return };
         let Some(task) = page.tasks.first() else { return };
         let Ok(found) = tube.peek(task.id) else { return };
-        let body = String::from_utf8(found.data).unwrap();
+        let body = String::from_utf8(found.body.to_vec()).unwrap();
         let deleted = tube.delete(task.id).map(drop);
         self.record(deleted, level(name), |expected| {
             expected.remove(name, label(&body));
@@ -271,7 +271,7 @@ impl Scenario {
         body_of(&format!("b{}", self.puts), length)
     }
 
-    pub(super) fn new_put(&self, name: &str, body: &str) -> Put {
+    pub(super) fn new_put<'a>(&self, name: &str, body: &'a str) -> Put<&'a str> {
         let put = Put::new(body);
         if name.starts_with("utube") { put.sub_queue(format!("s{}", self.puts % 3)) } else { put }
     }

@@ -66,7 +66,7 @@ impl WrittenTube {
             Ok(claim) => claim.unwrap(),
             Err(error) => return outcome(Err::<(), _>(error)),
         };
-        let label = label(claim.data());
+        let label = label(claim.body());
         let outcome = outcome(claim.ack());
         if outcome == Outcome::Unknown {
             self.unknown.insert(label.clone());
@@ -120,7 +120,7 @@ fn labels(store: &Store) -> BTreeSet<String> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("written").unwrap();
     let page = tube.list(State::Ready, None, 10_000).unwrap();
-    page.tasks.iter().map(|task| label(&tube.peek(task.id).unwrap().data)).collect()
+    page.tasks.iter().map(|task| label(&tube.peek(task.id).unwrap().body)).collect()
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn advanced_task_is_taken_from_the_next_tube() {
         assert_eq!(tasks(&next), counts([("ready", 1), ("total", 1)]));
         assert_eq!((movements(&case.tube), movements(&next)), ([1, 0, 0], [0, 0, 1]));
         let claim = next.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.data(), claim.takes()), (id, &b"second"[..], 1));
+        assert_eq!((claim.id(), claim.body(), claim.takes()), (id, &b"second"[..], 1));
         claim.ack().unwrap();
         assert_eq!(tasks(&next), counts([("done", 1)]));
     });
@@ -47,7 +47,7 @@ fn advance_stores_its_body_byte_by_byte() {
                 let id = case.put(&first);
                 let claim = case.tube.try_take().unwrap().unwrap();
                 claim.advance(&next, body).unwrap();
-                assert_eq!(next.peek(id).unwrap().data, body);
+                assert_eq!(next.peek(id).unwrap().body, body);
                 next.delete(id).unwrap();
             }
         }
@@ -114,7 +114,7 @@ fn refused_advance_changes_nothing() {
         case.store.drop_tube("other").unwrap();
         assert_eq!(claim().advance(&next, "y"), Err(Error::TubeDropped { name: "other".into() }));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
-        assert_eq!(case.tube.peek(id).unwrap().data, b"x");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"x");
         assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1)]));
         assert_eq!(tasks(&plain), counts([]));
     });

@@ -50,7 +50,7 @@ fn taken_task_has_an_owner_and_a_count_of_takes() {
         let id = case.put("a");
         assert_eq!(case.tube.owner_of(id).unwrap(), None);
         let claim = tube.claim(id).unwrap();
-        assert_eq!((claim.takes(), claim.data()), (1, &b"a"[..]));
+        assert_eq!((claim.takes(), claim.body()), (1, &b"a"[..]));
         let owner = case.tube.owner_of(id).unwrap().unwrap();
         assert_eq!((owner.session, owner.label.as_deref()), (tube.session(), Some("w")));
         assert_eq!((owner.held, owner.is_parked), (ZERO, false));
@@ -158,13 +158,13 @@ fn checkpoint_replaces_the_body_that_later_takes_get() {
                 let body = vec![b'n'; size];
                 let receipt = claim.checkpoint(body.clone()).unwrap();
                 assert_eq!((receipt.id, receipt.state), (id, State::Taken));
-                assert_eq!(claim.data(), body);
+                assert_eq!(claim.body(), body);
                 let task = case.tube.peek(id).unwrap();
-                assert_eq!((task.info.size, task.data), (size as u64, body.clone()));
+                assert_eq!((task.info.size, task.body.to_vec()), (size as u64, body.clone()));
                 assert_sound(&case.store);
                 drop(claim);
                 let again = case.tube.claim(id).unwrap();
-                assert_eq!((again.data(), again.takes()), (&body[..], 2));
+                assert_eq!((again.body(), again.takes()), (&body[..], 2));
                 again.ack().unwrap();
             }
             assert_eq!(case.calls().get("checkpoint"), Some(&2));
@@ -196,10 +196,10 @@ fn checkpoint_refuses_a_body_over_the_limit() {
     tube.put("12345678").unwrap();
     let mut claim = tube.try_take().unwrap().unwrap();
     assert!(matches!(claim.checkpoint("123456789"), Err(Error::Invalid { .. })));
-    assert_eq!(claim.data(), b"12345678");
+    assert_eq!(claim.body(), b"12345678");
     claim.checkpoint("87654321").unwrap();
     drop(claim);
-    assert_eq!(tube.try_take().unwrap().unwrap().data(), b"87654321");
+    assert_eq!(tube.try_take().unwrap().unwrap().body(), b"87654321");
     assert_sound(&store);
 }
 

@@ -380,7 +380,7 @@ fn concurrent_callers_each_get_the_result_of_their_task() {
                     scope.spawn(|| {
                         for _ in 0..CALLERS * TASKS / 2 {
                             let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
-                            let result = claim.data().to_vec();
+                            let result = claim.body().to_vec();
                             claim.ack_with(result).unwrap();
                         }
                     });

@@ -20,7 +20,7 @@ pub fn create_with(file: &StoreFile, driver: &str, options: TubeOptions) -> (Sto
 
 /// A task to put, in a sub-queue of its own if the driver has sub-queues.
 pub fn draft(driver: &str, data: &str) -> Put {
-    let put = Put::new(data);
+    let put = Put::new(data.into());
     if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
 }
 

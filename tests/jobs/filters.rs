@@ -432,7 +432,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
         tube.put_many(["a", "b"].map(|data| Put::new(data).key(data))).unwrap();
         for _ in 0..2 {
             let claim = anns.try_take().unwrap().unwrap();
-            if claim.data() == b"a" {
+            if claim.body() == b"a" {
                 claim.ack().unwrap();
             } else {
                 claim.fail(Failure::new("timeout", "no answer")).unwrap();

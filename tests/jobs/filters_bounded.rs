@@ -46,8 +46,8 @@ fn filter_of_4096_combinations_lets_each_of_its_events_pass() {
     };
     for (tubes, keys, tags) in [(16, 16, 16), (4096, 0, 0), (0, 64, 64), (1, 4096, 1)] {
         let events = store.events(filter(tubes, keys, 0, tags), 10).unwrap();
-        let id = put_and_ack(Put::new("").key("0").tag("0").tag("15"));
-        let other = put_and_ack(Put::new(""));
+        let id = put_and_ack(Put::new("".into()).key("0").tag("0").tag("15"));
+        let other = put_and_ack(Put::new("".into()));
         let ids = if keys > 0 { vec![id; 3] } else { [[id; 3], [other; 3]].concat() };
         for id in ids {
             assert_eq!(events.recv_timeout(HANGS_AFTER).unwrap().id, id);

@@ -36,7 +36,7 @@ fn finish_acks_with_a_result_and_puts() {
         assert_eq!((listed(&mail, State::Ready), listed(&case.tube, State::Ready)), {
             (vec![id + 1, id + 3], vec![id + 2])
         });
-        assert_eq!(mail.peek(id + 3).unwrap().data, b"to: bob");
+        assert_eq!(mail.peek(id + 3).unwrap().body, b"to: bob");
         assert_eq!((case.calls()["ack"], calls(&mail)["put"]), (1, 2));
     });
 }
@@ -54,7 +54,7 @@ fn finish_advances_and_puts() {
         let finish = Finish::new().put(&mail, "a").advance(&next, case.draft("y")).put(&mail, "b");
         let receipt = claim.finish(finish).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, State::Ready));
-        assert_eq!(next.try_take().unwrap().unwrap().data(), b"y");
+        assert_eq!(next.try_take().unwrap().unwrap().body(), b"y");
         assert_eq!(listed(&mail, State::Ready), [id + 1, id + 2]);
         assert_eq!(case.tasks(), counts([("done", 1)]));
     });
@@ -263,11 +263,11 @@ fn typed_claims_advance_and_finish() {
     for_each_driver(ALL, |case| {
         let numbers = case.tube.typed::<u64>();
         let words = other(&case.store, case.driver).typed::<String>();
-        numbers.put_with(&7, |put| put).unwrap();
+        numbers.put(7).unwrap();
         numbers.try_take().unwrap().unwrap().advance(&words, &"seven".to_owned()).unwrap();
         let seven = words.try_take().unwrap().unwrap();
         assert_eq!((seven.id(), seven.value().as_str()), (0, "seven"));
-        let finish = Finish::new().put(numbers.tube(), numbers.task(&8).unwrap());
+        let finish = Finish::new().put(&numbers, 8);
         seven.finish_deferred(finish, WhenFull::Block).unwrap().wait().unwrap();
         let eight = numbers.try_take().unwrap().unwrap();
         let word = "eight".to_owned();
@@ -280,6 +280,6 @@ fn typed_claims_advance_and_finish() {
         more.deferred(WhenFull::Block).move_to(1, &words).unwrap().wait().unwrap();
         assert_eq!(block_on(words.move_all_async(&more)), Ok(1));
         assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
-        assert_eq!(more.tube().outcome(0), Ok(Some(Ending::Gone)));
+        assert_eq!(more.outcome(0), Ok(Some(Ending::Gone)));
     });
 }

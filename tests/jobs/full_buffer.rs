@@ -107,8 +107,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         let Filled { store, tube, ready, child, done, taken, .. } = filled;
         let (ready, child, done, first) = (*ready, *child, *done, &taken[0]);
         // Of a task.
-        assert_eq!(tube.peek(ready).unwrap().data, b"body");
-        assert_eq!(block_on(tube.peek_async(ready)).unwrap().data, b"body");
+        assert_eq!(tube.peek(ready).unwrap().body, b"body");
+        assert_eq!(block_on(tube.peek_async(ready)).unwrap().body, b"body");
         assert_eq!(tube.history(ready).unwrap().len(), 1);
         assert_eq!(block_on(tube.history_async(ready)).unwrap().len(), 1);
         assert_eq!(tube.steps(first.id()).unwrap().len(), 2);

@@ -386,7 +386,7 @@ fn each_stored_change_of_a_task_has_an_entry() {
         tube.add_parents(1, tube, &[0]).unwrap();
         tube.claim(0).unwrap().ack().unwrap();
         assert_eq!(kinds(tube, 1)[13..], [Block, Unblock]);
-        assert_eq!(tube.claim(1).unwrap().data(), b"z");
+        assert_eq!(tube.claim(1).unwrap().body(), b"z");
     });
 }
 

@@ -153,7 +153,7 @@ fn put_that_keeps_a_task_returns_its_id_and_state() {
         kept(State::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
         kept(State::Taken);
-        assert_eq!(claim.data(), b"first");
+        assert_eq!(claim.body(), b"first");
         claim.ack().unwrap();
         kept(State::Done);
         assert_eq!(case.calls()["put"], 1);
@@ -187,7 +187,7 @@ fn put_many_sees_the_keys_of_its_own_tasks() {
             case.tube.put_many(tasks).unwrap().iter().map(|receipt| receipt.id).collect();
         assert_eq!(ids, [0, 1, 0, 0, 2, 0]);
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
-        let body = |id| case.tube.peek(id).unwrap().data;
+        let body = |id| case.tube.peek(id).unwrap().body;
         assert_eq!([body(0), body(1), body(2)], [b"f", b"b", b"e"]);
         assert_sound(&case.store);
         let mut taken = case.take_all();
@@ -210,7 +210,7 @@ fn refused_put_many_replaces_nothing() {
         ];
         assert_eq!(in_use(case.tube.put_many(tasks)).0, id + 1);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.peek(id).unwrap().data, b"old");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"old");
         assert_eq!(case.tasks(), counts([("ready", 1), ("taken", 1), ("total", 2)]));
         assert_sound(&case.store);
         claim.ack().unwrap();
@@ -304,7 +304,7 @@ fn put_of_a_key_in_use_is_answered_in_a_full_tube() {
         let id = case.add(Put::new("x").key("k"));
         let waiting = Wait::begin(case.tube.put_wait_async("y", NO_TIMEOUT));
         assert_eq!(in_use(case.tube.put(Put::new("x").key("k"))).0, id);
-        assert_eq!(case.tube.put(keep(Put::new("x").key("k"))).unwrap().id, id);
+        assert_eq!(case.tube.put(keep(Put::new("x".into()).key("k"))).unwrap().id, id);
         let replace = Put::new("new").key("k").on_key(OnKey::Replace);
         assert_eq!(case.tube.put(replace).unwrap().id, id);
         let full = case.tube.put(Put::new("x").key("l")).err();
@@ -320,7 +320,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO);
         let deferred = tube.deferred(WhenFull::Refuse);
-        let put = || Put::new("x").key("k");
+        let put = || Put::new("x".into()).key("k");
         let ticket = disk.block_flush_of(|| deferred.put(put()).unwrap());
         let found = Wait::begin(store.by_key_async("k"));
         let kept = Wait::begin(tube.put_wait_async(keep(put()), NO_TIMEOUT));
@@ -353,7 +353,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
         let options = TubeOptions::default().keep_done(Keep::new());
         for_each_driver_with(ALL, options, |case| {
             let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
-            let put = || keep(Put::new("x").key("k"));
+            let put = || keep(Put::new("x".into()).key("k"));
             let waits = [
                 Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT)),
                 Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT)),
@@ -454,7 +454,10 @@ fn keys_that_come_and_go_leave_nothing() {
         for round in 0..3 {
             for n in 0..50 {
                 let id = tube.put(Put::new("x").key(format!("k{n}"))).unwrap().id;
-                assert_eq!(tube.put(keep(Put::new("y").key(format!("k{n}")))).unwrap().id, id);
+                assert_eq!(
+                    tube.put(keep(Put::new("y".into()).key(format!("k{n}")))).unwrap().id,
+                    id
+                );
                 tube.try_take().unwrap().unwrap().ack().unwrap();
             }
             if round == 1 {

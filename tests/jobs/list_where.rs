@@ -324,7 +324,7 @@ fn page_with_bodies_ends_after_four_mebibytes() {
         let page = tube.list_bodies(&Where::new(), after, 100).unwrap();
         assert!(page.tasks.len() <= 2);
         for task in page.tasks {
-            assert_eq!(task.data, vec![u8::try_from(task.info.id).unwrap(); 3 << 20]);
+            assert_eq!(task.body, vec![u8::try_from(task.info.id).unwrap(); 3 << 20]);
             listed.push(task.info.id);
         }
         after = page.next;

@@ -36,7 +36,7 @@ fn long_key_is_shown_and_found_as_it_is() {
             assert_eq!(case.tube.requeue(key, case.draft("y")).unwrap().id, id);
             assert_sound(&case.store);
             let claim = case.tube.claim(id).unwrap();
-            assert_eq!((claim.key(), claim.data()), (Some(&**key), &b"y"[..]));
+            assert_eq!((claim.key(), claim.body()), (Some(&**key), &b"y"[..]));
             claim.ack().unwrap();
             assert_eq!(id_of(&case.store, key), None);
         }

@@ -65,7 +65,7 @@ fn move_all_goes_on_in_steps() {
         assert!((3..=5).contains(&commits), "{commits} commits");
         assert_eq!(tasks(&to), counts([("ready", 600), ("buried", 100), ("total", 700)]));
         for (n, id) in ids.iter().enumerate().step_by(25) {
-            assert_eq!(to.peek(*id).unwrap().data, body(n).into_bytes());
+            assert_eq!(to.peek(*id).unwrap().body, body(n).into_bytes());
         }
         assert_eq!(block_on(to.move_all_async(&case.tube)), Ok(700));
         assert_eq!(case.tasks().get("total"), Some(&700));

@@ -44,7 +44,7 @@ fn moved_task_is_in_the_other_tube_only() {
         assert_eq!(to.peek(ids[1]).unwrap(), before[1]);
         assert_eq!(case.take_all(), [ids[0], ids[2]]);
         let claim = to.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.data(), claim.tube()), (ids[1], large.as_bytes(), "other"));
+        assert_eq!((claim.id(), claim.body(), claim.tube()), (ids[1], large.as_bytes(), "other"));
         claim.ack().unwrap();
         assert_eq!(case.tasks(), counts([("taken", 2), ("total", 2), ("done", 1)]));
         assert_eq!(tasks(&to), counts([("done", 1)]));
@@ -336,7 +336,7 @@ fn moved_task_survives_a_kill_and_a_close() {
             let (from, to) = (store.tube("case").unwrap(), store.tube("other").unwrap());
             assert_eq!(tasks(&from).get("total"), None);
             assert_eq!(tasks(&to), counts([("ready", 1), ("buried", 1), ("total", 2)]));
-            assert_eq!(to.peek(ready).unwrap().data, large);
+            assert_eq!(to.peek(ready).unwrap().body, large);
             assert_eq!(failure(&to, buried), Some(("group".into(), "message".into(), 1)));
             assert_eq!(attempts(&to, buried).0, 1);
         };

@@ -132,7 +132,7 @@ fn moment_is_refused_by_drivers_without_times() {
         let update = Update::new().body("y");
         assert_unsupported(case.tube.update(id, update.clone().not_before(at(HOUR))), case.driver);
         assert_unsupported(case.tube.update(id, update.not_before(None)), case.driver);
-        assert_eq!(case.tube.peek(id).unwrap().data, b"x");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"x");
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
     });
 }
@@ -358,7 +358,7 @@ fn replaced_task_keeps_its_moment_unless_the_put_names_another() {
         let put = case.draft("again").not_before(at(secs(5)));
         assert_eq!(requeued.requeue("mail", put).unwrap().state, State::Delayed);
         case.advance(5000);
-        assert_eq!(case.tube.peek(id).unwrap().data, b"again");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"again");
         assert_eq!(case.take(), Some(id));
     });
 }
@@ -414,7 +414,7 @@ fn kept_task_has_no_moment_any_more() {
 fn sub_queue_of_a_waiting_task_is_free() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, UTUBETTL);
-    let put = |body: &str| Put::new(body).sub_queue("host");
+    let put = |body: &'static str| Put::new(body).sub_queue("host");
     let later = tube.put(put("later").not_before(at(secs(9)))).unwrap().id;
     let now = tube.put(put("now")).unwrap().id;
     assert_eq!(take(&tube), Some(now));

@@ -53,7 +53,7 @@ fn tasks_put_at_same_moment_are_taken_in_put_order() {
             case.put(body);
         }
         let claims = case.tube.take_many(10, ZERO).unwrap();
-        let bodies: Vec<&[u8]> = claims.iter().map(tubewell::Claim::data).collect();
+        let bodies: Vec<&[u8]> = claims.iter().map(tubewell::Claim::body).collect();
         assert_eq!(bodies, [b"a", b"c", b"b"]);
     });
 }

@@ -57,7 +57,7 @@ fn put_during_storage_failure_returns_error_and_adds_no_task() {
         clock.advance(secs(60));
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.data(), b"first");
+        assert_eq!(claim.body(), b"first");
         claim.ack().unwrap();
         assert_eq!(tube.try_take().unwrap().map(|claim| claim.id()), None);
         assert_sound(&store);

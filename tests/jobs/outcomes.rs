@@ -64,7 +64,7 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
         assert_eq!(tube.outcome(1), Ok(done(None)));
         assert_eq!(tube.outcome(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
         assert_eq!(tube.outcome(3), Err(Error::NotFound { id: 3 }));
-        assert_eq!(tube.peek(2).unwrap().data, large);
+        assert_eq!(tube.peek(2).unwrap().body, large);
         assert_eq!(state(&tube, 1), Some(State::Done));
         assert_eq!(ids(&tube.list(State::Done, None, 10).unwrap()), [0, 1, 2]);
         let counts = tube.statistics().unwrap().tasks;

@@ -55,7 +55,7 @@ fn parked_claim_survives_close_and_kill() {
             assert_eq!(owner.expires_in, Some(secs(3600)));
             assert_sound(&store);
             let claim = resume(&store, &token.to_string().parse().unwrap());
-            assert_eq!((claim.data(), claim.takes()), (&b"film"[..], 1));
+            assert_eq!((claim.body(), claim.takes()), (&b"film"[..], 1));
             assert!(!claim.owner().unwrap().unwrap().is_parked);
             claim.ack().unwrap();
             assert_eq!(tube.peek(0), Err(Error::NotFound { id: 0 }));
@@ -166,7 +166,7 @@ fn resumed_claim_is_parked_again_if_the_process_dies() {
     claim.checkpoint("half").unwrap();
     let (_killed, after) = after_a_kill(&file);
     let again = resume(&after, &token);
-    assert_eq!((again.data(), again.takes()), (&b"half"[..], 1));
+    assert_eq!((again.body(), again.takes()), (&b"half"[..], 1));
     drop(again);
     assert_sound(&after);
 

@@ -111,7 +111,7 @@ fn priority_is_stored_in_every_state() {
             for (pri, (id, _)) in (1..).zip(states) {
                 assert_eq!(tube.peek(id).unwrap().info.pri, pri, "{id}");
             }
-            assert_eq!(tube.peek(taken).unwrap().data, b"half done");
+            assert_eq!(tube.peek(taken).unwrap().body, b"half done");
             assert_eq!(tube.kick(9).unwrap(), 2);
             file.clock.advance(secs(10));
             let order = [ready, taken, buried, failed, delayed];
@@ -168,7 +168,7 @@ fn parked_claim_stands_after_a_new_priority_and_a_reopen() {
         drop(tube);
         let store = file.reopen(store);
         let claim = store.resume_claim(&token).unwrap();
-        assert_eq!((claim.id(), claim.data(), claim.pri()), (id, &b"parked"[..], 1));
+        assert_eq!((claim.id(), claim.body(), claim.pri()), (id, &b"parked"[..], 1));
         claim.release(ZERO).unwrap();
         let tube = store.tube("case").unwrap();
         assert_eq!([take(&tube), take(&tube)], [Some(id), Some(other)]);

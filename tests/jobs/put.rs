@@ -16,7 +16,7 @@ fn body_of_empty_json_list_is_kept_byte_for_byte() {
         let (store, tube) = create(&file, driver);
         let bodies = ["[]", "{}", "", "null", "[ ]"];
         let ids = bodies.map(|body| tube.put(body).unwrap().id);
-        let read = |tube: &tubewell::Tube| ids.map(|id| tube.peek(id).unwrap().data);
+        let read = |tube: &tubewell::Tube| ids.map(|id| tube.peek(id).unwrap().body);
         assert_eq!(read(&tube), bodies.map(|body| body.as_bytes().to_vec()));
         drop(tube);
         let store = file.reopen(store);
@@ -24,7 +24,7 @@ fn body_of_empty_json_list_is_kept_byte_for_byte() {
         assert_eq!(read(&tube), bodies.map(|body| body.as_bytes().to_vec()));
         for body in bodies {
             let claim = tube.try_take().unwrap().unwrap();
-            assert_eq!(claim.data(), body.as_bytes());
+            assert_eq!(claim.body(), body.as_bytes());
             claim.ack().unwrap();
         }
         assert_sound(&store);
@@ -66,7 +66,7 @@ fn put_task_is_read_back_with_all_options() {
         let put = Put::new("details").pri(3).sub_queue("s").ttl(secs(60)).ttr(secs(5));
         let id = case.add(put);
         let task = case.tube.peek(id).unwrap();
-        assert_eq!(task.data, b"details");
+        assert_eq!(task.body, b"details");
         assert_eq!((task.info.id, task.info.state, task.info.takes), (id, State::Ready, 0));
         assert_eq!((task.info.pri, task.info.sub_queue.as_deref()), (3, Some("s")));
         assert_eq!((task.info.ttl_left, task.info.ttr), (Some(secs(60)), Some(secs(5))));
@@ -81,7 +81,7 @@ fn put_task_is_read_back_with_default_options() {
     for_each_driver(ALL, |case| {
         let id = case.add(Put::new("x"));
         let task = case.tube.peek(id).unwrap();
-        assert_eq!(task.data, b"x");
+        assert_eq!(task.body, b"x");
         assert_eq!((task.info.id, task.info.pri, task.info.size), (id, 0, 1));
     });
 }
@@ -125,7 +125,7 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         assert_eq!((receipt.commit, receipt.state), (after.commits, State::Ready));
 
         let task = tube.peek(receipt.id).unwrap();
-        assert_eq!((task.data, task.info.state), (b"a=1".to_vec(), State::Ready));
+        assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], State::Ready));
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
         let listed = tube.list(State::Ready, None, 10).unwrap().tasks;
         assert!(listed.iter().map(|info| info.id).eq([first, receipt.id]));

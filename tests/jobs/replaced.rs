@@ -38,12 +38,12 @@ fn replacement_without_options_keeps_those_of_the_task() {
         let put = Put::new("old").key("k").pri(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
         let id = case.add(put.ttl(secs(100)));
         case.advance(99_000);
-        assert_eq!(case.add(again(Put::new("new"))), id);
+        assert_eq!(case.add(again(Put::new("new".into()))), id);
         let info = case.info(id);
         assert_eq!((info.pri, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
         assert_eq!(info.ttl_left, None, "the ttl is that of the tube, and begins anew");
-        assert_eq!(case.tube.peek(id).unwrap().data, b"new");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"new");
         case.advance(10_000);
         assert_eq!(case.take(), Some(id));
     });
@@ -54,7 +54,7 @@ fn replacement_without_options_keeps_those_of_the_task() {
 fn replacement_with_options_overrides_those_of_the_task() {
     for_each_driver(&[UTUBETTL], |case| {
         let id = case.add(Put::new("old").key("k").pri(1).sub_queue("s").max_attempts(2));
-        let put = again(Put::new("new").pri(2).sub_queue("t").max_attempts(3));
+        let put = again(Put::new("new".into()).pri(2).sub_queue("t").max_attempts(3));
         case.add(put.ttl(secs(7)).ttr(secs(8)).delay(secs(9)));
         let info = case.info(id);
         assert_eq!((info.pri, info.sub_queue.as_deref()), (2, Some("t")));
@@ -79,7 +79,7 @@ fn replaced_task_is_lost_to_its_holder() {
             let holder = case.tube_in_new_session();
             let claim = holder.try_take().unwrap().unwrap();
             let putter = if own { holder.clone() } else { case.tube_in_new_session() };
-            assert_eq!(putter.put(again(Put::new("new"))).unwrap().state, State::Ready);
+            assert_eq!(putter.put(again(Put::new("new".into()))).unwrap().state, State::Ready);
             assert!(!claim.is_current().unwrap());
             assert_not_taken(claim.renew(secs(1)).and(Ok(())), id);
             assert_not_taken(holder.ack(id), id);
@@ -92,7 +92,7 @@ fn replaced_task_is_lost_to_its_holder() {
             assert_eq!(kinds[kinds.len() - 2..], [(EventKind::Lost, State::Ready), put]);
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!((claim.data(), claim.takes(), claim.attempt()), (&b"new"[..], 2, 1));
+            assert_eq!((claim.body(), claim.takes(), claim.attempt()), (&b"new"[..], 2, 1));
             claim.ack().unwrap();
         }
     });
@@ -106,7 +106,7 @@ fn task_that_is_done_begins_anew_when_it_is_put_again() {
         case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 1);
         let log = case.event_log();
-        assert_eq!(case.add(again(Put::new("new"))), id);
+        assert_eq!(case.add(again(Put::new("new".into()))), id);
         assert_eq!(log.read(), [(id, EventKind::Replace, State::Ready)]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
@@ -127,14 +127,14 @@ fn failure_is_shown_until_success_after_a_replacement() {
         case.tube.try_take().unwrap().unwrap().fail(timeout).unwrap();
         let shown = Some(("timeout".to_owned(), "no answer".to_owned(), 1));
         assert_eq!(case.state(id), Some(State::Buried));
-        case.add(again(Put::new("new")));
+        case.add(again(Put::new("new".into())));
         assert_eq!((case.state(id), failure(&case.tube, id)), (Some(State::Ready), shown.clone()));
         assert_eq!((case.info(id).group, case.tube.groups().unwrap()), (None, Vec::new()));
         assert_sound(&case.store);
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(failure(&case.tube, id), shown);
         claim.ack().unwrap();
-        case.add(again(Put::new("newest")));
+        case.add(again(Put::new("newest".into())));
         assert_eq!(failure(&case.tube, id), None);
     });
 }
@@ -146,7 +146,7 @@ fn requeue_of_a_removed_task_is_refused() {
         let not_found = Error::KeyNotFound { key: "k".into() };
         let id = case.add(case.draft("x").key("k"));
         assert_eq!(case.tube.requeue("k", "y").unwrap().id, id);
-        assert_eq!(case.tube.peek(id).unwrap().data, b"y");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"y");
         let deferred = case.tube.deferred(WhenFull::Refuse);
         assert_eq!(deferred.requeue("k", "z").unwrap().wait().unwrap().id, id);
         let typed = case.tube.typed::<u32>();
@@ -169,11 +169,11 @@ fn replacement_changes_the_size_of_the_body() {
     for_each_driver(ALL, |case| {
         let id = case.add(again(case.draft("")));
         for size in [2_000, 10, 3_000, 3_000, 0] {
-            case.add(again(Put::new(vec![7; size])));
-            assert_eq!(case.tube.peek(id).unwrap().data, vec![7; size]);
+            case.add(again(Put::new(vec![7; size].into())));
+            assert_eq!(case.tube.peek(id).unwrap().body, vec![7; size]);
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!(claim.data(), vec![7; size]);
+            assert_eq!(claim.body(), vec![7; size]);
             claim.release(ZERO).unwrap();
         }
     });
@@ -184,11 +184,11 @@ fn replaced_task_keeps_its_place_among_tasks_of_its_priority() {
     for_each_driver(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| {
         case.add(Put::new("0").key("k"));
         case.put_all([1, 2]);
-        case.add(again(Put::new("0 again")));
+        case.add(again(Put::new("0 again".into())));
         assert_eq!(case.take(), Some(0));
-        case.add(again(Put::new("0 again")));
+        case.add(again(Put::new("0 again".into())));
         if case.timed() {
-            case.add(again(Put::new("late").pri(9)));
+            case.add(again(Put::new("late".into()).pri(9)));
             assert_eq!(case.take_all(), [1, 2, 0]);
         } else {
             assert_eq!(case.take_all(), [0, 1, 2]);
@@ -207,7 +207,7 @@ fn task_replaced_into_another_sub_queue_frees_the_old_one() {
                 let next_of_a = case.add(Put::new("a").sub_queue("a"));
                 let b = case.add(Put::new("b").sub_queue("b"));
                 let claim = is_taken.then(|| case.tube.try_take().unwrap().unwrap());
-                case.add(again(Put::new("y").sub_queue("b")));
+                case.add(again(Put::new("y".into()).sub_queue("b")));
                 assert_sound(&case.store);
                 assert_eq!(case.info(id).sub_queue.as_deref(), Some("b"));
                 let first = case.tube.try_take().unwrap().unwrap();
@@ -236,9 +236,9 @@ fn replacement_of_a_taken_task_serves_a_waiting_take() {
             let id = case.add(again(case.draft("old")));
             let claim = case.tube.try_take().unwrap().unwrap();
             let waiting = case.begin_take();
-            case.add(again(Put::new("new")));
+            case.add(again(Put::new("new".into())));
             let taken = waiting.answer().unwrap().unwrap();
-            assert_eq!((taken.id(), taken.data()), (id, &b"new"[..]));
+            assert_eq!((taken.id(), taken.body()), (id, &b"new"[..]));
             assert_not_taken(claim.ack(), id);
             assert_eq!(case.tasks(), counts([("taken", 1), ("total", 1)]));
             taken.ack().unwrap();
@@ -251,9 +251,9 @@ fn waits_for_the_end_go_on_while_the_task_is_replaced() {
     for_each_driver(ALL, |case| {
         let id = case.add(again(case.draft("old")));
         let wait = wait_for(&case.tube, id);
-        case.add(again(Put::new("new")));
+        case.add(again(Put::new("new".into())));
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.add(again(Put::new("newest")));
+        case.add(again(Put::new("newest".into())));
         wait.assert_waits();
         drop(claim);
         case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
@@ -267,20 +267,20 @@ fn waits_for_the_end_go_on_while_the_task_is_replaced() {
 fn replacement_of_a_kept_task_needs_capacity() {
     let options = TubeOptions::default().capacity(1).keep_done(Keep::new());
     for_each_driver_with(&[LIMFIFOTTL], options, |case| {
-        let id = case.add(again(Put::new("x")));
+        let id = case.add(again(Put::new("x".into())));
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
         let other = case.put("full");
         let is_full = |answer: tubewell::Result<_>| matches!(answer, Err(Error::Full { .. }));
-        assert!(is_full(case.tube.put(again(Put::new("y"))).map(drop)));
+        assert!(is_full(case.tube.put(again(Put::new("y".into()))).map(drop)));
         assert!(is_full(case.tube.requeue("k", "y").map(drop)));
-        assert!(is_full(case.tube.put_many([again(Put::new("y"))]).map(drop)));
+        assert!(is_full(case.tube.put_many([again(Put::new("y".into()))]).map(drop)));
         assert_eq!(case.state(id), Some(State::Done));
-        let waiting = case.tube.put_wait_async(again(Put::new("y")), NO_TIMEOUT);
+        let waiting = case.tube.put_wait_async(again(Put::new("y".into())), NO_TIMEOUT);
         let waiting = super::wait::Wait::begin(waiting);
         case.tube.delete(other).unwrap();
         assert_eq!(super::wait::end_of(waiting).unwrap().id, id);
         assert_eq!(case.tasks()["total"], 1);
-        let again = [again(Put::new("z")), again(Put::new("last"))];
+        let again = [again(Put::new("z".into())), again(Put::new("last".into()))];
         assert_eq!(case.tube.put_many(again).unwrap()[1].id, id);
         assert!(is_full(case.tube.put("one more").map(drop)));
     });
@@ -292,9 +292,9 @@ fn replaced_tasks_survive_a_close() {
         let file = StoreFile::new();
         let options = TubeOptions::default().max_attempts(3).keep_done(Keep::new());
         let (store, tube) = super::files::create_with(&file, driver, options);
-        tube.put(again(Put::new("old"))).unwrap();
+        tube.put(again(Put::new("old".into()))).unwrap();
         let _ = tube.try_take().unwrap().unwrap().detach();
-        tube.put(again(Put::new("new").delay(secs(5)))).unwrap();
+        tube.put(again(Put::new("new".into()).delay(secs(5)))).unwrap();
         assert_sound(&store);
         drop(tube);
         let store = file.reopen(store);
@@ -302,7 +302,7 @@ fn replaced_tasks_survive_a_close() {
         assert_eq!(attempts(&tube, 0), (0, Some(3)));
         assert_eq!(tube.peek(0).unwrap().info.due_in, Some(Duration::from_secs(5)));
         file.clock.advance(secs(5));
-        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"new");
+        assert_eq!(tube.try_take().unwrap().unwrap().body(), b"new");
         assert_sound(&store);
     }
 }

@@ -61,7 +61,7 @@ fn task_put_again_through_another_tube_moves_there() {
             assert_eq!((requeued.id, requeued.state), (id, State::Ready));
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
             assert_not_found(case.tube.peek(id), id);
-            assert_eq!(other.peek(id).unwrap().data, b"new");
+            assert_eq!(other.peek(id).unwrap().body, b"new");
             assert_eq!(attempts(&other, id), (0, Some(3)));
             assert_eq!(other.outcome(id).unwrap(), None);
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
@@ -81,22 +81,24 @@ fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
         let other = other_tube(case, TubeOptions::default().pri(7).ttr(secs(9)));
         let put = Put::new("old").key("k").pri(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
         let id = case.add(put);
-        other.put(again(Put::new("new"))).unwrap();
+        other.put(again(Put::new("new".into()))).unwrap();
         let info = other.peek(id).unwrap().info;
         assert_eq!((info.pri, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
 
-        case.add(again(Put::new("newer").pri(2).sub_queue("t").ttr(secs(6)).max_attempts(3)));
+        case.add(again(
+            Put::new("newer".into()).pri(2).sub_queue("t").ttr(secs(6)).max_attempts(3),
+        ));
         let info = case.info(id);
         assert_eq!((info.pri, info.sub_queue.as_deref()), (2, Some("t")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(6)), Some(3)));
 
         // What the tube does not have, the task leaves behind.
         let plain = case.store.create_tube("plain", FIFO, TubeOptions::default()).unwrap();
-        plain.put(again(Put::new("plain"))).unwrap();
+        plain.put(again(Put::new("plain".into()))).unwrap();
         let info = plain.peek(id).unwrap().info;
         assert_eq!((info.pri, info.sub_queue, info.ttr), (0, None, None));
-        other.put(again(Put::new("timed"))).unwrap();
+        other.put(again(Put::new("timed".into()))).unwrap();
         assert_eq!(
             (other.peek(id).unwrap().info.pri, other.peek(id).unwrap().info.ttr),
             (7, Some(secs(9)))
@@ -116,14 +118,14 @@ fn task_put_again_elsewhere_is_lost_to_its_holder() {
             let claim = case.tube.try_take().unwrap().unwrap();
             claim.renew(secs(60)).unwrap();
             let taker = WaitingTake::begin(other.take_async(NO_TIMEOUT));
-            other.put(again(Put::new("new"))).unwrap();
+            other.put(again(Put::new("new".into()))).unwrap();
             assert_not_taken(claim.renew(secs(60)).and(Ok(())), id);
             assert_not_taken(claim.ack(), id);
             let lost = (id, EventKind::Lost, State::Ready);
             let events = [(id, EventKind::Take, State::Taken), lost];
             assert_eq!(log.read(), [&events[..], &[(id, EventKind::Move, State::Done)]].concat());
             let taken = taker.answer().unwrap().unwrap();
-            assert_eq!((taken.id(), taken.data()), (id, &b"new"[..]));
+            assert_eq!((taken.id(), taken.body()), (id, &b"new"[..]));
             assert_sound(&case.store);
             taken.ack().unwrap();
         });
@@ -141,7 +143,7 @@ fn task_put_again_elsewhere_frees_its_sub_queue() {
             if is_taken {
                 assert_eq!(case.take(), Some(id));
             }
-            other.put(again(Put::new("z"))).unwrap();
+            other.put(again(Put::new("z".into()))).unwrap();
             assert_eq!((case.take(), take(&other)), (Some(next), Some(id)));
             assert_sound(&case.store);
             case.tube.ack(next).unwrap();
@@ -188,12 +190,12 @@ fn full_tube_refuses_a_task_of_another_tube() {
     for_each_driver(&[LIMFIFOTTL], |case| {
         let full = other_tube(case, TubeOptions::default().capacity(1));
         let first = full.put("full").unwrap().id;
-        let id = case.add(again(Put::new("old")));
+        let id = case.add(again(Put::new("old".into())));
         let is_full = |answer: tubewell::Result<()>| matches!(answer, Err(Error::Full { .. }));
-        assert!(is_full(full.put(again(Put::new("new"))).map(drop)));
-        assert!(is_full(full.put_many([again(Put::new("new"))]).map(drop)));
-        assert_eq!(case.tube.peek(id).unwrap().data, b"old");
-        let waiting = Wait::begin(full.put_wait_async(again(Put::new("new")), NO_TIMEOUT));
+        assert!(is_full(full.put(again(Put::new("new".into()))).map(drop)));
+        assert!(is_full(full.put_many([again(Put::new("new".into()))]).map(drop)));
+        assert_eq!(case.tube.peek(id).unwrap().body, b"old");
+        let waiting = Wait::begin(full.put_wait_async(again(Put::new("new".into())), NO_TIMEOUT));
         full.delete(first).unwrap();
         assert_eq!(end_of(waiting).unwrap().id, id);
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
@@ -265,7 +267,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let kept = Finish::new().put(&case.tube, put(OnKey::Keep)).put(&other, case.draft("y"));
         claim.finish(kept).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), old)));
-        assert_eq!(other.peek(old).unwrap().data, b"old");
+        assert_eq!(other.peek(old).unwrap().body, b"old");
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
 
         let next = case.put("z");
@@ -273,7 +275,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         assert_eq!(claim.id(), next);
         claim.finish(Finish::new().put(&case.tube, put(OnKey::Replace))).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), old)));
-        assert_eq!(case.tube.peek(old).unwrap().data, b"new");
+        assert_eq!(case.tube.peek(old).unwrap().body, b"new");
         assert_sound(&case.store);
         assert_eq!(case.take(), Some(old));
     });
@@ -294,7 +296,7 @@ fn finished_task_passes_its_key_on() {
             assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!((claim.id(), claim.data()), (next, &b"next"[..]));
+            assert_eq!((claim.id(), claim.body()), (next, &b"next"[..]));
 
             // It goes on with its key, so that it cannot pass it on.
             let other = other_tube(case, TubeOptions::default());
@@ -318,12 +320,12 @@ fn tasks_put_again_elsewhere_survive_a_close_and_a_kill() {
     let file = StoreFile::new();
     let (store, tube) = super::files::create(&file, FIFOTTL);
     let other = store.create_tube("other", UTUBETTL, TubeOptions::default()).unwrap();
-    tube.put(again(Put::new("old"))).unwrap();
-    other.put(again(Put::new("new").delay(secs(5)).sub_queue("s"))).unwrap();
+    tube.put(again(Put::new("old".into()))).unwrap();
+    other.put(again(Put::new("new".into()).delay(secs(5)).sub_queue("s"))).unwrap();
     drop((tube, other));
     let check = |store: &Store| {
         assert_eq!(place(store, "k"), Some(("other".to_owned(), 0)));
-        assert_eq!(store.tube("other").unwrap().peek(0).unwrap().data, b"new");
+        assert_eq!(store.tube("other").unwrap().peek(0).unwrap().body, b"new");
         assert_sound(store);
     };
     let (_killed, store_of_killed) = super::files::after_a_kill(&file);

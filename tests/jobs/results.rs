@@ -135,8 +135,8 @@ fn undecodable_task_is_reported_once_and_set_aside() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let numbers = case.tube.clone().typed::<u64>();
-        let put = numbers.task(&7).unwrap();
-        case.add(if case.sub_queued() { put.sub_queue("its own") } else { put });
+        let put = Put::new(&7);
+        numbers.put(if case.sub_queued() { put.sub_queue("its own") } else { put }).unwrap();
         let reported = numbers.try_take().err();
         assert!(matches!(reported, Some(Error::Codec { .. })), "{reported:?}");
         assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Buried), Some(State::Ready)]);
@@ -216,7 +216,7 @@ fn result_replaces_nothing_of_the_body() {
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         let task = tube.peek(0).unwrap();
-        assert_eq!((task.data, task.info.size), (body.clone().into_bytes(), body.len() as u64));
+        assert_eq!((&*task.body, task.info.size), (body.as_bytes(), body.len() as u64));
         assert_eq!(task.info.failure.unwrap().message.len(), 10_000);
         assert_eq!(tube.outcome(0), Ok(Some(done(&result))));
         tube.forget(0).unwrap();

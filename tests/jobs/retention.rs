@@ -232,7 +232,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
             let tube = store.tube("case").unwrap();
             for (id, result) in [(0, "small"), (1, &*large), (2, "")] {
                 assert_eq!(tube.outcome(id), Ok(Some(done(result))));
-                assert_eq!(tube.peek(id).unwrap().data, large.as_bytes());
+                assert_eq!(tube.peek(id).unwrap().body, large.as_bytes());
             }
             assert_eq!(listed(&tube, State::Done), [0, 1, 2]);
             assert_eq!((kept(&tube), tube.statistics().unwrap().tasks.total), (3, 0));

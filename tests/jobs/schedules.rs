@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use tubewell::{
-    Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, MAX_KEY, Missed, OnKey, Overlap, Put, Receipt,
-    Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions, UTUBETTL,
+    Bytes, Error, EventKind, FIFO, FIFOTTL, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey, Overlap,
+    Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions,
+    UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -20,7 +21,7 @@ pub fn every(interval: Duration) -> Schedule {
 }
 
 impl Case {
-    pub fn schedule(&self, schedule: Schedule) -> u64 {
+    pub fn schedule<P: IntoPut<Bytes>>(&self, schedule: Schedule<P>) -> u64 {
         let Receipt { id, state, .. } = self.tube.schedule(schedule).unwrap();
         assert_eq!(state, State::Recurring);
         id
@@ -59,7 +60,7 @@ fn schedule_puts_its_first_run_at_once_and_the_next_after_the_interval() {
         let id = case.schedule(every(MINUTE));
         case.advance(0);
         let first = case.tube.try_take().unwrap().unwrap();
-        assert_eq!((first.key(), first.data()), (Some("R-1"), &b"run"[..]));
+        assert_eq!((first.key(), first.body()), (Some("R-1"), &b"run"[..]));
         let spawned_by = case.info(first.id()).spawned_by.unwrap();
         assert_eq!((spawned_by.schedule, spawned_by.run, spawned_by.moment), (id, 1, at(ZERO)));
         first.ack().unwrap();
@@ -113,7 +114,7 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
         assert_eq!(run.ttl_left, Some(HOUR + secs(1)));
         assert_eq!((run.sub_queue.as_deref(), run.attempts_left), (Some("s"), Some(2)));
         case.clock.advance(secs(1));
-        assert_eq!(case.tube.try_take().unwrap().unwrap().data(), b"[]", "a lower number is first");
+        assert_eq!(case.tube.try_take().unwrap().unwrap().body(), b"[]", "a lower number is first");
     });
 }
 
@@ -154,7 +155,7 @@ fn schedule_is_described() {
         let after = case.only_schedule();
         assert_eq!((after.runs, after.last, after.next), (1, Some(id + 1), at(HOUR)));
         let task = case.tube.peek(id).unwrap();
-        assert_eq!((task.info.state, task.data), (State::Recurring, b"run".to_vec()));
+        assert_eq!((task.info.state, &*task.body), (State::Recurring, &b"run"[..]));
         assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
         let listed = case.tube.list(State::Recurring, None, 9).unwrap().tasks;
         assert_eq!(listed, [task.info]);
@@ -362,6 +363,10 @@ fn options_that_a_schedule_cannot_have_are_refused() {
             let refused = case.tube.schedule(schedule);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         };
+        let invalid_task = |task: Put<&'static str>| {
+            let refused = case.tube.schedule(every(MINUTE).put(task));
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        };
         invalid(Schedule::every(MINUTE));
         invalid(every(MINUTE).key(""));
         invalid(every(MINUTE).key("k".repeat(MAX_KEY - 24)));
@@ -369,10 +374,10 @@ fn options_that_a_schedule_cannot_have_are_refused() {
         invalid(every(MINUTE).times(0));
         invalid(every(MINUTE).missed(Missed::Latest(0)));
         invalid(every(MINUTE).missed(Missed::Latest(101)));
-        invalid(every(MINUTE).put(Put::new("x").key("k")));
-        invalid(every(MINUTE).put(Put::new("x").after_key("k")));
-        invalid(every(MINUTE).put(Put::new("x").not_before(at(HOUR))));
-        invalid(every(MINUTE).put(Put::new("x").max_attempts(0)));
+        invalid_task(Put::new("x").key("k"));
+        invalid_task(Put::new("x").after_key("k"));
+        invalid_task(Put::new("x").not_before(at(HOUR)));
+        invalid_task(Put::new("x").max_attempts(0));
         invalid(every(MINUTE).starting(at(Duration::from_secs(u64::MAX / 4))));
         if !case.timed() {
             let delayed = every(MINUTE).put(case.draft("x").delay(secs(1)));
@@ -406,7 +411,7 @@ fn runs_of_a_large_body_have_it() {
         case.advance(0);
         let next_body = || {
             let run = case.tube.try_take().unwrap().unwrap();
-            let body = run.data().to_vec();
+            let body = run.body().to_vec();
             run.ack().unwrap();
             body
         };

@@ -25,7 +25,7 @@ fn changes_concern_later_runs_only() {
         case.clock.advance(MINUTE);
         let run = |key: &str| {
             let info = case.store.by_key(key).unwrap().unwrap().info;
-            (case.tube.peek(info.id).unwrap().data, info.pri, info.attempts_left)
+            (case.tube.peek(info.id).unwrap().body.to_vec(), info.pri, info.attempts_left)
         };
         assert_eq!(run("R-1"), (b"old".to_vec(), 4, None));
         assert_eq!(run("R-2"), (b"new".to_vec(), 2, Some(3)));
@@ -156,7 +156,7 @@ fn schedule_moves_to_the_tube_that_reschedules_it() {
         other.reschedule("R", Reschedule::new().body("x")).unwrap();
         assert_eq!(case.tube.reschedule("R", Reschedule::new().body("y")).unwrap().id, id);
         case.clock.advance(MINUTE);
-        assert_eq!(case.tube.try_take().unwrap().unwrap().data(), b"y");
+        assert_eq!(case.tube.try_take().unwrap().unwrap().body(), b"y");
         // From any tube.
         other.unschedule("R").unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
@@ -176,7 +176,7 @@ fn schedule_that_is_stored_again_goes_on() {
         assert_eq!((case.only_schedule().runs, case.only_schedule().next), (1, at(MINUTE)));
         case.clock.advance(secs(30));
         let run = case.tube.try_take().unwrap().unwrap();
-        assert_eq!((run.key(), run.data()), (Some("R-2"), &b"new body"[..]));
+        assert_eq!((run.key(), run.body()), (Some("R-2"), &b"new body"[..]));
         // With another interval, and in another tube.
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         assert_eq!(other.schedule(every(HOUR)).unwrap().id, id);

@@ -9,7 +9,7 @@ use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
 fn in_sub(name: &str) -> Put {
-    Put::new("x").sub_queue(name)
+    Put::new("x".into()).sub_queue(name)
 }
 
 fn shared() -> TubeOptions {

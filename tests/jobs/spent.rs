@@ -1,7 +1,7 @@
 //! Tasks that are ready although they have no attempt left, as restored ones may be: a take buries
 //! them instead of handing them out.
 
-use tubewell::{Error, Put, Restore, State, TubeOptions};
+use tubewell::{Bytes, Error, IntoPut, Put, Restore, State, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{attempts, claim_of, group_of_buried};
@@ -12,7 +12,7 @@ fn options() -> TubeOptions {
 }
 
 /// Restores a task that was taken as often as it may be.
-fn restore_spent(case: &Case, put: Put) -> u64 {
+fn restore_spent(case: &Case, put: impl IntoPut<Bytes>) -> u64 {
     case.tube.restore_many([Restore::new(put).takes(3)]).unwrap()[0].id
 }
 
@@ -83,7 +83,7 @@ fn waiting_takers_are_not_given_spent_tasks() {
 #[test]
 fn spent_head_frees_its_sub_queue() {
     for_each_driver_with(SUB_QUEUED, options(), |case| {
-        let of_sub = |data: &str| Put::new(data).sub_queue("s");
+        let of_sub = |data: &'static str| Put::new(data).sub_queue("s");
         let spent = [restore_spent(case, of_sub("1")), restore_spent(case, of_sub("2"))];
         let (third, other) = (case.add(of_sub("3")), case.put("other"));
         let (mut first, mut second) = (None, None);

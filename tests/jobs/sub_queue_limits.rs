@@ -15,7 +15,7 @@ fn limit(n: u32) -> TubeOptions {
 }
 
 fn in_sub(name: &str) -> Put {
-    Put::new("x").sub_queue(name)
+    Put::new("x".into()).sub_queue(name)
 }
 
 /// Puts tasks with the ids from 0 on into these sub-queues.

@@ -7,7 +7,7 @@ use super::files::{after_a_kill, create, create_with};
 use super::support::*;
 
 fn in_sub(name: &str) -> Put {
-    Put::new("x").sub_queue(name)
+    Put::new("x".into()).sub_queue(name)
 }
 
 fn put_into(case: &Case, sub_queues: &[&str]) {

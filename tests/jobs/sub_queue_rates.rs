@@ -13,7 +13,7 @@ fn rate(count: u32, period: Duration) -> TubeOptions {
 }
 
 fn in_sub(name: &str) -> Put {
-    Put::new("x").sub_queue(name)
+    Put::new("x".into()).sub_queue(name)
 }
 
 fn put_into(case: &Case, sub_queues: &[&str]) {

@@ -58,7 +58,7 @@ fn take_returns_oldest_task_and_writes_nothing() {
         };
         let before = writes();
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.data()), (0, &b"oldest"[..]));
+        assert_eq!((claim.id(), claim.body()), (0, &b"oldest"[..]));
         assert_eq!((ids(State::Taken), ids(State::Ready)), (vec![0], vec![1]));
         assert_eq!(take(&tube), Some(1));
         assert_eq!(take(&tube), None);

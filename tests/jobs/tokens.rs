@@ -180,7 +180,7 @@ fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() 
             Finish::new().advance(&other, "next").put(&other, Put::new("z").key("k").token("t"));
         case.tube.try_take().unwrap().unwrap().finish(finish).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
-        assert_eq!(other.peek(seen).unwrap().data, b"y");
+        assert_eq!(other.peek(seen).unwrap().body, b"y");
     });
 }
 
@@ -347,7 +347,7 @@ fn contents_of_a_put_with_a_seen_token_are_not_compared() {
     for_each_driver(ALL, |case| {
         let id = case.add(case.draft("first").token("t"));
         assert_eq!(case.add(case.draft("second").token("t").tag("tag")), id);
-        assert_eq!(case.tube.peek(id).unwrap().data, b"first");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"first");
         assert!(case.store.tagged("tag", None, 10).unwrap().tasks.is_empty());
     });
 }

@@ -158,7 +158,7 @@ fn salvage_restores_no_tokens() {
         .clock(&file.clock)
         .salvage(file.path(), |found| {
             if let Salvaged::Task { task, .. } = found {
-                tasks.push(Restore::new(task.data).id(task.info.id));
+                tasks.push(Restore::new(task.body).id(task.info.id));
             }
             Ok(())
         })

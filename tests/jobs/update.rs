@@ -9,7 +9,7 @@ use super::files::{create, draft, failure, groups};
 use super::support::*;
 
 fn body(case: &Case, id: u64) -> Vec<u8> {
-    case.tube.peek(id).unwrap().data
+    case.tube.peek(id).unwrap().body.to_vec()
 }
 
 /// Sizes on both sides of the limit up to which a body is in the record of its task.
@@ -35,7 +35,7 @@ fn new_body_replaces_the_old_one_in_each_state() {
         case.advance(1000);
         case.tube.kick(1).unwrap();
         for claim in case.tube.take_many(10, ZERO).unwrap() {
-            assert_eq!(claim.data(), b"last");
+            assert_eq!(claim.body(), b"last");
             claim.ack().unwrap();
         }
     });
@@ -50,12 +50,12 @@ fn updated_task_survives_a_reopen() {
         let large = vec![7; 5000];
         tube.update(id, Update::new().body(large.clone())).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
-        assert_eq!(copy.tube("case").unwrap().peek(id).unwrap().data, large);
+        assert_eq!(copy.tube("case").unwrap().peek(id).unwrap().body.to_vec(), large);
         assert_sound(&copy);
         drop(tube);
         let store = file.reopen(store);
         let claim = store.tube("case").unwrap().try_take().unwrap().unwrap();
-        assert_eq!(claim.data(), large);
+        assert_eq!(claim.body(), large);
         claim.ack().unwrap();
         assert_sound(&store);
     }
@@ -151,7 +151,7 @@ fn update_of_taken_done_or_unknown_task_is_refused() {
             assert_eq!(deferred.err(), Some(refused));
         }
         assert_not_found(case.tube.update(2, update()), 2);
-        assert_eq!(claim.data(), b"task 1");
+        assert_eq!(claim.body(), b"task 1");
         assert_eq!([body(case, 0), body(case, 1)], [b"task 0", b"task 1"]);
         claim.ack().unwrap();
     });
@@ -251,9 +251,9 @@ fn typed_update_encodes_its_value() {
     let tube = store.create_tube("case", tubewell::FIFOTTL, TubeOptions::new()).unwrap();
     let numbers = tube.typed::<u64>();
     let [one, two] = [1, 2].map(|number| numbers.put(&number).unwrap().id);
-    numbers.update_with(one, &11, |update| update.priority(5)).unwrap();
+    numbers.update(one, Update::new().body(11_u64).priority(5)).unwrap();
     let deferred = numbers.deferred(WhenFull::Block);
-    deferred.update_with(two, &22, |update| update).unwrap().wait().unwrap();
+    deferred.update(two, Update::new().body(22_u64)).unwrap().wait().unwrap();
     let values: Vec<u64> =
         numbers.take_many(9, ZERO).unwrap().iter().map(|claim| *claim.value()).collect();
     assert_eq!(values, [22, 11]);

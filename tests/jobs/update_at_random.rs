@@ -110,7 +110,7 @@ impl Run<'_> {
         assert_eq!(claim.as_ref().map(Claim::id), self.best(sub_queued));
         let Some(claim) = claim else { return };
         let it = self.tasks.get_mut(&claim.id()).unwrap();
-        assert_eq!((claim.data(), claim.pri()), (&*it.body, it.pri));
+        assert_eq!((claim.body(), claim.pri()), (&*it.body, it.pri));
         it.state = State::Taken;
         self.claims.push(claim);
     }
@@ -233,7 +233,7 @@ impl Run<'_> {
         for (id, it) in &self.tasks {
             let task = self.tube.peek(*id).unwrap();
             assert_eq!((task.info.state, task.info.pri), (it.state, it.pri), "task {id}");
-            assert_eq!(task.data, it.body, "task {id}");
+            assert_eq!(task.body, it.body, "task {id}");
         }
     }
 

@@ -22,7 +22,7 @@ struct Known {
 }
 
 fn random_task(case: &Case, rng: &mut Rng) -> (Put, Known) {
-    let (mut put, mut known) = (Put::new("x"), Known { pri: 0, sub_queue: None });
+    let (mut put, mut known) = (Put::new("x".into()), Known { pri: 0, sub_queue: None });
     if case.timed() {
         known.pri = u32::try_from(rng.below(PRIORITIES)).unwrap();
         put = put.pri(known.pri);

@@ -261,7 +261,7 @@ impl Expected {
                 continue;
             };
             let claim = store.resume_claim(&token).unwrap();
-            assert_eq!(body::label(claim.data()).as_ref(), Some(label));
+            assert_eq!(body::label(claim.body()).as_ref(), Some(label));
             self.resumed += 1;
             if rng.one_in(2) {
                 claim.ack().unwrap();
@@ -332,7 +332,7 @@ impl Expected {
             }
             let claims = tube.take_many(10_000, std::time::Duration::ZERO).unwrap();
             for claim in &claims {
-                let label = body::label(claim.data()).unwrap();
+                let label = body::label(claim.body()).unwrap();
                 assert!(self.tasks.remove(&label).is_some(), "{label} is not expected");
             }
             for result in Claim::ack_many(claims).unwrap() {
@@ -358,7 +358,7 @@ fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
     for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
         for info in tasks_in(&tube, state) {
             let task = tube.peek(info.id).unwrap();
-            let (label, version) = body::label_and_version(&task.data)
+            let (label, version) = body::label_and_version(&task.body)
                 .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
             let it = Found { tube: name.to_owned(), state, id: info.id, version };
             let earlier = found.insert(label, it);

@@ -96,7 +96,7 @@ impl Keyed {
             other => panic!("the task with {key:?} is {other}"),
         };
         assert_eq!(found.info.key.as_deref(), Some(key));
-        let body = tubes[tube].peek(found.info.id).unwrap().data;
+        let body = tubes[tube].peek(found.info.id).unwrap().body;
         let (label, version) = body::label_and_version(&body).unwrap();
         assert_eq!(label, key, "the body of the task with {key:?}");
         Some(Keyed { id: found.info.id, version, tube, place })
@@ -211,17 +211,17 @@ impl Worker<'_> {
     }
 
     /// Puts a task, in one of three ways.
-    fn put_as(&mut self, key: &str, put: Put, task: Keyed) -> Option<Keyed> {
+    fn put_as(&mut self, key: &str, put: Put<Vec<u8>>, task: Keyed) -> Option<Keyed> {
         let (tube, way) = (&self.tubes[task.tube], self.rng.range(0..3));
         self.call(key, Some(task), || match way {
             0 => tube.deferred(WhenFull::Block).put(put).unwrap().wait().map(|receipt| receipt.id),
-            1 => tube.put_many([put, Put::new("beside")]).map(|receipts| receipts[0].id),
+            1 => tube.put_many([put, Put::new(b"beside".to_vec())]).map(|receipts| receipts[0].id),
             _ => tube.put(put).map(|receipt| receipt.id),
         })
     }
 
     /// A put with the key and a new body, and the task that it makes.
-    fn new_put(&mut self, key: &str, id: u64) -> (Put, Keyed) {
+    fn new_put(&mut self, key: &str, id: u64) -> (Put<Vec<u8>>, Keyed) {
         self.version += 1;
         let filler = body::random_filler(&mut self.rng);
         let tube = usize::try_from(self.rng.range(0..self.tubes.len() as u64)).unwrap();

@@ -90,7 +90,7 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
         }
         let Some(claim) = tube.try_take().unwrap() else { continue };
         let id = claim.id();
-        assert!(body::label(claim.data()).is_some(), "the body of task {id} has changed");
+        assert!(body::label(claim.body()).is_some(), "the body of task {id} has changed");
         let mail = body::with_label(&format!("{id} {step}"), body::random_filler(&mut rng));
         let mut finish = Finish::new().put(&line.mails, mail);
         if let Some(next) = line.steps.get(step + 1) {
@@ -130,7 +130,7 @@ fn move_aside(rng: &mut Rng, line: &Line, step: usize) {
     }
 }
 
-fn new_put(rng: &mut Rng, tube: &Tube, label: &str) -> Put {
+fn new_put(rng: &mut Rng, tube: &Tube, label: &str) -> Put<Vec<u8>> {
     let put = Put::new(body::with_label(label, body::random_filler(rng)));
     if tube.driver() == UTUBE { put.sub_queue(rng.range(0..4).to_string()) } else { put }
 }
@@ -193,7 +193,7 @@ impl Ledger {
                 for (step, tube) in (0..).zip(tubes) {
                     for id in ids(tube) {
                         assert_eq!(found.insert(id, step), None, "task {id} is in two tubes");
-                        let body = tube.peek(id).unwrap().data;
+                        let body = tube.peek(id).unwrap().body;
                         assert!(body::label(&body).is_some(), "the body of task {id} has changed");
                     }
                 }
@@ -222,7 +222,7 @@ fn ids(tube: &Tube) -> Vec<u64> {
 fn mails(tube: &Tube) -> BTreeMap<u64, Vec<u64>> {
     let mut mails: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for id in ids(tube) {
-        let label = body::label(&tube.peek(id).unwrap().data).unwrap();
+        let label = body::label(&tube.peek(id).unwrap().body).unwrap();
         let (of, step) = label.split_once(' ').unwrap();
         mails.entry(of.parse().unwrap()).or_default().push(step.parse().unwrap());
     }

@@ -140,7 +140,7 @@ fn end_tasks(
     }
 }
 
-fn new_put(rng: &mut Rng, tube: &Tube) -> Put {
+fn new_put(rng: &mut Rng, tube: &Tube) -> Put<Vec<u8>> {
     let put = Put::new(body::with_label(tube.name(), body::random_filler(rng)));
     if tube.driver() == UTUBE { put.sub_queue(rng.range(0..4).to_string()) } else { put }
 }

@@ -171,7 +171,7 @@ impl Worker {
 }
 
 /// A task whose body names its parents. Those may be in both tubes.
-fn child(tube: &Tube, parents: &[u64], added: &[u64], filler: u64) -> Put {
+fn child(tube: &Tube, parents: &[u64], added: &[u64], filler: u64) -> Put<Vec<u8>> {
     let put = Put::new(body::with_label(&format!("{parents:?};{added:?}"), filler));
     if parents.is_empty() { put } else { put.after(tube, parents.iter().copied()) }
 }
@@ -274,7 +274,7 @@ fn stored(tubes: &[Tube; 2]) -> BTreeMap<u64, Stored> {
     for (number, tube) in tubes.iter().enumerate() {
         for state in [State::Blocked, State::Ready, State::Buried] {
             for TaskInfo { id, .. } in tasks_in(tube, state) {
-                let label = body::label(&tube.peek(id).unwrap().data).expect("the body is whole");
+                let label = body::label(&tube.peek(id).unwrap().body).expect("the body is whole");
                 let (parents, added) = label.split_once(';').unwrap();
                 let [parents, added] = [parents, added].map(ids);
                 stored.insert(id, Stored { tube: number, state, parents, added });

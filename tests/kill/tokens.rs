@@ -31,7 +31,7 @@ fn open_tubes(store: &Store) -> [Tube; 2] {
     TUBES.map(|(name, driver)| store.create_tube(name, driver, options_of(name)).unwrap())
 }
 
-fn with_token(token: &str) -> Put {
+fn with_token(token: &str) -> Put<&str> {
     Put::new(token).token(token)
 }
 
@@ -79,7 +79,7 @@ fn put(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, token: &str) {
 
 fn ack(reports: &ReportWriter, tube: &Tube) {
     let Some(claim) = tube.try_take().unwrap() else { return };
-    let token = std::str::from_utf8(claim.data()).unwrap();
+    let token = std::str::from_utf8(claim.body()).unwrap();
     let report = format!("{} {token} {}", tube.name(), claim.id());
     reports.write(&format!("d {report}"));
     claim.ack().unwrap();
@@ -169,7 +169,7 @@ impl Ledger {
             assert!(self.acked.iter().filter(of_tube).all(|put| gone.contains(put)));
             let mut there = BTreeSet::new();
             for task in tasks_in(&tube, State::Ready) {
-                let token = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
+                let token = String::from_utf8(tube.peek(task.id).unwrap().body.to_vec()).unwrap();
                 let put = (tube.name().to_owned(), token);
                 assert_eq!(self.ids.get(&put), Some(&task.id), "{put:?} is there twice");
                 there.insert(put);

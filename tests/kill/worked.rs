@@ -220,8 +220,8 @@ impl Ledger {
             let children: BTreeSet<u64> = tasks_in(&parts, State::Ready)
                 .into_iter()
                 .map(|task| {
-                    let body = parts.peek(task.id).unwrap().data;
-                    assert!(bodies.insert(body.clone()), "{body:?} was put twice");
+                    let body = parts.peek(task.id).unwrap().body;
+                    assert!(bodies.insert(body.to_vec()), "{body:?} was put twice");
                     task.id
                 })
                 .collect();

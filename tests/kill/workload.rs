@@ -143,7 +143,7 @@ impl Workload<'_> {
         if self.abort.is_in_thread("checkpoint") { 20_000 } else { body::random_filler(rng) }
     }
 
-    fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put {
+    fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put<Vec<u8>> {
         let mut put = Put::new(body::with_label(label, self.filler(rng)));
         if tube.driver().starts_with("utube") {
             put = put.sub_queue(rng.range(0..4).to_string());
@@ -276,7 +276,7 @@ impl Workload<'_> {
             return;
         }
         let claim = self.store.resume_claim(&token).unwrap();
-        assert_eq!(body::label(claim.data()).as_deref(), Some(label));
+        assert_eq!(body::label(claim.body()).as_deref(), Some(label));
         match rng.range(0..4) {
             // The call does not wait until the file has the end of the claim.
             0 => {
@@ -290,7 +290,7 @@ impl Workload<'_> {
 
     /// Replaces the body of a taken task.
     fn checkpoint(&self, rng: &mut Rng, claim: &mut Claim) {
-        let (label, version) = body::label_and_version(claim.data()).expect("a whole body");
+        let (label, version) = body::label_and_version(claim.body()).expect("a whole body");
         let version = version + 1;
         let body = body::with_version(&label, version, self.filler(rng));
         let is_deferred = rng.one_in(3);
@@ -304,7 +304,7 @@ impl Workload<'_> {
     }
 
     fn report_taken(&self, claim: &Claim) -> String {
-        let (label, version) = body::label_and_version(claim.data()).expect("a whole body");
+        let (label, version) = body::label_and_version(claim.body()).expect("a whole body");
         self.reports.write(&format!("t {} {label} {} {version}", claim.tube(), claim.id()));
         label
     }
@@ -357,7 +357,7 @@ impl Workload<'_> {
                 let page = tube.list(State::Ready, None, 20).unwrap();
                 for info in page.tasks {
                     match tube.peek(info.id) {
-                        Ok(task) => assert!(body::label(&task.data).is_some()),
+                        Ok(task) => assert!(body::label(&task.body).is_some()),
                         Err(Error::NotFound { .. }) => {}
                         Err(other) => panic!("peek: {other}"),
                     }

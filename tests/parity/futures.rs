@@ -132,7 +132,7 @@ fn peek_waits_for_the_flush_of_a_change() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
-        assert_eq!(block_on(small.tube.peek_async(id)).unwrap().data, b"x");
+        assert_eq!(block_on(small.tube.peek_async(id)).unwrap().body, b"x");
         assert_eq!(block_on(small.tube.peek_async(99)), Err(Error::NotFound { id: 99 }));
         let deferred = small.tube.deferred(WhenFull::Block);
         let delete = small.disk.block_flush_of(|| deferred.delete(id).unwrap());
@@ -239,7 +239,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let store = stores::open_with(&path, Store::options().clock(later));
             let tube = store.tube("work").unwrap();
             let claim = block_on(tube.take_async(NO_TIMEOUT)).unwrap().unwrap();
-            assert_eq!(claim.data(), b"alive");
+            assert_eq!(claim.body(), b"alive");
             let calls = tube.statistics().unwrap().calls;
             assert!(calls.ttl >= EXPIRED / 2, "{} tasks expired", calls.ttl);
             claim.ack().unwrap();

@@ -227,9 +227,9 @@ fn handles_and_futures_may_be_sent_and_boxed() {
     is_send_and_sync::<tubewell::Ticket<tubewell::Receipt>>();
     is_send_and_sync::<tubewell::Subscription>();
     is_send_and_sync::<tubewell::EventStream>();
-    is_send_and_sync::<tubewell::TypedTube<u64>>();
-    is_send_and_sync::<tubewell::TypedDeferred<u64>>();
-    is_send_and_sync::<tubewell::TypedClaim<u64>>();
+    is_send_and_sync::<tubewell::Tube<u64>>();
+    is_send_and_sync::<tubewell::Deferred<u64>>();
+    is_send_and_sync::<tubewell::Claim<u64>>();
     is_error::<tubewell::Refused>();
-    is_error::<tubewell::Refused<tubewell::TypedClaim<u64>>>();
+    is_error::<tubewell::Refused<tubewell::Claim<u64>>>();
 }

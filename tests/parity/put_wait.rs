@@ -34,7 +34,7 @@ fn waiting_put(tube: &Tube, body: &str) -> CallFuture<Receipt> {
 
 fn take_and_ack(tube: &Tube) -> Vec<u8> {
     let claim = tube.try_take().unwrap().unwrap();
-    let body = claim.data().to_vec();
+    let body = claim.body().to_vec();
     claim.ack().unwrap();
     body
 }
@@ -210,7 +210,7 @@ fn futures_and_acks_race_without_a_lost_task() {
             loop {
                 let is_last = putters.iter().all(thread::ScopedJoinHandle::is_finished);
                 while let Some(claim) = tube.take(ms(1)).unwrap() {
-                    kept += u64::from(claim.data() == b"kept");
+                    kept += u64::from(claim.body() == b"kept");
                     taken += 1;
                     claim.ack().unwrap();
                 }

@@ -197,7 +197,7 @@ fn call_on_a_closed_store_gives_the_handle_back() {
     store.close().unwrap();
     let refused = claim.bury_deferred(WhenFull::Block).unwrap_err();
     assert_eq!(refused.error(), &Error::Closed);
-    assert_eq!(refused.into_claim().data(), b"x");
+    assert_eq!(refused.into_claim().body(), b"x");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn ack_many_deferred_acks_all_or_gives_all_back() {
         assert!(acked[0].is_ok() && acked[2].is_ok());
         assert_eq!(acked[1], Err(Error::NotTaken { id }));
         assert_eq!(
-            Claim::ack_many_deferred(Vec::new(), WhenFull::Block).unwrap().wait(),
+            Claim::ack_many_deferred(Vec::<Claim>::new(), WhenFull::Block).unwrap().wait(),
             Ok(vec![])
         );
         small.assert_verified();

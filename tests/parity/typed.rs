@@ -5,8 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, State, Store, Ticket, Tube, TubeOptions, TypedClaim,
-    WhenFull,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, State, Store, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::support::{
@@ -37,17 +36,20 @@ fn put_undecodable(tube: &Tube) -> u64 {
 fn values_come_out_as_they_went_in() {
     let (store, _clock) = timed_store();
     let jobs = tube(&store, FIFO).typed::<Job>();
-    assert_eq!((jobs.name(), jobs.driver(), jobs.session()), ("jobs", FIFO, jobs.tube().session()));
+    assert_eq!(
+        (jobs.name(), jobs.driver(), jobs.session()),
+        ("jobs", FIFO, jobs.to_bytes().session())
+    );
     jobs.put(&job(0)).unwrap();
     jobs.put_many(&[job(1), job(2)]).unwrap();
     jobs.put_wait(&job(3), None).unwrap();
     block_on(jobs.put_wait_async(&job(4), None)).unwrap();
     let deferred = jobs.deferred(WhenFull::Block);
     deferred.put(&job(5)).unwrap().wait().unwrap();
-    deferred.put_with(&job(6), |put| put).unwrap().wait().unwrap();
+    deferred.put(Put::new(&job(6))).unwrap().wait().unwrap();
     deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
-    assert_eq!(jobs.peek(3).unwrap().value, job(3));
-    assert_eq!(block_on(jobs.peek_async(4)).unwrap().value, job(4));
+    assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
+    assert_eq!(block_on(jobs.peek_async(4)).unwrap().value().unwrap(), job(4));
     assert_eq!(jobs.list(State::Ready, None, 100).unwrap().tasks.len(), 9);
 
     let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
@@ -56,7 +58,7 @@ fn values_come_out_as_they_went_in() {
     claims.extend(block_on(jobs.take_many_async(10, None)).unwrap());
     let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert!(TypedClaim::ack_many(claims).unwrap().iter().all(Result::is_ok));
+    assert!(Claim::ack_many(claims).unwrap().iter().all(Result::is_ok));
     assert_eq!(jobs.statistics().unwrap().tasks.done, 9);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -65,16 +67,16 @@ fn values_come_out_as_they_went_in() {
 fn claim_has_the_attributes_of_its_task() {
     let (store, _clock) = timed_store();
     let jobs = tube(&store, FIFOTTL).typed::<Job>();
-    let id = jobs.put_with(&job(1), |put| put.pri(7).ttr(ms(10))).unwrap().id;
+    let id = jobs.put(Put::new(&job(1)).pri(7).ttr(ms(10))).unwrap().id;
     let claim = jobs.take(None).unwrap().unwrap();
     let attributes = (claim.id(), claim.pri(), claim.takes(), claim.tube(), claim.sub_queue());
     assert_eq!(attributes, (id, 7, 1, "jobs", None));
-    assert_eq!((claim.epoch(), claim.data()), (claim.claim().epoch(), claim.claim().data()));
+    assert_eq!(claim.body(), br#"{"name":"resize","step":1}"#);
     claim.renew(ms(20)).unwrap();
     claim.touch(ms(5)).unwrap();
     claim.touch_deferred(ms(5), WhenFull::Block).unwrap().wait().unwrap();
     let task = claim.detach();
-    assert_eq!((task.value, task.info.state), (job(1), State::Taken));
+    assert_eq!((task.value().unwrap(), task.info.state), (job(1), State::Taken));
     assert_eq!(task.info.ttr, Some(ms(20)));
     jobs.renew(id, ms(5)).unwrap();
     jobs.touch(id, ms(5)).unwrap();
@@ -227,7 +229,7 @@ fn refused_typed_claim_keeps_its_value() {
         jobs.put_many(&[job(1), job(2)]).unwrap();
         let mut claims = jobs.take_many(2, None).unwrap();
         let tickets = small.fill();
-        let refused = TypedClaim::ack_many_deferred(claims, WhenFull::Refuse).unwrap_err();
+        let refused = Claim::ack_many_deferred(claims, WhenFull::Refuse).unwrap_err();
         claims = refused.into_claim();
         let second = claims.pop().unwrap();
         let refused = second.ack_deferred(WhenFull::Refuse).unwrap_err();
@@ -240,7 +242,7 @@ fn refused_typed_claim_keeps_its_value() {
         claims.push(second);
         small.disk.unblock_flushes();
         wait_all(tickets);
-        let acked = TypedClaim::ack_many_deferred(claims, WhenFull::Block).unwrap();
+        let acked = Claim::ack_many_deferred(claims, WhenFull::Block).unwrap();
         assert!(acked.wait().unwrap().iter().all(Result::is_ok));
         small.assert_verified();
     });

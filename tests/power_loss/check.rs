@@ -129,7 +129,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
         let tube = store.tube(tube)?;
-        *body = Some(tube.peek(*id)?.data);
+        *body = Some(tube.peek(*id)?.body.into());
         found.histories.insert(*id, read(store, tube.name(), *id)?);
         if info.state == State::Done {
             found.endings.insert(*id, tube.outcome(*id)?);
@@ -201,7 +201,7 @@ fn check_take(
     let taken = store.tube(name)?.try_take()?;
     Ok(match (best, taken) {
         (None, None) => Ok(()),
-        (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.data() => {
+        (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.body() => {
             Ok(())
         }
         (best, taken) => Err(format!("took {taken:?} from {name:?}, expected {best:?}")),

@@ -127,7 +127,7 @@ impl RecoveredStore<'_> {
         let Some((id, task, token)) = found else { return Ok(Ok(())) };
         let issued = self.disk.position();
         let claim = self.store.resume_claim(&token)?;
-        if *claim.data() != *task.body {
+        if *claim.body() != *task.body {
             return Ok(Err(format!("{claim:?}, not of {task:?}")));
         }
         let receipt = claim.ack()?;

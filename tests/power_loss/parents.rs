@@ -90,7 +90,7 @@ impl Load {
         (0..self.rng.index(4)).filter_map(|_| self.task()).collect()
     }
 
-    fn child(&mut self, tube: &Tube, parents: Vec<u64>) -> Put {
+    fn child(&mut self, tube: &Tube, parents: Vec<u64>) -> Put<Vec<u8>> {
         let rule = RULES[self.rng.index(RULES.len())];
         let put = Put::new(vec![7; self.rng.index(300)]);
         if parents.is_empty() { put } else { put.after(tube, parents).on_parent(rule) }
@@ -109,7 +109,7 @@ impl Load {
                 Ok(())
             }
             0 => {
-                let puts: Vec<Put> =
+                let puts: Vec<_> =
                     (0..MANY_CHILDREN).map(|_| self.child(&tube, vec![task])).collect();
                 tube.put_many(puts).map(drop)
             }

@@ -72,7 +72,7 @@ impl Run {
     /// Takes jobs until none is ready. `interrupts`: an attempt ends in the middle now and then.
     fn work(&mut self, rng: &mut Rng, interrupts: bool) {
         while let Some(claim) = self.jobs.try_take().unwrap() {
-            let job: u64 = std::str::from_utf8(claim.data()).unwrap().parse().unwrap();
+            let job: u64 = std::str::from_utf8(claim.body()).unwrap().parse().unwrap();
             let stops_after = if interrupts { rng.index(16) } else { usize::MAX };
             match self.attempt(&claim, job, stops_after) {
                 Ok(()) => {
@@ -99,7 +99,7 @@ impl Run {
             let put = Put::new(format!("{body} {}", "x".repeat(size(part))));
             let child = claim.spawn(&name, &parts, put)?;
             self.note(job, &name, What::Returned);
-            assert!(parts.peek(child).unwrap().data.starts_with(body.as_bytes()));
+            assert!(parts.peek(child).unwrap().body.starts_with(body.as_bytes()));
             left = left.checked_sub(1).ok_or(Error::Overloaded)?;
         }
         self.step(claim, job, "end", 0, &mut left).map(drop)
@@ -137,7 +137,7 @@ impl Run {
     fn children(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         for task in self.parts.list(State::Ready, None, 1000).unwrap().tasks {
-            let words = String::from_utf8(self.parts.peek(task.id).unwrap().data).unwrap();
+            let words = String::from_utf8(self.parts.peek(task.id).unwrap().body.to_vec()).unwrap();
             let label = words.split(' ').take(2).collect::<Vec<_>>().join(" ");
             *found.entry(label).or_default() += 1;
         }

@@ -65,7 +65,7 @@ impl Run {
     fn tasks(&self) -> BTreeMap<Vec<u8>, Vec<u64>> {
         let mut tasks: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         for task in self.tube.list(State::Ready, None, 1000).unwrap().tasks {
-            let body = self.tube.peek(task.id).unwrap().data;
+            let body = self.tube.peek(task.id).unwrap().body.to_vec();
             tasks.entry(body).or_default().push(task.id);
         }
         tasks
@@ -73,7 +73,7 @@ impl Run {
 }
 
 /// The put of a number. Some commits go directly to the database, and some puts replace a task.
-fn put_of(n: u64) -> Put {
+fn put_of(n: u64) -> Put<String> {
     let size = [0, 2000, 300_000, 60_000][usize::try_from(n % 4).unwrap()];
     let put = Put::new(format!("{n} {}", "x".repeat(size))).token(format!("token {n}"));
     if n % 5 == 4 { put.key("k").on_key(OnKey::Replace) } else { put }

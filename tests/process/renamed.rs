@@ -42,7 +42,7 @@ fn bodies_in(path: &Path) -> Vec<String> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("jobs").unwrap();
     let claims = tube.take_many(99, None).unwrap();
-    claims.iter().map(|claim| String::from_utf8(claim.data().to_vec()).unwrap()).collect()
+    claims.iter().map(|claim| String::from_utf8(claim.body().to_vec()).unwrap()).collect()
 }
 
 #[test]

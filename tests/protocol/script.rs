@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tubewell::{Put, Store, Tube};
+use tubewell::{Bytes, IntoPut, Store, Tube};
 
 use crate::executor::block_on;
 use crate::recording::{Act, Line};
@@ -103,7 +103,7 @@ impl Script<'_> {
 }
 
 /// Puts a task, and returns its id.
-pub fn put(tube: &Tube, task: impl Into<Put>) -> u64 {
+pub fn put(tube: &Tube, task: impl IntoPut<Bytes>) -> u64 {
     tube.put(task).unwrap().id
 }
 

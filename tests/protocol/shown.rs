@@ -52,7 +52,7 @@ macro_rules! fields {
 
 fields! {
     Receipt { id, state, commit }
-    Task { info, data }
+    Task { info, body }
     TaskInfo {
         id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
         size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
@@ -103,7 +103,7 @@ impl Shown for Claim {
              left {:?})",
             self.id(),
             self.tube(),
-            self.data().shown(),
+            self.body().shown(),
             self.takes(),
             self.pri(),
             self.sub_queue(),

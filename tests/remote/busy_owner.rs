@@ -80,7 +80,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
         let flush = thread::spawn(move || remote.flush());
         let put = pair.tube.deferred(WhenFull::Refuse).put("behind it").unwrap();
         pair.assert_takes_and_lists_are_answered();
-        assert_eq!(pair.tube.peek(0).unwrap().data, b"x");
+        assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
         let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
         // Longer than the timeout.
         assert!(other.tube("empty").unwrap().take(CONNECT * 2).unwrap().is_none());
@@ -103,7 +103,7 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
         let refused = pair.tube.deferred(WhenFull::Refuse).put("x").unwrap();
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();
-        assert_eq!(pair.tube.peek(0).unwrap().data, b"x");
+        assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
         let tube = pair.tube.clone();
         let delete = thread::spawn(move || tube.delete(0));
         assert!(

@@ -98,7 +98,7 @@ fn load(tube: &Tube, seed: u64, reports: &ReportWriter) {
             Err(error) => panic!("{error}"),
         };
         let Some(claim) = claim.filter(|_| n % 3 > 0) else { continue };
-        let body = String::from_utf8(claim.data().to_vec()).unwrap();
+        let body = String::from_utf8(claim.body().to_vec()).unwrap();
         reports.write(&format!("acks {body}"));
         match claim.ack() {
             Ok(_) => reports.write(&format!("acked {body}")),

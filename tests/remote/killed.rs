@@ -161,7 +161,7 @@ fn reopened(owner: Owner, disk: &Arc<Disk>) -> Vec<Vec<u8>> {
     let store = disk.open(Store::options());
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let claims = store.tube("case").unwrap().take_many(usize::MAX, Duration::ZERO).unwrap();
-    claims.iter().map(|claim| claim.data().to_vec()).collect()
+    claims.iter().map(|claim| claim.body().to_vec()).collect()
 }
 
 /// The owner had decided it.
@@ -222,7 +222,7 @@ fn every_put_that_a_killed_client_saw_answered_is_there() {
             // The last put may have been made without its answer.
             assert!((answered..=answered + 1).contains(&claims.len()), "{answered}");
             for (n, claim) in claims.iter().enumerate() {
-                assert_eq!(claim.data(), n.to_string().as_bytes());
+                assert_eq!(claim.body(), n.to_string().as_bytes());
             }
             owner.assert_sound();
         }
@@ -286,7 +286,7 @@ fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("case").unwrap();
     let claims = tube.take_many(usize::MAX, Duration::ZERO).unwrap();
-    let text = |claim: &tubewell::Claim| String::from_utf8(claim.data().to_vec()).unwrap();
+    let text = |claim: &tubewell::Claim| String::from_utf8(claim.body().to_vec()).unwrap();
     let left: BTreeSet<String> = claims.iter().map(text).collect();
     assert_eq!(left.len(), claims.len(), "a put was made twice");
     let acked: BTreeSet<String> = reported(&lines, "acked").into_iter().collect();

@@ -346,7 +346,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
         // A connection that is new does.
         let again = tubewell::connect(served.url()).unwrap().tube("case").unwrap();
-        assert_eq!(again.try_take().unwrap().unwrap().data(), b"of the other store");
+        assert_eq!(again.try_take().unwrap().unwrap().body(), b"of the other store");
     });
 }
 

@@ -61,7 +61,7 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let results = [None, result("two"), result(""), result(&large)];
         assert_eq!(outcomes, results.map(|result| Ending::Done { result }), "{driver}");
         assert_eq!(ids_of(&tube, State::Done), [1, 2, 4, 9]);
-        assert_eq!(tube.peek(9).unwrap().data, large.as_bytes());
+        assert_eq!(tube.peek(9).unwrap().body, large.as_bytes());
         assert_eq!(attempts(&tube.peek(9).unwrap().info), (3, 2, None));
         let info = tube.peek(2).unwrap().info;
         assert_eq!((info.failure.unwrap().message.as_str(), info.ttl_left), ("why", None));
@@ -191,7 +191,7 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
     let each = |what| {
         if let Salvaged::Task { task, result, .. } = what {
             let left = task.info.ttl_left.unwrap_or(Duration::MAX);
-            let put = Put::new(task.data).ttl(left);
+            let put = Put::new(task.body).ttl(left);
             let restore = Restore::new(put).id(task.info.id).put_at(task.info.put_at);
             restored.push(restore.takes(1).done(result));
         }

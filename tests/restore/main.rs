@@ -90,7 +90,7 @@ fn restore_keeps_ids_takes_and_states() {
 
         assert_eq!(tube.peek(7).unwrap().info.takes, u32::MAX);
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.takes(), claim.data()), (2, 1, &b"first"[..]));
+        assert_eq!((claim.id(), claim.takes(), claim.body()), (2, 1, &b"first"[..]));
         claim.ack().unwrap();
         assert_eq!(tube.kick(1).unwrap(), 1);
         let claim = tube.try_take().unwrap().unwrap();

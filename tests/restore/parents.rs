@@ -60,7 +60,7 @@ fn tubes(store: &Store) -> [Tube; 2] {
 fn make_store(path: &Path, clock: &ManualClock) {
     let store = open(path, clock);
     let [a, b] = tubes(&store);
-    let put = |tube: &Tube, put: Put| tube.put(put).unwrap().id;
+    let put = |tube: &Tube, put: Put<&str>| tube.put(put).unwrap().id;
     put(&a, Put::new("top"));
     put(&b, Put::new("left").after(&a, [0]));
     put(&a, Put::new("right").after(&a, [0]).delay(secs(60)).ttl(secs(600)).pri(3));
@@ -82,7 +82,7 @@ fn make_store(path: &Path, clock: &ManualClock) {
 
 fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube, u64)>) -> Restore {
     let info = &child.task.info;
-    let mut put = Put::new(child.task.data.clone()).on_parent(child.rule);
+    let mut put = Put::new(child.task.body.clone()).on_parent(child.rule);
     if tube.driver() == FIFOTTL {
         let delay = info.due_in.unwrap_or_default();
         let ttl = info.ttl_left.map_or(Duration::MAX, |left| left.saturating_sub(delay));

@@ -41,7 +41,7 @@ fn concurrent_claims_of_one_task_have_one_winner() {
         let winners = claimed.iter().filter(|answer| has_claimed(answer)).count();
         assert_eq!(winners + usize::from(taken.is_some()), 1);
         let winner = claimed.into_iter().filter_map(Result::ok).chain(taken).next().unwrap();
-        assert_eq!((winner.data(), winner.takes()), (&*large(7), 1));
+        assert_eq!((winner.body(), winner.takes()), (&*large(7), 1));
         let statistics = tube.statistics().unwrap();
         assert_eq!((statistics.tasks.taken, statistics.calls.take), (1, 1));
         winner.ack().unwrap();
@@ -100,7 +100,7 @@ fn taker_after_revoke_gets_the_last_body_that_was_stored() {
         let (stored, claim) = stores.join().unwrap();
         let last = if stored.is_ok() { large(1) } else { b"old".to_vec() };
         assert!(stored.is_ok() || stored == Err(Error::NotTaken { id }), "{stored:?}");
-        assert!(next.data() == last && claim.data() == last);
+        assert!(next.body() == last && claim.body() == last);
         assert!(next.is_current().unwrap() && !claim.is_current().unwrap());
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.take, calls.release), (2, 1));
@@ -135,7 +135,7 @@ fn claims_of_unflushed_task_return_beside_the_leader() {
         let claimed = [claimed, awaits.join().unwrap()];
         assert_eq!(claimed.iter().filter(|answer| has_claimed(answer)).count(), 1);
         let reopened = flushed.open_with_manual_clock();
-        assert_eq!(reopened.tube(FIFO).unwrap().claim(id).unwrap().data(), b"x");
+        assert_eq!(reopened.tube(FIFO).unwrap().claim(id).unwrap().body(), b"x");
         reopened.close().unwrap();
         assert_eq!(ticket.wait().unwrap().id, id);
         let winner = claimed.into_iter().find_map(Result::ok).unwrap();

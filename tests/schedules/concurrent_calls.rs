@@ -108,11 +108,11 @@ fn body_read_during_close_is_complete_or_refused() {
         let peeks = spawn_with(&tube, move |tube| tube.peek(id));
         store.close().unwrap();
         match takes.join().unwrap() {
-            Ok(claim) => assert_eq!(claim.unwrap().data(), [7; 5000]),
+            Ok(claim) => assert_eq!(claim.unwrap().body(), [7; 5000]),
             other => assert!(is_closed(&other)),
         }
         match peeks.join().unwrap() {
-            Ok(task) => assert_eq!(task.data, [7; 5000]),
+            Ok(task) => assert_eq!(task.body, [7; 5000]),
             other => assert!(is_closed(&other)),
         }
     });

@@ -135,7 +135,7 @@ fn dropped_waiting_put_leaves_its_space_to_the_next() {
         let taker = spawn_with(&tube, |tube| {
             loop {
                 let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
-                let is_next = claim.data() == b"next";
+                let is_next = claim.body() == b"next";
                 claim.ack().unwrap();
                 if is_next {
                     return;

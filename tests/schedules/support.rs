@@ -80,7 +80,7 @@ impl Flag {
 }
 
 pub fn body(claim: &Claim) -> String {
-    String::from_utf8(claim.data().to_vec()).unwrap()
+    String::from_utf8(claim.body().to_vec()).unwrap()
 }
 
 /// Asserts that `verify` finds nothing and that no waiter is left, then closes the store.

@@ -206,7 +206,7 @@ fn take_racing_with_delete_returns_a_whole_task() {
         });
         let claim = taker.join().unwrap();
         deleter.join().unwrap();
-        assert!(claim.data() == b"b" || claim.data() == [b'a'; 5000]);
+        assert!(claim.body() == b"b" || claim.body() == [b'a'; 5000]);
         drop(claim);
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
         verify_and_close(&store);

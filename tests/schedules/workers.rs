@@ -242,7 +242,7 @@ fn worker_that_ends_when_idle_does_every_task_of_its_jobs() {
         let tube = tube(&store, FIFO);
         tube.put("2").unwrap();
         let to = tube.clone();
-        let split = move |job: &Job| match job.data() {
+        let split = move |job: &Job| match job.body() {
             b"2" => to.put_many(["1", "1"]).map(drop),
             _ if job.attempt() == 1 => Err(Error::Overloaded),
             _ => Ok(()),

@@ -55,9 +55,9 @@ impl Simulator {
         let (no, body) = (self.model.tasks[&held.seq].tube, self.random_body(rng));
         let expected = self.if_claimed_with_body(&held, body);
         if let Some(claim) = &mut held.claim {
-            let (old, new) = (claim.data().to_vec(), body.text(held.seq).into_bytes());
+            let (old, new) = (claim.body().to_vec(), body.text(held.seq).into_bytes());
             let answer = claim.checkpoint(new.clone());
-            let data = claim.data().to_vec();
+            let data = claim.body().to_vec();
             match self.check_change("checkpoint", no, expected, answer) {
                 Outcome::Done(receipt) => {
                     assert_eq!(receipt.id, held.id);

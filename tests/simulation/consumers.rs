@@ -57,7 +57,7 @@ impl Simulator {
     /// Records a claim returned by a take: its task must be takeable and in one of these tubes.
     #[track_caller]
     pub fn record_taken(&mut self, claim: Claim, tubes: &[TubeNo], session: SessionNo) -> Seq {
-        let (seq, body) = Body::parse(claim.data());
+        let (seq, body) = Body::parse(claim.body());
         self.model.record_id(seq, claim.id());
         let task = &self.model.tasks[&seq];
         assert!(tubes.contains(&task.tube), "a task of another tube");
@@ -227,8 +227,8 @@ impl Simulator {
         if let Some(claim) = held.claim.take() {
             self.cover("claim detached");
             held.detached = true;
-            let body = claim.data().to_vec();
-            assert_eq!(claim.detach().data, body);
+            let body = claim.body().to_vec();
+            assert_eq!(claim.detach().body, body);
         }
         self.claims.push(held);
     }

@@ -186,7 +186,7 @@ impl Simulator {
             let tube = self.store().tube(&info.name).unwrap();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                 for task in tube.list(state, None, 1000).unwrap().tasks {
-                    let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().data);
+                    let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().body);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
                     let stored = self.stored(&task, body);
@@ -239,7 +239,7 @@ impl Simulator {
     /// The number of a task and its body; `None` if the storage fails.
     fn read_body(&self, tube: &tubewell::Tube, id: u64) -> Option<(Seq, Body)> {
         match tube.peek(id) {
-            Ok(task) => Some(Body::parse(&task.data)),
+            Ok(task) => Some(Body::parse(&task.body)),
             Err(error) => {
                 assert!(self.disk.tripped() && !matches!(error, Error::NotFound { .. }), "{error}");
                 None

@@ -135,7 +135,12 @@ impl Simulation {
         }
     }
 
-    fn new_task(&mut self, nth: usize, key: Option<&'static str>, rng: &mut Rng) -> (Put, Task) {
+    fn new_task(
+        &mut self,
+        nth: usize,
+        key: Option<&'static str>,
+        rng: &mut Rng,
+    ) -> (Put<String>, Task) {
         self.versions += 1;
         let (version, sub_queue) = (self.versions, rng.pick(&NAMES));
         let pri = u32::try_from(rng.below(PRIORITIES.into())).unwrap();

@@ -356,8 +356,8 @@ impl Simulation {
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in STATES {
                 for info in tube.list(state, None, 10_000).unwrap().tasks {
-                    let body = tube.peek(info.id).unwrap().data;
-                    let rule = RULES.into_iter().find(|rule| rule.as_str().as_bytes() == body);
+                    let body = tube.peek(info.id).unwrap().body;
+                    let rule = RULES.into_iter().find(|rule| body == rule.as_str());
                     let parents = BTreeSet::from_iter(tube.parents(info.id).unwrap());
                     assert_eq!(parents.len(), info.open_parents as usize);
                     let rule = rule.unwrap_or(OnParent::Wait);

@@ -64,7 +64,7 @@ impl Simulator {
     }
 
     /// A random put and the edit that it makes. The model knows the task, but it is not stored yet.
-    pub fn random_put(&mut self, no: TubeNo, rng: &mut Rng) -> (Seq, Put, Edit) {
+    pub fn random_put(&mut self, no: TubeNo, rng: &mut Rng) -> (Seq, Put<String>, Edit) {
         let tube = self.model.tubes[&no].clone();
         let seq = self.next_number();
         let body = self.random_body(rng);
@@ -280,7 +280,7 @@ impl Simulator {
         let expected = self.if_stored(seq, None);
         if let Outcome::Done(task) = self.check_answer("peek", expected, tube.peek(id)) {
             let body = self.model.stored(seq).map(|stored| stored.body);
-            assert_eq!(Some(Body::parse(&task.data)), body.map(|body| (seq, body)));
+            assert_eq!(Some(Body::parse(&task.body)), body.map(|body| (seq, body)));
             assert_eq!(task.info.state, self.state(seq));
         }
     }

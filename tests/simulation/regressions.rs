@@ -28,7 +28,7 @@ fn dropped_claim_releases_task_when_storage_fails() {
     assert!(disk.tripped(), "nothing was read");
     clock.advance(Duration::from_secs(30));
     let again = tube.try_take().unwrap().unwrap();
-    assert!(again.data().starts_with(b"0 "), "the task is not ready again");
+    assert!(again.body().starts_with(b"0 "), "the task is not ready again");
 }
 
 /// A relaxed or a written tube shows a task before its commit. If no commit has reserved the task's

@@ -55,7 +55,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
                 unblock(&disk);
                 let (claim, early) = answered.recv_timeout(HANGS_AFTER).unwrap();
                 assert!(!early, "the claim did not wait");
-                assert_eq!((claim.id(), claim.data()), (id, &b"second"[..]));
+                assert_eq!((claim.id(), claim.body()), (id, &b"second"[..]));
                 claim.ack().unwrap();
             });
             ticket.wait().unwrap();
@@ -82,7 +82,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
             tube.claim(0).unwrap().release(ms(0)).unwrap();
             unblock(&disk);
             let claim = block_on(pin!(first)).unwrap();
-            assert_eq!((claim.id(), claim.data()), (id, &b"second"[..]));
+            assert_eq!((claim.id(), claim.body()), (id, &b"second"[..]));
             let refused = block_on(pin!(second)).unwrap_err();
             assert!(matches!(refused, Error::NotReady { state: State::Taken, .. }), "{refused:?}");
             claim.ack().unwrap();
@@ -106,7 +106,9 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
                 let tube = &tube;
                 scope.spawn(move || {
                     let claimed = [tube.claim(id), block_on(tube.claim_async(0))];
-                    answer.send(claimed.map(|claim| claim.unwrap().detach().data)).unwrap();
+                    answer
+                        .send(claimed.map(|claim| claim.unwrap().detach().body.to_vec()))
+                        .unwrap();
                 });
                 let claimed = answered.recv_timeout(HANGS_AFTER / 2);
                 unblock(&disk);
@@ -149,7 +151,7 @@ fn claim_after_release_gets_new_body_after_its_flush() {
         poll_pending(&mut next, Waker::noop());
         stores::settle(&store);
         disk.unblock_flushes();
-        assert_eq!(block_on(next).unwrap().data(), body);
+        assert_eq!(block_on(next).unwrap().body(), body);
         ticket.wait().unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });

@@ -99,7 +99,7 @@ fn open(folder: &TempDir, durability: Durability) -> Store {
 
 /// A task, in this sub-queue if the driver has sub-queues.
 pub fn task(tube: &Tube, body: &str, sub_queue: usize) -> Put {
-    let put = Put::new(body);
+    let put = Put::new(body.into());
     if SUB_QUEUE_DRIVERS.contains(&tube.driver()) {
         put.sub_queue(sub_queue.to_string())
     } else {
@@ -108,7 +108,7 @@ pub fn task(tube: &Tube, body: &str, sub_queue: usize) -> Put {
 }
 
 pub fn body(claim: &Claim) -> String {
-    String::from_utf8(claim.data().to_vec()).unwrap()
+    String::from_utf8(claim.body().to_vec()).unwrap()
 }
 
 /// Takes and acks all ready tasks. Returns their bodies.

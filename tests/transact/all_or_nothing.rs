@@ -34,7 +34,7 @@ fn effects_of_tables_and_calls_are_visible_together() {
     assert_eq!(served(&store, "ann"), 1);
     assert_eq!(work.statistics().unwrap().tasks.total, 0);
     let put = next.try_take().unwrap().unwrap();
-    assert_eq!((put.id(), put.data()), (id, &b"to: ann"[..]));
+    assert_eq!((put.id(), put.body()), (id, &b"to: ann"[..]));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 

@@ -34,7 +34,7 @@ fn other_callers_commit_beside_the_closure() {
         while_closure_runs(&store, || {
             work.put("a").unwrap();
             let claim = work.take(None).unwrap().unwrap();
-            assert_eq!(work.peek(claim.id()).unwrap().data, b"a");
+            assert_eq!(work.peek(claim.id()).unwrap().body, b"a");
             claim.ack().unwrap();
             work.put_many(["b", "c"]).unwrap();
             store.flush().unwrap();
@@ -174,7 +174,7 @@ fn takers_do_not_wait_for_the_commit() {
         spawn(move || store.transact(|tx| serve(tx, "ann").and_then(|()| tx.ack(&claim))))
     });
     let other = work.try_take().unwrap().unwrap();
-    assert_eq!(other.data(), b"b");
+    assert_eq!(other.body(), b"b");
     // Not visible before the flush.
     assert_eq!(work.statistics().unwrap().tasks.taken, 2);
     drop(other);

@@ -18,7 +18,7 @@ fn own_tables_and_calls_are_in_the_file() {
         let store = Store::open(&path).unwrap();
         assert_eq!((served(&store, "ann"), store.verify().unwrap()), (round, Vec::new()));
         let work = store.tube("work").unwrap();
-        assert_eq!(work.peek(id).unwrap().data, b"a");
+        assert_eq!(work.peek(id).unwrap().body, b"a");
         let claim = work.try_take().unwrap().unwrap();
         store.transact(|tx| tx.ack(&claim)).unwrap();
         drop((work, claim));
@@ -155,7 +155,7 @@ fn salvage_reads_the_tasks_of_a_file_with_own_tables() {
         .salvage(&path, |found| {
             assert!(!matches!(found, Salvaged::Lost { .. }), "{found:?}");
             if let Salvaged::Task { task, .. } = found {
-                bodies.push(task.data);
+                bodies.push(task.body);
             }
             Ok::<_, Error>(())
         })

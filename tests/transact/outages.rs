@@ -96,7 +96,7 @@ impl Run {
             let expected = Err(Error::NotFound { id: gone.id() });
             assert_eq!(state(gone) == expected, all, "{what}: {:?}", state(gone));
         }
-        let body = tube("plain").peek(plain.id()).map(|it| it.data == b"a".repeat(700));
+        let body = tube("plain").peek(plain.id()).map(|it| it.body == b"a".repeat(700));
         assert!(body.unwrap_or(all), "{what}: the body of a task");
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
         assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
@@ -111,7 +111,7 @@ impl Run {
         let name = if all { "second" } else { "first" };
         assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
         if let Some(put) = self.put {
-            let found = tube("next").peek(put).map(|it| it.data.len());
+            let found = tube("next").peek(put).map(|it| it.body.len());
             assert_eq!(found == Ok(3000), all, "{what}: {found:?}");
         }
         assert_eq!(tube("next").statistics().unwrap().tasks.total, u64::from(all), "{what}");
@@ -374,7 +374,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
     let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
     let gone = store.create_tube("gone", FIFO, relaxed()).unwrap();
-    let one = |body: &str| Put::new(body).sub_queue("one");
+    let one = |body: &'static str| Put::new(body).sub_queue("one");
     sub.put_many([one("a"), one("b")]).unwrap();
     kept.put_many(["a", "b", "c"]).unwrap();
     gone.put("a").unwrap();
@@ -415,10 +415,10 @@ fn calls_decided_above_a_failed_transaction_stand() {
     assert_eq!(served(&store, "ann"), 0);
     assert_eq!(sub.peek(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
     let again = take(&sub);
-    assert_eq!((again.id(), again.data(), again.takes()), (claims[0].id(), &b"a"[..], 2));
+    assert_eq!((again.id(), again.body(), again.takes()), (claims[0].id(), &b"a"[..], 2));
     let bodies = |tube: &Tube| {
         let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
-        tasks.iter().map(|task| tube.peek(task.id).unwrap().data).collect::<Vec<_>>()
+        tasks.iter().map(|task| tube.peek(task.id).unwrap().body).collect::<Vec<_>>()
     };
     again.ack().unwrap();
     assert_eq!(bodies(&sub), [&b"b"[..], b"later", b"later"]);

@@ -70,7 +70,7 @@ fn long_message_of_a_panic_is_cut() {
         case.put("text");
         case.put("value");
         let (tally, reports) = form.work(&case, &case.tube, 2, |job: &Job| -> () {
-            assert!(job.data() == b"value", "{}", "é".repeat(50_000));
+            assert!(job.body() == b"value", "{}", "é".repeat(50_000));
             std::panic::panic_any(7);
         });
         assert_eq!(tally.panicked, 2);
@@ -121,7 +121,7 @@ fn task_of_an_unknown_type_waits_buried_for_a_worker_that_knows_the_type() {
 
 /// Retries a known error, and nothing else.
 fn retry_known(job: &Job) -> Result<Outcome, Failure> {
-    match job.data() {
+    match job.body() {
         b"good" => Ok(Outcome::Done),
         b"known" => Err(Failure::new("known", "try again")),
         _ => Ok(Outcome::bury(Failure::new("unknown", "no retry helps"))),
@@ -223,7 +223,7 @@ fn release_or_fail(job: &Job<[u32; 2]>) -> Result<Outcome> {
         return Ok(Outcome::Fail(Failure::new(GROUPS[error], "still")));
     }
     counts[error] += 1;
-    job.checkpoint(<tubewell::Bincode as tubewell::Codec>::encode(&counts)?)?;
+    job.checkpoint(counts)?;
     Ok(Outcome::Release(secs(10 + u64::from(job.takes()) * 7 % 11)))
 }
 
@@ -241,7 +241,7 @@ fn handler_can_release_its_task_for_a_while_and_count_that_in_the_body() {
             assert!((secs(10)..=secs(20)).contains(&delay), "{delay:?}");
             case.clock.advance(delay);
         }
-        assert_eq!(counted.peek(id).unwrap().value, [3, 3]);
+        assert_eq!(counted.peek(id).unwrap().value().unwrap(), [3, 3]);
         let (tally, reports) = form.work(&case, &counted, 1, release_or_fail);
         assert_eq!((tally.failed, ended(&reports[0]).3.unwrap().0), (1, "slow".to_owned()));
     });

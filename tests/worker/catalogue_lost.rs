@@ -180,7 +180,7 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
         assert_eq!((tally.lost, tally.jobs()), (1, 1));
         let (_session, claim) = holder.recv().unwrap();
         assert!(claim.is_current().unwrap());
-        assert_eq!((claim.data(), claim.takes()), (&b"x"[..], 2));
+        assert_eq!((claim.body(), claim.takes()), (&b"x"[..], 2));
         claim.ack().unwrap();
     });
 }
@@ -215,7 +215,7 @@ fn wall_clock_that_jumps_back_changes_nothing_for_a_worker() {
         case.tube.put(Put::new("later").delay(secs(100))).unwrap();
         let clock = case.clock.clone();
         let jump = move |job: &Job| {
-            if job.data() == b"later" {
+            if job.body() == b"later" {
                 return Outcome::Done;
             }
             clock.set_wall(Duration::ZERO);

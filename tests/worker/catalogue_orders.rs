@@ -64,7 +64,7 @@ fn listed_order_returns_to_the_first_tube_as_soon_as_it_has_a_task() {
         tubes[2].put_many(["a", "b", "c"]).unwrap();
         tubes[1].put("a").unwrap();
         let (first, second) = (tubes[0].clone(), tubes[1].clone());
-        let put = move |job: &Job| match (job.tube(), job.data()) {
+        let put = move |job: &Job| match (job.tube(), job.body()) {
             ("2", b"a") => assert!(first.put("x").is_ok()),
             ("3", b"b") => assert!(second.put("x").is_ok()),
             _ => {}
@@ -97,7 +97,7 @@ fn round_robin_goes_on_after_the_tube_of_the_last_task() {
         tubes[1].put("begin").unwrap();
         let all = tubes.clone();
         let put = move |job: &Job| {
-            if job.data() == b"begin" {
+            if job.body() == b"begin" {
                 assert!(all.iter().all(|tube| tube.put("x").is_ok()));
             }
         };
@@ -119,7 +119,7 @@ fn task_is_given_to_the_handler_of_its_tube_in_every_order() {
                 tube.put_many((0..10).map(|_| tube.name())).unwrap();
                 let (send, name) = (send.clone(), tube.name().to_owned());
                 worker = form.on(worker, tube, move |job: &Job| {
-                    assert_eq!((job.tube(), job.data()), (&*name, name.as_bytes()));
+                    assert_eq!((job.tube(), job.body()), (&*name, name.as_bytes()));
                     send.lock().unwrap().send(name.clone()).unwrap();
                 });
             }

@@ -17,7 +17,7 @@ fn park_films() -> (impl Fn(&Job) -> Result<Outcome> + Send + Sync + 'static, Re
 {
     let (send, tokens) = shared_channel();
     let handler = move |job: &Job| {
-        if job.data() != b"film" {
+        if job.body() != b"film" {
             return Ok(Outcome::Done);
         }
         send.lock().unwrap().send(job.park(secs(3600))?).unwrap();
@@ -43,7 +43,7 @@ fn parked_task_is_left_to_the_holder_of_its_token() {
         case.put("mail");
         other.put("mail").unwrap();
         let worker = form.on(Worker::new(&case.store), &case.tube, |job: &Job| {
-            assert_eq!(job.data(), b"mail");
+            assert_eq!(job.body(), b"mail");
         });
         let worker = form.on(worker, &other, |_: &Job| ());
         assert_eq!(form.start(worker.limit(2)).wait().unwrap().done, 2);
@@ -69,7 +69,7 @@ fn parked_task_whose_time_has_elapsed_goes_to_the_next_worker() {
         case.clock.advance(secs(3599));
         assert_eq!(case.state(film), Some(State::Taken));
         let next = form.on(Worker::new(&case.store), &case.tube, |job: &Job| {
-            assert_eq!((job.data(), job.attempt()), (&b"film"[..], 2));
+            assert_eq!((job.body(), job.attempt()), (&b"film"[..], 2));
         });
         let next = form.start(next.limit(1));
         case.clock.advance(secs(1));
@@ -119,7 +119,7 @@ fn next_run_works_on_what_was_not_parked() {
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["film", "book"]).unwrap();
         let (handler, tokens) = park_films();
-        let keep_books = move |job: &Job| match job.data() {
+        let keep_books = move |job: &Job| match job.body() {
             b"book" => Ok(Outcome::Detached),
             _ => handler(job),
         };
@@ -131,12 +131,12 @@ fn next_run_works_on_what_was_not_parked() {
         let store = open();
         let tube = store.tube("case").unwrap();
         let work = |body: &'static [u8]| {
-            let handler = move |job: &Job| assert_eq!(job.data(), body);
+            let handler = move |job: &Job| assert_eq!(job.body(), body);
             Worker::new(&store).on(&tube, handler).run_until_idle().unwrap().done
         };
         assert_eq!(work(b"book"), 1);
         let claim = store.resume_claim(&token).unwrap();
-        assert_eq!(claim.data(), b"film");
+        assert_eq!(claim.body(), b"film");
         assert_eq!(work(b"film"), 0);
         // The child ends without a word.
         drop(claim);

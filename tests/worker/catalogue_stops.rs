@@ -225,7 +225,7 @@ fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
         disk.fail_flushes(false);
         clock.advance(secs(60));
         // The only attempt is not repeated.
-        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"waits");
+        assert_eq!(tube.try_take().unwrap().unwrap().body(), b"waits");
         assert_eq!(tube.peek(0).unwrap().info.failure.unwrap().group, "released");
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });

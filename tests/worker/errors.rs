@@ -21,7 +21,7 @@ fn worker_goes_on_without_a_dropped_tube_until_none_is_left() {
         // A waiting take keeps its tube, so the drops come while the only job runs.
         let drop_tubes = move |job: &Job| {
             let names: &[&str] =
-                if job.data() == b"one" { &["first"] } else { &["second", "case"] };
+                if job.body() == b"one" { &["first"] } else { &["second", "case"] };
             if names.len() == 2 {
                 store.tube("case")?.delete(job.id())?;
             }

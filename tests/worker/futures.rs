@@ -199,7 +199,7 @@ fn handlers_that_are_futures_run_on_threads_too() {
         case.tube.put_many(["a", "b", "c"]).unwrap();
         let slow = |job: Job| async move {
             yield_once().await;
-            assert_ne!(job.data(), b"b");
+            assert_ne!(job.body(), b"b");
             yield_once().await;
             Outcome::Done
         };
@@ -261,7 +261,7 @@ fn calls_of_a_job_that_wait_for_a_flush_have_futures() {
         };
         let worker = Worker::new(&case.store).on_async(&case.tube, calls).limit(1);
         assert_eq!(form.start(worker).wait().unwrap().detached, 1);
-        assert_eq!(case.tube.peek(id).unwrap().data, b"new");
+        assert_eq!(case.tube.peek(id).unwrap().body, b"new");
         assert_eq!(case.state(id), Some(State::Taken));
         let history = case.tube.history(id).unwrap();
         assert!(history.iter().any(|entry| entry.text.as_deref() == Some("begun")));

@@ -59,7 +59,7 @@ fn run_until_idle_runs_children_that_a_buried_parent_releases() {
         let parent = case.put("parent");
         let child = Put::new("child").after(&case.tube, [parent]).on_parent(OnParent::Release);
         case.tube.put_many(vec![child; 100]).unwrap();
-        let run = |job: &Job| match job.data() {
+        let run = |job: &Job| match job.body() {
             b"parent" => Err(Failure::new("bad", "it fails")),
             _ => Ok(()),
         };

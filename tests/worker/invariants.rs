@@ -20,7 +20,7 @@ const ROOTS: u64 = 150;
 /// Ends a job at random, by the id of its task and the number of its take. Some jobs put a child.
 fn end_at_random(job: &Job, tube: &Tube) -> Result<Outcome> {
     let mut rng = Rng::new(job.id() * 1000 + u64::from(job.takes()));
-    if job.data() == b"root" && job.takes() == 1 && rng.one_in(3) {
+    if job.body() == b"root" && job.takes() == 1 && rng.one_in(3) {
         tube.put("child")?;
     }
     Ok(match rng.below(12) {

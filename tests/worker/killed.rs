@@ -73,7 +73,7 @@ fn end_at_random(form: Form, worker: Worker, tube: &Tube, reports: Arc<ReportWri
 fn finish(form: Form, worker: Worker, store: &Store, reports: Arc<ReportWriter>) -> Worker {
     let [case, next, children] = ["case", "next", "children"].map(|it| store.tube(it).unwrap());
     let worker = form.on(worker, &case, move |job: &Job| {
-        Outcome::Finish(Finish::new().advance(&next, job.data()).put(&children, job.data()))
+        Outcome::Finish(Finish::new().advance(&next, job.body()).put(&children, job.body()))
     });
     worker.watch(move |report: &Report| match report {
         Report::Ended { id, end: Ended::Advanced, .. } => reports.write(&id.to_string()),
@@ -83,7 +83,7 @@ fn finish(form: Form, worker: Worker, store: &Store, reports: Arc<ReportWriter>)
 
 /// Parks the claims of films and reports their tokens, and hangs at all other tasks.
 fn park_films(form: Form, worker: Worker, tube: &Tube, reports: Arc<ReportWriter>) -> Worker {
-    let begin = move |job: &Job| match job.data() {
+    let begin = move |job: &Job| match job.body() {
         b"film" => {
             let token = job.park(MINUTE * 60).unwrap();
             reports.write(&format!("film {token}"));
@@ -226,7 +226,7 @@ fn task_and_its_child_are_both_stored_or_neither_when_the_worker_process_is_kill
             let [left, next] = ["case", "next"].map(|name| ids(&tube(name), State::Ready));
             assert_eq!(left.len() + next.len(), TASKS as usize);
             assert!(stored.iter().all(|id| next.contains(id)));
-            let body = |tube: &Tube, id: &u64| tube.peek(*id).unwrap().data;
+            let body = |tube: &Tube, id: &u64| tube.peek(*id).unwrap().body;
             let children: Vec<u64> = ids(&tube("children"), State::Ready);
             let mut children: Vec<_> =
                 children.iter().map(|id| body(&tube("children"), id)).collect();
@@ -266,7 +266,7 @@ fn task_of_a_killed_worker_process_is_ready_unless_it_was_parked() -> Result<()>
         };
         assert_eq!((work()?.done, ids(&tube, State::Taken)), (1, vec![film]));
         let claim = store.resume_claim(&token.parse()?)?;
-        assert_eq!((claim.data(), claim.attempt()), (&b"film"[..], 1));
+        assert_eq!((claim.body(), claim.attempt()), (&b"film"[..], 1));
         assert_eq!(work()?.done, 0);
         drop(claim);
         assert_eq!(work()?.done, 1);

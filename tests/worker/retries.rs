@@ -20,7 +20,7 @@ enum PageError {
 
 /// Fails the attempt for the listed error, so that the tube retries it; buries the task for others.
 fn retry_timeouts(job: &Job) -> Outcome {
-    let fetched = match job.data() {
+    let fetched = match job.body() {
         b"slow" => Err(PageError::Timeout),
         b"gone" => Err(PageError::NotFound),
         _ => Ok(()),

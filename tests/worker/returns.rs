@@ -15,7 +15,7 @@ fn task_is_done_when_its_handler_returns_normally() {
     in_every_form(|form| {
         let case = Case::new();
         let ids = [case.put("unit"), case.put("outcome"), case.put("result")];
-        let (tally, reports) = form.work(&case, &case.tube, 3, |job: &Job| match job.data() {
+        let (tally, reports) = form.work(&case, &case.tube, 3, |job: &Job| match job.body() {
             b"outcome" => Ok(Outcome::Done),
             b"result" => Ok::<_, Error>(Outcome::result("4")),
             _ => Ok(Outcome::default()),
@@ -60,7 +60,7 @@ fn outcome_decides_what_becomes_of_the_task() {
             let to = next.clone();
             let (_, reports) = form.work(&case, &case.tube, 1, move |job: &Job| {
                 let failure = Failure::new("group", "message");
-                match job.data() {
+                match job.body() {
                     b"release" => Outcome::Release(secs(9)),
                     b"snooze" => Outcome::snooze(secs(9)),
                     b"fail" => Outcome::Fail(failure),
@@ -75,7 +75,7 @@ fn outcome_decides_what_becomes_of_the_task() {
             let failure = has_failure.then(|| ("group".into(), "message".into()));
             assert_eq!(ended(&reports[0]), (id, end, state, failure), "{body}");
             match body {
-                "advance" => assert_eq!(next.peek(id).unwrap().data, b"advanced"),
+                "advance" => assert_eq!(next.peek(id).unwrap().body, b"advanced"),
                 // The session of the worker has ended.
                 "detached" => assert_eq!(case.state(id), Some(State::Ready)),
                 "finish" => assert_eq!(case.state(id), None),
@@ -153,7 +153,7 @@ fn groups_tell_the_causes_of_failures_apart() {
     }
     type Boxed = Box<dyn StdError + Send + Sync>;
     fn fetch(job: &Job) -> Result<(), Boxed> {
-        match job.data() {
+        match job.body() {
             b"status" => Err(Page::Status(503).into()),
             b"not a page" => Err(Page::NotAPage.into()),
             b"io" => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
@@ -203,7 +203,7 @@ fn panic_fails_the_attempt_and_the_worker_goes_on() {
         let calls = AtomicU32::new(0);
         let (tally, reports) = form.work(&case, &case.tube, 3, move |job: &Job| {
             let call = calls.fetch_add(1, Ordering::SeqCst);
-            assert!(call > 0, "no more {}", String::from_utf8_lossy(job.data()));
+            assert!(call > 0, "no more {}", String::from_utf8_lossy(job.body()));
         });
         assert_eq!((tally.panicked, tally.done), (1, 2));
         let failure = Some(("panic".into(), "no more first".into()));
@@ -311,8 +311,8 @@ fn handler_gets_the_task_and_reports_its_progress() {
     in_every_form(|form| {
         let case = Case::new();
         let texts = case.tube.typed::<String>();
-        let put = |put: Put| put.key("k").tag("red").tag("big").pri(3);
-        let id = texts.put_with(&"body".to_owned(), put).unwrap().id;
+        let put = Put::new("body").key("k").tag("red").tag("big").pri(3);
+        let id = texts.put(put).unwrap().id;
         let tube = case.tube.clone();
         form.work(&case, &texts, 1, move |job: &Job<String>| {
             assert_eq!((job.id(), &**job.value(), job.tube()), (id, "body", "case"));
@@ -339,10 +339,10 @@ fn checkpoint_of_a_job_is_the_body_of_the_next_attempt() {
         case.put("0 of 3");
         form.work(&case, &case.tube, 1, |job: &Job| {
             job.checkpoint("1 of 3")?;
-            assert_eq!(job.data(), b"0 of 3");
+            assert_eq!(job.body(), b"0 of 3");
             Err::<(), Error>(Error::Overloaded)
         });
-        form.work(&case, &case.tube, 1, |job: &Job| assert_eq!(job.data(), b"1 of 3"));
+        form.work(&case, &case.tube, 1, |job: &Job| assert_eq!(job.body(), b"1 of 3"));
     });
 }
 
@@ -387,7 +387,7 @@ fn task_survives_with_the_end_of_its_job() {
     let store = stores::open(&path);
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["done", "buried", "ready"]).unwrap();
-    let handler = |job: &Job| match job.data() {
+    let handler = |job: &Job| match job.body() {
         b"done" => Outcome::Done,
         _ => Outcome::bury(Failure::new("group", "message")),
     };

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tubewell::worker::{
-    Ended, IntoOutcome, Job, Report, Source, Stopper, Tally, Worker, WorkerHandle,
-};
+use tubewell::worker::{Ended, IntoOutcome, Job, Report, Stopper, Tally, Worker, WorkerHandle};
 use tubewell::{FIFOTTL, Result, State, Store, Tube, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
@@ -91,11 +89,11 @@ pub enum Running {
 
 impl Form {
     /// Adds a handler that does not wait.
-    pub fn on<S: Source, R: IntoOutcome + Send + 'static>(
+    pub fn on<T: Send + Sync + 'static, R: IntoOutcome + Send + 'static>(
         self,
         worker: Worker,
-        tube: &S,
-        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+        tube: &Tube<T>,
+        handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> Worker {
         if self == Form::Threads {
             return worker.on(tube, handler);
@@ -123,12 +121,12 @@ impl Form {
     }
 
     /// Runs a worker with one handler until it has done this many jobs.
-    pub fn work<S: Source, R: IntoOutcome + Send + 'static>(
+    pub fn work<T: Send + Sync + 'static, R: IntoOutcome + Send + 'static>(
         self,
         case: &Case,
-        tube: &S,
+        tube: &Tube<T>,
         jobs: u64,
-        handler: impl Fn(&Job<S::Value, S::Codec>) -> R + Send + Sync + 'static,
+        handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> (Tally, Vec<Report>) {
         let (reports, watch) = reports();
         let worker = self.on(Worker::new(&case.store), tube, handler).limit(jobs).watch(watch);

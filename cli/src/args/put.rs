@@ -61,7 +61,7 @@ pub struct PutOptions {
 
 impl PutOptions {
     /// The task with the options that are given here.
-    pub fn apply(&self, mut task: tubewell::Put) -> tubewell::Put {
+    pub fn apply<B>(&self, mut task: tubewell::Put<B>) -> tubewell::Put<B> {
         if let Some(pri) = self.pri {
             task = task.pri(pri);
         }

@@ -37,7 +37,7 @@ pub fn claim(store: &Store, args: &ClaimTask, output: &Output) -> CommandResult<
             .claim(id)
             .map_err(|error| Failure::of_task(error, &args.tube, id))?,
     };
-    let body = claim.data().to_vec();
+    let body = claim.body().to_vec();
     let task = Popped::new(&claim, &body);
     let token = claim.park(args.hold)?;
     let text = token.to_string();

@@ -20,7 +20,7 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &found.tube)?;
     let task = tube.peek(found.info.id)?;
     if args.body {
-        return output.body(&task.data);
+        return output.body(&task.body);
     }
     let now = store::now(store);
     if output.json {

@@ -30,7 +30,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
     let claim = claims::resume(store, &args.token)?;
-    let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.data().to_vec())));
+    let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
     let receipt = match claim.advance_deferred(&to, task, WhenFull::Block) {
         Ok(ticket) => ticket.wait()?,
         Err(refused) => {

@@ -16,7 +16,7 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
     };
     let task = tube.peek(id).map_err(|error| Failure::of_task(error, &args.tube, id))?;
     if args.body {
-        return output.body(&task.data);
+        return output.body(&task.body);
     }
     let now = store::now(store);
     if output.json {

@@ -92,10 +92,10 @@ pub fn next_task(
 /// Prints the whole body, or the whole object. Returns whether the line end of the object was printed.
 fn print(claim: &Claim, output: &mut Output) -> CommandResult<CommandResult> {
     if !output.json {
-        let body = output.shown(claim.data());
+        let body = output.shown(claim.body());
         return output.deliver(&body, body.len());
     }
-    let object = json(&Popped::new(claim, claim.data()))? + "\n";
+    let object = json(&Popped::new(claim, claim.body()))? + "\n";
     output.deliver(object.as_bytes(), object.len() - 1)
 }
 

@@ -49,7 +49,7 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
         max_attempts: args.max_attempts,
         tags: args.tags.clone(),
     };
-    Ok(options.apply(Put::new(put::body(args.body.as_deref())?)))
+    Ok(options.apply(Put::new(put::body(args.body.as_deref())?.into())))
 }
 
 pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> CommandResult {

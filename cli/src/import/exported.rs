@@ -46,7 +46,7 @@ pub struct ExportedTask {
     history: Vec<HistoryEntry>,
     steps: Vec<Step>,
     put_at: Option<SystemTime>,
-    put: Put,
+    put: Put<Vec<u8>>,
     /// The defaults of the tube where these are `None`.
     pri: Option<u32>,
     ttl: Option<Duration>,

@@ -25,7 +25,7 @@ pub struct ExportedSchedule {
 
 impl ExportedSchedule {
     /// The schedule for a tube of this driver. `id`: its id in the store; `None` is the next one.
-    pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule {
+    pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule<Put<Vec<u8>>> {
         let mut options = self.options;
         if !is_timed(driver) {
             let PutOptions { sub_queue, max_attempts, tags, .. } = options;

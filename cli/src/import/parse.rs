@@ -36,7 +36,7 @@ enum Time {
 }
 
 /// The task of a line; `None` for an empty line. `defaults` are the options of the command line.
-pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
+pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }

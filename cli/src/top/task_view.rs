@@ -32,7 +32,7 @@ pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String
     }
     lines.push((String::new(), Tone::Plain));
     lines.push(("body".into(), Tone::Bold));
-    lines.extend(body(&detail.task.data));
+    lines.extend(body(&detail.task.body));
     lines
 }
 

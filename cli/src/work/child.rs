@@ -100,7 +100,7 @@ impl Child {
         std::os::unix::process::CommandExt::process_group(&mut start, 0);
         let mut process = start.spawn()?;
         if let Some(stdin) = process.stdin.take() {
-            write_body(stdin, job.data());
+            write_body(stdin, job.body());
         }
         let group = Arc::new(ProcessGroup { pid: process.id(), state: Mutex::default() });
         #[cfg(unix)]

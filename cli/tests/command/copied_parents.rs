@@ -150,7 +150,7 @@ fn import_into_a_used_store_gives_parents_their_new_ids() {
         let names = ["a", "b"].map(|name| store.tube(name).unwrap());
         let mut bodies = Vec::new();
         while let Some(claim) = names.iter().find_map(|tube| tube.try_take().unwrap()) {
-            bodies.push(claim.data().to_vec());
+            bodies.push(claim.body().to_vec());
             claim.ack().unwrap();
         }
         bodies

@@ -61,7 +61,7 @@ fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
         let tube = store.tube(&info.name).unwrap();
         for state in [tubewell::State::Ready, tubewell::State::Blocked] {
             for task in tube.list(state, None, 100).unwrap().tasks {
-                let body = tube.peek(task.id).unwrap().data;
+                let body = tube.peek(task.id).unwrap().body.to_vec();
                 tasks.push((task.id, String::from_utf8(body).unwrap()));
             }
         }

@@ -81,7 +81,7 @@ fn application_that_serves_its_store_lets_commands_in() {
     let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     sandbox.ok("put mail a");
     let claim = mail.try_take().unwrap().unwrap();
-    assert_eq!(claim.data(), b"a");
+    assert_eq!(claim.body(), b"a");
     claim.progress(3, 10).unwrap();
     let listed = sandbox.json("list mail");
     assert_eq!(listed[0]["state"], "taken");
@@ -102,7 +102,7 @@ fn peek_shows_what_a_take_would_get_while_others_work() {
     }
     let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     let claim = mail.try_take().unwrap().unwrap();
-    assert_eq!(claim.data(), b"taken");
+    assert_eq!(claim.body(), b"taken");
     assert_eq!(sandbox.ok("peek mail --body"), "free");
     mail.pause().unwrap();
     let why = sandbox.fails("peek mail", 3);

@@ -11,7 +11,8 @@ use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
-use crate::task::After;
+use crate::put::After;
+use crate::put::Encoded;
 use crate::{
     Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State, Step,
 };
@@ -164,7 +165,7 @@ pub(crate) struct History {
 
 impl PutRequest {
     /// As `of`, with the checks that need no tube.
-    pub(crate) fn new(put: Put, max_body: usize) -> Result<PutRequest> {
+    pub(crate) fn new(put: Encoded, max_body: usize) -> Result<PutRequest> {
         let request = PutRequest::of(put);
         request.check(max_body)?;
         Ok(request)
@@ -172,7 +173,8 @@ impl PutRequest {
 
     /// A put as a request, without its checks.
     #[inline]
-    pub(crate) fn of(put: Put) -> PutRequest {
+    pub(crate) fn of(put: Encoded) -> PutRequest {
+        let Put { body, options: put } = put;
         PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
@@ -186,7 +188,7 @@ impl PutRequest {
             token: put.token,
             after: put.after,
             tags: distinct_tags(put.tags),
-            ..PutRequest::of_body(Body::new(put.body))
+            ..PutRequest::of_body(Body::new(body))
         }
     }
 
@@ -206,14 +208,15 @@ impl PutRequest {
     }
 
     /// As `of`, for the task that has this key, which it replaces.
-    pub(crate) fn requeue(key: &str, mut put: Put) -> Result<PutRequest> {
-        if let Some(other) = put.key.as_deref().filter(|other| *other != key) {
+    pub(crate) fn requeue(key: &str, mut put: Encoded) -> Result<PutRequest> {
+        let options = &mut put.options;
+        if let Some(other) = options.key.as_deref().filter(|other| *other != key) {
             return Err(Error::invalid(format!(
                 "the task is requeued by the key {key:?}, but it is put with the key {other:?}; \
                  leave out the second one"
             )));
         }
-        (put.key, put.on_key) = (Some(key.to_owned()), OnKey::Replace);
+        (options.key, options.on_key) = (Some(key.to_owned()), OnKey::Replace);
         Ok(PutRequest::of(put))
     }
 
@@ -358,10 +361,10 @@ impl PutRequest {
 
     /// As `of`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
     /// the limits.
-    pub(crate) fn many<T: Into<Put>>(
-        tasks: impl IntoIterator<Item = T>,
+    pub(crate) fn many(
+        tasks: impl IntoIterator<Item = Result<Encoded>>,
     ) -> Result<Vec<PutRequest>> {
-        let requests = tasks.into_iter().map(|task| Ok(PutRequest::of(task.into())));
+        let requests = tasks.into_iter().map(|task| task.map(PutRequest::of));
         PutRequest::collect("put_many", requests)
     }
 

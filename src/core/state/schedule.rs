@@ -10,6 +10,7 @@ use super::request::{
 };
 use crate::micros::{duration, micros_ceil};
 use crate::moment::{Moments, micros_of};
+use crate::put::Encoded;
 use crate::schedule::Restored;
 use crate::{Error, Missed, OnKey, Overlap, Recurrence, Reschedule, Result, Schedule};
 
@@ -49,7 +50,7 @@ pub(crate) struct ScheduleRequest {
 
 impl ScheduleRequest {
     /// A schedule with its key.
-    pub(crate) fn new(schedule: Schedule) -> Result<(Arc<str>, ScheduleRequest)> {
+    pub(crate) fn new(schedule: Schedule<Encoded>) -> Result<(Arc<str>, ScheduleRequest)> {
         let Schedule { recurrence, key, starting, times, missed, within, overlap, .. } = schedule;
         let key = key.ok_or_else(|| {
             Error::invalid("a schedule needs a key, by which it is changed and removed")

@@ -23,7 +23,7 @@ pub(crate) struct UpdateRequest {
 
 impl UpdateRequest {
     /// An update as a request, without its checks.
-    pub(crate) fn of(update: Update) -> UpdateRequest {
+    pub(crate) fn of(update: Update<Vec<u8>>) -> UpdateRequest {
         UpdateRequest {
             pri: update.pri,
             delay: update.delay.map(micros_ceil),

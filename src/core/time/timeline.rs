@@ -324,7 +324,7 @@ mod tests {
         assert!(tube.peek(0).is_ok() && tube.statistics().unwrap().tasks.delayed == 1);
         clock.advance(Duration::from_micros(1));
         assert!(tube.peek(0).is_err());
-        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"delayed");
+        assert_eq!(tube.try_take().unwrap().unwrap().body(), b"delayed");
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 

@@ -87,7 +87,7 @@ impl Decide for ListBodies {
                 data => data?,
             };
             let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.tasks.push(Task { info, data });
+            page.tasks.push(Task::of(info, data));
         }
         Ok(Decided::now(page))
     }

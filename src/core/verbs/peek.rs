@@ -36,7 +36,7 @@ impl Decide for Peek {
         let found = core.find(number, id)?;
         let data = core.edit(number, |ledger| ledger.body(id, &found))?;
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        Ok(core.once_visible(number, id, Task { info, data }))
+        Ok(core.once_visible(number, id, Task::of(info, data)))
     }
 }
 

@@ -456,7 +456,7 @@ mod tests {
                 assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
                 let before = store.counters().commits;
-                assert_eq!(tube.try_take().unwrap().unwrap().data(), b"live");
+                assert_eq!(tube.try_take().unwrap().unwrap().body(), b"live");
                 let commits = store.counters().commits - before;
                 assert!(commits >= EXPIRED / 512, "{commits} commits");
             });
@@ -476,7 +476,7 @@ mod tests {
             store.inner().run(|core| core.now.timeline += 1_000_000);
             crate::tube::take_more(tube, store.local(), 10, &mut claims).unwrap();
             let mut claims = claims.hand_out();
-            assert_eq!(claims[1].data(), b"live");
+            assert_eq!(claims[1].body(), b"live");
             assert!(claims.remove(0).ack().is_err());
         });
     }
@@ -494,7 +494,7 @@ mod tests {
                     break claim.unwrap().unwrap();
                 }
             };
-            assert_eq!(claim.data(), b"live");
+            assert_eq!(claim.body(), b"live");
             assert!(polls > EXPIRED / MAX_EXPIRED_PER_TAKE as u64, "{polls} polls");
         });
     }

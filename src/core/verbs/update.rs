@@ -369,7 +369,7 @@ mod tests {
                     // Now the database has it there, too.
                     assert_eq!(store.verify().unwrap(), [""; 0]);
                     let claim = read_claim(store.local(), grant, None).unwrap().unwrap();
-                    assert_eq!(claim.data(), vec![7; size]);
+                    assert_eq!(claim.body(), vec![7; size]);
                     claim.ack().unwrap();
                 });
             }
@@ -389,7 +389,7 @@ mod tests {
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
                 let claimed = Claimed { key, tube: None };
                 assert!(store.handle.make(FILE, claimed, &Ack { result: None }).is_err());
-                assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);
+                assert_eq!(tube.claim(id).unwrap().body(), vec![8; new]);
             });
         }
     }

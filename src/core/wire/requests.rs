@@ -10,9 +10,9 @@ use crate::core::state::{
     UpdateRequest,
 };
 use crate::listing::Where;
+use crate::put::After;
 use crate::schedule::Restored;
 use crate::selection::Select;
-use crate::task::After;
 use crate::token::ClaimToken;
 use crate::{Failure, OnKey, OnParent, TubeOptions};
 

@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Position, Shelf};
 
-use super::basic::Wire;
+use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::listing::{TagCount, TaggedPage, TaskPage};
@@ -34,7 +34,18 @@ impl Wire for SessionId {
 }
 
 wire_struct! { Receipt { id, state, commit } }
-wire_struct! { Task { info, data } }
+impl Wire for Task {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.info.put(out);
+        put_bytes(&self.body, out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Task, Malformed> {
+        let info = Wire::get(input)?;
+        let body: Vec<u8> = Wire::get(input)?;
+        Ok(Task::of(info, body))
+    }
+}
 wire_struct! { TaskInfo {
     id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
     group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,

@@ -82,7 +82,7 @@ impl Served {
 
 /// Requests as a handle makes them.
 fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
-    let put = PutRequest::new(Put::new("body").key("key").tag("tag"), 1 << 20).unwrap();
+    let put = PutRequest::new(Put::new(b"body".to_vec()).key("key").tag("tag"), 1 << 20).unwrap();
     let modes = [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused];
     let target = TubeRef { number, name: "jobs" };
     let verbs = modes.into_iter().flat_map(|mode| {
@@ -204,7 +204,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
     let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
+    let put = PutRequest::new(Put::new(b"body".to_vec()), 1 << 20).unwrap();
     fill_buffer(&served, true);
     let target = TubeRef { number, name: "jobs" };
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
@@ -276,7 +276,7 @@ fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve(Store::open(folder.path().join("store")).unwrap());
     let number = served.number();
-    let put = PutRequest::new(Put::new("body"), 1 << 20).unwrap();
+    let put = PutRequest::new(Put::new(b"body".to_vec()), 1 << 20).unwrap();
     for mode in [Mode::Call, Mode::Deferred] {
         let target = TubeRef { number, name: "jobs" };
         let request = verb_to_bytes(mode, target, &PutTask { request: put.clone() });

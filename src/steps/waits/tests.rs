@@ -7,8 +7,8 @@ use super::*;
 use crate::core::Core;
 use crate::sync::Mutex;
 use crate::{
-    Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, State, StepKind, Storage, Store, TubeOptions,
-    UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, State, StepKind, Storage, Store,
+    TubeOptions, UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,14 +33,14 @@ fn sleep_begins_once_and_goes_on_between_attempts() {
     with_tubes(TubeOptions::new(), |clock, store, jobs, _| {
         jobs.put("job").unwrap();
         let job = take(jobs);
-        assert_eq!(job.sleep_step("rest", 10 * SECOND), Ok(10 * SECOND));
-        assert!(matches!(job.sleep_step("rest", SECOND), Err(Error::Invalid { .. })));
+        assert_eq!(job.held.sleep_step("rest", 10 * SECOND), Ok(10 * SECOND));
+        assert!(matches!(job.held.sleep_step("rest", SECOND), Err(Error::Invalid { .. })));
         drop(job);
         clock.advance(4 * SECOND);
         let job = take(jobs);
-        assert_eq!(job.sleep_step("rest", SECOND), Ok(6 * SECOND));
-        assert_eq!(job.sleep_step("none", Duration::ZERO), Ok(Duration::ZERO));
-        assert_eq!(job.sleep_step("endless", Duration::MAX), Ok(Duration::MAX));
+        assert_eq!(job.held.sleep_step("rest", SECOND), Ok(6 * SECOND));
+        assert_eq!(job.held.sleep_step("none", Duration::ZERO), Ok(Duration::ZERO));
+        assert_eq!(job.held.sleep_step("endless", Duration::MAX), Ok(Duration::MAX));
         let steps = job.steps().unwrap();
         assert!(steps.iter().all(|step| step.kind == StepKind::Sleep));
         let until = 1_767_225_600_000_000_u64 + 10_000_000;
@@ -48,8 +48,8 @@ fn sleep_begins_once_and_goes_on_between_attempts() {
         drop(job);
         clock.advance(6 * SECOND);
         let job = take(jobs);
-        assert_eq!(job.sleep_step("rest", SECOND), Ok(Duration::ZERO));
-        assert_eq!(job.sleep_step("endless", SECOND), Ok(Duration::MAX));
+        assert_eq!(job.held.sleep_step("rest", SECOND), Ok(Duration::ZERO));
+        assert_eq!(job.held.sleep_step("endless", SECOND), Ok(Duration::MAX));
         assert_eq!(store.verify().unwrap(), [""; 0]);
         job.ack().unwrap();
     });
@@ -61,7 +61,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         let id = jobs.put("job").unwrap().id;
         let job = take(jobs);
         let ids = [0, 1].map(|n| job.spawn(&format!("part {n}"), parts, "part").unwrap());
-        assert_eq!(job.join_step("parts", parts, &ids), Ok(false));
+        assert_eq!(job.held.join_step("parts", parts, &ids), Ok(false));
         assert!(!job.is_current().unwrap());
         assert_eq!(job.step("late", || Ok::<u8, Error>(1)), Err(Error::NotTaken { id }));
         drop(job);
@@ -82,7 +82,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         let job = take(jobs);
         assert_eq!(job.attempt(), 1);
         let again = [0, 1].map(|n| job.spawn(&format!("part {n}"), parts, "part").unwrap());
-        assert_eq!((again, job.join_step("parts", parts, &ids)), (ids, Ok(true)));
+        assert_eq!((again, job.held.join_step("parts", parts, &ids)), (ids, Ok(true)));
         assert_eq!(parts.statistics().unwrap().tasks.total, 0);
         job.ack().unwrap();
     });
@@ -101,13 +101,13 @@ fn join_frees_the_sub_queue_and_the_gate_of_its_task() {
     let job = take(&jobs);
     let part = job.spawn("part", &parts, "part").unwrap();
     assert!(jobs.try_take().unwrap().is_none());
-    assert_eq!(job.join_step("part done", &parts, &[part]), Ok(false));
+    assert_eq!(job.held.join_step("part done", &parts, &[part]), Ok(false));
     let next = take(&jobs);
-    assert_eq!(next.data(), b"next");
+    assert_eq!(next.body(), b"next");
     take(&parts).ack().unwrap();
     assert!(jobs.try_take().unwrap().is_none());
     next.ack().unwrap();
-    assert_eq!(take(&jobs).data(), b"waits");
+    assert_eq!(take(&jobs).body(), b"waits");
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -118,18 +118,18 @@ fn join_of_tasks_that_are_over_keeps_the_claim() {
         take(parts).ack().unwrap();
         let id = jobs.put("job").unwrap().id;
         let job = take(jobs);
-        assert_eq!(job.join_step("parts", parts, &[over]), Ok(true));
-        assert_eq!(job.join_step("nothing", parts, &[]), Ok(true));
-        assert_eq!(job.join_step("of another store", parts, &[u64::MAX]), Ok(true));
-        assert!(matches!(job.join_step("parts", parts, &[]), Err(Error::Invalid { .. })));
-        assert_eq!(job.join_step("itself", jobs, &[id]), Err(Error::Cycle { id }));
-        let unknown = job.join_step("unknown", parts, &[99]);
+        assert_eq!(job.held.join_step("parts", parts, &[over]), Ok(true));
+        assert_eq!(job.held.join_step("nothing", parts, &[]), Ok(true));
+        assert_eq!(job.held.join_step("of another store", parts, &[u64::MAX]), Ok(true));
+        assert!(matches!(job.held.join_step("parts", parts, &[]), Err(Error::Invalid { .. })));
+        assert_eq!(job.held.join_step("itself", jobs, &[id]), Err(Error::Cycle { id }));
+        let unknown = job.held.join_step("unknown", parts, &[99]);
         assert_eq!(unknown, Err(Error::NotFound { id: 99 }));
         assert!(job.is_current().unwrap());
         assert_eq!(job.steps().unwrap().len(), 3);
         // Each name is free again after an error.
         let part = parts.put("part").unwrap().id;
-        assert_eq!(job.join_step("unknown", parts, &[part, over, part]), Ok(false));
+        assert_eq!(job.held.join_step("unknown", parts, &[part, over, part]), Ok(false));
         assert_eq!(jobs.parents(id), Ok(vec![part]));
     });
 }
@@ -140,12 +140,12 @@ fn joined_task_that_would_wait_for_itself_is_refused() {
         let id = jobs.put("job").unwrap().id;
         let child = parts.put(Put::new("child").after(jobs, [id])).unwrap().id;
         let job = take(jobs);
-        assert_eq!(job.join_step("child", parts, &[child]), Err(Error::Cycle { id }));
+        assert_eq!(job.held.join_step("child", parts, &[child]), Err(Error::Cycle { id }));
         assert_eq!((job.is_current().unwrap(), job.steps().unwrap().len()), (true, 0));
         let temporary = TubeOptions::new().temporary(true);
         let memory = store.create_tube("memory", FIFO, temporary).unwrap();
         let other = memory.put("x").unwrap().id;
-        let refused = job.join_step("memory", &memory, &[other]);
+        let refused = job.held.join_step("memory", &memory, &[other]);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         job.ack().unwrap();
         assert_eq!(take(parts).id(), child);
@@ -164,7 +164,7 @@ fn joined_task_follows_its_rule_for_parents() {
                 let id = jobs.put(Put::new("job").on_parent(rule)).unwrap().id;
                 let job = jobs.claim(id).unwrap();
                 let part = job.spawn("part", parts, "part").unwrap();
-                assert_eq!(job.join_step("part done", parts, &[part]), Ok(false));
+                assert_eq!(job.held.join_step("part done", parts, &[part]), Ok(false));
                 parts.claim(part).unwrap().bury().unwrap();
                 if is_gone {
                     parts.truncate().unwrap();
@@ -187,8 +187,8 @@ fn step_of_another_kind_is_refused() {
         let job = take(jobs);
         job.step("value", || Ok::<u8, Error>(1)).unwrap();
         job.spawn("spawned", parts, "part").unwrap();
-        job.sleep_step("sleep", SECOND).unwrap();
-        job.join_step("join", parts, &[]).unwrap();
+        job.held.sleep_step("sleep", SECOND).unwrap();
+        job.held.join_step("join", parts, &[]).unwrap();
         drop(job);
         let job = take(jobs);
         let kinds = ["value", "spawned", "sleep", "join"];
@@ -196,12 +196,12 @@ fn step_of_another_kind_is_refused() {
             let made = match own {
                 "value" => job.step(name, || Ok::<u8, Error>(1)).map(drop),
                 "spawned" => job.spawn(name, parts, "part").map(drop),
-                "sleep" => job.sleep_step(name, SECOND).map(drop),
-                _ => job.join_step(name, parts, &[]).map(drop),
+                "sleep" => job.held.sleep_step(name, SECOND).map(drop),
+                _ => job.held.join_step(name, parts, &[]).map(drop),
             };
             if name == own {
                 assert_eq!(made, Ok(()));
-                job.step_names.lock().clear();
+                job.held.step_names.lock().clear();
             } else {
                 let Err(Error::Invalid { what }) = made else { panic!("{name} {own}") };
                 assert!(what.contains(&format!("kind {name}")), "{what}");
@@ -266,10 +266,10 @@ impl Storage for Images {
 /// The work of a job: two children, a sleep, and a wait for both. Returns whether it is done.
 fn work(job: &Claim, parts: &Tube) -> Result<bool> {
     let ids = [job.spawn("a", parts, "a")?, job.spawn("b", parts, "b")?];
-    if job.sleep_step("rest", 10 * SECOND)? > Duration::ZERO {
+    if job.held.sleep_step("rest", 10 * SECOND)? > Duration::ZERO {
         return Ok(false);
     }
-    job.join_step("both", parts, &ids)
+    job.held.join_step("both", parts, &ids)
 }
 
 /// Works on all tasks until none is left. Returns how many children were worked on.

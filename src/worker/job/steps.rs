@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::refusal::StepError;
 use super::{Interrupt, Job, JobCore};
-use crate::{Codec, Error, Put, Result, Step, Tube};
+use crate::{Error, IntoPut, Result, Step, Tube};
 
-impl<T, C: Codec> Job<T, C> {
+impl<T> Job<T> {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
     /// that it has returned is returned again, and `run` is not called. As
     /// [`Claim::step`](crate::Claim::step), with the codec of the tube; a step runs at least once.
@@ -42,7 +42,7 @@ impl<T, C: Codec> Job<T, C> {
         E: From<Error>,
     {
         let run = || run().map_err(StepError::Own);
-        self.core.note_step(self.core.claim.step_with::<C, V, StepError<E>>(name, run))
+        self.core.note_step(self.core.claim.held.step::<V, StepError<E>>(name, run))
     }
 
     /// As [`step`](Job::step), for a step that is a future. As
@@ -57,18 +57,18 @@ impl<T, C: Codec> Job<T, C> {
         E: From<Error>,
     {
         let run = async || run().await.map_err(StepError::Own);
-        let step = self.core.claim.step_with_async::<C, V, StepError<E>, _>(name, run);
+        let step = self.core.claim.held.step_async::<V, StepError<E>, _>(name, run);
         self.core.note_step(step.await)
     }
 }
 
-impl<T, C> Job<T, C> {
+impl<T> Job<T> {
     /// Puts a task into a tube, once, as a step of the work. Returns its id. As
     /// [`Claim::spawn`](crate::Claim::spawn).
     ///
     /// # Errors
     /// Those of [`Claim::spawn`](crate::Claim::spawn).
-    pub fn spawn(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+    pub fn spawn<U>(&self, name: &str, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<u64> {
         self.core.note(self.core.claim.spawn(name, tube, task))
     }
 
@@ -76,7 +76,12 @@ impl<T, C> Job<T, C> {
     ///
     /// # Errors
     /// Those of [`spawn`](Job::spawn).
-    pub async fn spawn_async(&self, name: &str, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+    pub async fn spawn_async<U>(
+        &self,
+        name: &str,
+        tube: &Tube<U>,
+        task: impl IntoPut<U>,
+    ) -> Result<u64> {
         self.core.note(self.core.claim.spawn_async(name, tube, task).await)
     }
 
@@ -130,7 +135,7 @@ impl<T, C> Job<T, C> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn sleep(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.asleep(self.core.note(self.core.claim.sleep_step(name, time))?)
+        self.core.asleep(self.core.note(self.core.claim.held.sleep_step(name, time))?)
     }
 
     /// As [`sleep`](Job::sleep), as a future that blocks no thread. It does not wait for the time.
@@ -138,7 +143,7 @@ impl<T, C> Job<T, C> {
     /// # Errors
     /// Those of [`sleep`](Job::sleep).
     pub async fn sleep_async(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.asleep(self.core.note(self.core.claim.sleep_step_async(name, time).await)?)
+        self.core.asleep(self.core.note(self.core.claim.held.sleep_step_async(name, time).await)?)
     }
 
     /// Waits until these tasks of `tube` are over, without a worker: the task is blocked meanwhile,
@@ -180,16 +185,16 @@ impl<T, C> Job<T, C> {
     /// assert_eq!((tally.suspended, tally.done), (1, 4));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn join(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<()> {
-        self.core.joined(self.core.note(self.core.claim.join_step(name, tube, ids))?)
+    pub fn join<U>(&self, name: &str, tube: &Tube<U>, ids: &[u64]) -> Result<()> {
+        self.core.joined(self.core.note(self.core.claim.held.join_step(name, tube, ids))?)
     }
 
     /// As [`join`](Job::join), as a future that blocks no thread. It does not wait for the tasks.
     ///
     /// # Errors
     /// Those of [`join`](Job::join).
-    pub async fn join_async(&self, name: &str, tube: &Tube, ids: &[u64]) -> Result<()> {
-        let joined = self.core.claim.join_step_async(name, tube, ids).await;
+    pub async fn join_async<U>(&self, name: &str, tube: &Tube<U>, ids: &[u64]) -> Result<()> {
+        let joined = self.core.claim.held.join_step_async(name, tube, ids).await;
         self.core.joined(self.core.note(joined)?)
     }
 }

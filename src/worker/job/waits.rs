@@ -10,7 +10,7 @@ use super::Job;
 use crate::park::{block_on, block_on_for};
 use crate::signal::SignalWait;
 
-impl<T, C> Job<T, C> {
+impl<T> Job<T> {
     /// Waits until the job should return: its claim [is lost](Job::is_lost), or the worker
     /// [stops](Job::is_stopping). For any runtime or none; nothing is polled.
     ///

@@ -28,7 +28,7 @@ impl System {
                     assert_eq!(got.map(ending_of), want, "the outcome of task {no}");
                 }
                 if task.stage() == Stage::Kept {
-                    assert_eq!(handle.peek(self.ids[&no]).unwrap().data, task.data);
+                    assert_eq!(handle.peek(self.ids[&no]).unwrap().body, task.data);
                 }
             }
         }

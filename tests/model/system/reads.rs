@@ -44,7 +44,9 @@ impl System {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
                 let page = handle.list_bodies(&Where::new().state(state), after, 40).unwrap();
-                got.extend(page.tasks.into_iter().map(|it| (self.number(it.info.id), it.data)));
+                got.extend(
+                    page.tasks.into_iter().map(|it| (self.number(it.info.id), it.body.to_vec())),
+                );
                 after = page.next;
                 if after.is_none() {
                     break;

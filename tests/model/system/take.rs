@@ -114,7 +114,7 @@ impl System {
         let there = self.model.tubes().keys().find_map(|no| self.model.peek(*no, taken.task).ok());
         if let Some(task) = there {
             tube = Some(task.tube);
-            assert_eq!(claim.data(), task.data);
+            assert_eq!(claim.body(), task.data);
             assert_eq!(claim.tube(), self.model.tubes()[&task.tube].name);
             assert_eq!(claim.pri(), task.pri);
             assert_eq!(claim.sub_queue(), task.sub_queue.as_deref());

@@ -60,7 +60,7 @@ impl System {
             tags: template.tags.clone(),
             after: reference::After::default(),
         };
-        let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
+        let mut put = Put::new(draft.data.clone().into()).delay(duration(draft.delay));
         if let Some(pri) = draft.pri {
             put = put.pri(pri);
         }
@@ -255,7 +255,7 @@ impl System {
             }
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
-                    assert_eq!(got.data, want.data);
+                    assert_eq!(got.body, want.data);
                     assert_eq!(self.actual_view(&got.info), self.expected_view(want));
                 }
                 return;
@@ -416,7 +416,7 @@ fn checkpoint(claim: &mut Claim, data: &[u8], deferred: bool) -> Result<Receipt>
         claim.checkpoint(data)
     };
     if got.is_ok() {
-        assert_eq!(claim.data(), data);
+        assert_eq!(claim.body(), data);
     }
     got
 }

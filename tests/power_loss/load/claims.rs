@@ -72,7 +72,7 @@ impl Load {
     fn taken(&mut self, name: &'static str, claim: Claim, issued: usize) {
         if let Some(task) = self.contents.tasks.get(&claim.id()) {
             assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
-            assert!(*task.body == *claim.data(), "the body of {claim:?}");
+            assert!(*task.body == *claim.body(), "the body of {claim:?}");
         }
         self.count_take(&claim, issued);
         if self.rng.one_in(3) {

@@ -53,7 +53,7 @@ impl Load {
         &mut self,
         id: u64,
         old: &Task,
-        put: Put,
+        put: Put<Vec<u8>>,
         mut task: Task,
         kind: &Arc<Kind>,
     ) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Survival, Task};
 
 /// A task to put, with its tube.
-type NewTask = (Arc<Kind>, Tube, Put, Task);
+type NewTask = (Arc<Kind>, Tube, Put<Vec<u8>>, Task);
 
 impl Load {
     /// A call with which a task goes to another tube, or one that it needs.

@@ -61,7 +61,7 @@ impl Load {
         // Not taken if it is resumed already.
         let Some(claim) = unless_ended(self.store.resume_claim(&token))? else { return Ok(()) };
         let task = &self.contents.tasks[&id];
-        assert!(*task.body == *claim.data(), "the body of {claim:?}");
+        assert!(*task.body == *claim.body(), "the body of {claim:?}");
         if self.rng.one_in(3) {
             self.detached.push((task.tube, claim.detach().info.id));
         } else {

@@ -47,7 +47,7 @@ impl Load {
         tube: &'static str,
         kind: &Kind,
         alone: bool,
-    ) -> (Put, Task) {
+    ) -> (Put<Vec<u8>>, Task) {
         let body = self.body();
         // Two tasks put at the same time with the tube's ttl would expire at the same time.
         let by_tube = kind.ttl.filter(|_| alone && self.rng.one_in(2));
@@ -57,7 +57,7 @@ impl Load {
         let now = self.now();
         let mut task = Task::plain(tube, kind, &body, now);
         task.tags = tags_for(body.len());
-        let mut put = task.tags.iter().fold(Put::new(&*body), |put, tag| put.tag(*tag));
+        let mut put = task.tags.iter().fold(Put::new(body.to_vec()), |put, tag| put.tag(*tag));
         if kind.sub_queued() && !self.rng.one_in(4) {
             let name = self.rng.pick(&["x", "y", "zebra"]);
             put = put.sub_queue(name);

@@ -18,7 +18,7 @@ impl Script<'_> {
         let handler = move |job: &Job| -> tubewell::Result<()> {
             // Asks for the end of the claim, which the owner answers when it ends.
             drop(job.cancelled());
-            match job.data() {
+            match job.body() {
                 b"joins" => job.join("parts", &of, &[child])?,
                 _ => job.sleep("an hour", HOUR)?,
             }

@@ -15,7 +15,7 @@ pub(super) struct TokenPut {
     pub(super) id: Option<u64>,
 }
 
-fn with_token(task: Task) -> Put {
+fn with_token(task: Task) -> Put<String> {
     let put = Put::new(body(task.version)).sub_queue(task.sub_queue).pri(task.pri);
     put.token(task.version.to_string())
 }

@@ -203,7 +203,7 @@ pub struct Task(Claim);
 
 impl AsRef<[u8]> for Task {
     fn as_ref(&self) -> &[u8] {
-        self.0.data()
+        self.0.body()
     }
 }
 
@@ -329,6 +329,6 @@ fn ack_next(
     ledger: &Ledger,
 ) -> Result<Option<Ticket<tubewell::Receipt>>> {
     let Some(claim) = tube.try_take()? else { return Ok(None) };
-    ledger.check(claim.data());
+    ledger.check(claim.body());
     Ok(Some(deferred.ack_claim(claim)?))
 }

@@ -113,7 +113,7 @@ impl Queue for Open {
             if claims.is_empty() {
                 break;
             }
-            claims.iter().for_each(|claim| ledger.check(claim.data()));
+            claims.iter().for_each(|claim| ledger.check(claim.body()));
             for acked in tubewell::Claim::ack_many(claims)? {
                 acked?;
             }
@@ -137,7 +137,7 @@ impl Open {
         let worker = Worker::new(&self.store).concurrency(plan.shape.width());
         let stopper = worker.stopper();
         worker.on(&self.tube, move |job: &Job| {
-            bodies.0.lock().push(job.data().to_vec());
+            bodies.0.lock().push(job.body().to_vec());
             if end.is_some_and(|end| Instant::now() >= end) {
                 stopper.stop();
             }

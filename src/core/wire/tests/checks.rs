@@ -15,8 +15,8 @@ use crate::core::state::{
 };
 use crate::core::verb::{Limits, Verb as _};
 use crate::core::verbs::{ByteBudget, Grants};
+use crate::put::After;
 use crate::schedule::Restored;
-use crate::task::After;
 use crate::{
     Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
     Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
@@ -60,25 +60,25 @@ fn tags(count: usize) -> Arc<[Arc<str>]> {
     (0..count).map(|at| Arc::from(at.to_string())).collect()
 }
 
-type Hostile = (Put, fn(&mut PutRequest));
+type Hostile = (Put<Vec<u8>>, fn(&mut PutRequest));
 
 /// Puts that no handle makes, and the same as requests.
 fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
     vec![
-        (Put::new(vec![7; MAX_BODY + 1]), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
-        (Put::new("work").sub_queue(long(256)), |it| it.sub = Some(long(256))),
-        (Put::new("work").max_attempts(0), |it| it.max_attempts = Some(0)),
-        (Put::new("work").key(""), |it| it.key = Some("".into())),
-        (Put::new("work").key(long(4097)), |it| it.key = Some(long(4097).into())),
-        (Put::new("work").tag(""), |it| it.tags = ["".into()].into()),
-        (Put::new("work").tag(long(256)), |it| it.tags = [long(256).into()].into()),
-        ((0..33).fold(Put::new("work"), |put, at| put.tag(at.to_string())), |it| {
+        (Put::new(vec![7; MAX_BODY + 1].into()), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
+        (Put::new(b"work".to_vec()).sub_queue(long(256)), |it| it.sub = Some(long(256))),
+        (Put::new(b"work".to_vec()).max_attempts(0), |it| it.max_attempts = Some(0)),
+        (Put::new(b"work".to_vec()).key(""), |it| it.key = Some("".into())),
+        (Put::new(b"work".to_vec()).key(long(4097)), |it| it.key = Some(long(4097).into())),
+        (Put::new(b"work".to_vec()).tag(""), |it| it.tags = ["".into()].into()),
+        (Put::new(b"work".to_vec()).tag(long(256)), |it| it.tags = [long(256).into()].into()),
+        ((0..33).fold(Put::new("work".into()), |put, at| put.tag(at.to_string())), |it| {
             it.tags = tags(33);
         }),
-        (Put::new("work").after_key(""), |it| {
+        (Put::new(b"work".to_vec()).after_key(""), |it| {
             it.after = Some(Box::new(After { keys: vec![String::new()], ..After::default() }));
         }),
-        (Put::new("work").after(tube, 0..10_001), |it| {
+        (Put::new(b"work".to_vec()).after(tube, 0..10_001), |it| {
             let parents = vec![("jobs".into(), (0..10_001).collect())];
             it.after = Some(Box::new(After { parents, ..After::default() }));
         }),
@@ -98,7 +98,7 @@ fn puts_are_refused_as_by_a_handle() {
         let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
         refused(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
         let many = PutMany { requests: vec![request(|_| {}), hostile.clone()] };
-        refused(tube.put_many([Put::new("work"), put.clone()]), &many);
+        refused(tube.put_many([Put::new(b"work".to_vec()), put.clone()]), &many);
         let restore = Restore::new(put).takes(1);
         let many = PutMany { requests: vec![PutRequest { takes: 1, ..hostile }] };
         refused(tube.restore_many([restore]), &many);
@@ -126,7 +126,7 @@ fn put_cannot_bring_what_only_a_restore_brings() {
     {
         assert!(Requeue { request: hostile }.check(LIMITS).is_err());
     }
-    accepted(&Requeue { request: PutRequest::requeue("a", Put::new("work")).unwrap() });
+    accepted(&Requeue { request: PutRequest::requeue("a", Put::new(b"work".to_vec())).unwrap() });
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
         refused(take().spawn("a", &tube, put), &spawn);
     }
     let value = vec![7_u8; MAX_BODY];
-    let encoded = <crate::Bincode as crate::Codec>::encode(&value).unwrap();
+    let encoded = serde_json::to_vec(&value).unwrap();
     let write = WriteStep { name: "a".into(), value: encoded };
     let by_handle = take().step("a", || Ok::<_, Error>(value.clone()));
     refused(by_handle, &write);
@@ -334,38 +334,39 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
 fn schedules_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
     let second = Duration::from_secs(1);
+    let work = || Put::new(b"work".to_vec());
     let whole = || {
-        let schedule = Schedule::every(second).key("a").put("work");
+        let schedule = Schedule::every(second).key("a").put(work());
         ScheduleRequest::new(schedule).unwrap().1
     };
-    let schedule = || Schedule::every(second).key("a").put("work");
+    let schedule = || Schedule::every(second).key("a").put(work());
     let put = |edit: fn(&mut PutRequest)| Some(request(edit));
     let restored = Restored { id: Some(u64::MAX), runs: 1, skipped: 1 };
     let cases = [
         (
-            Schedule::every(Duration::ZERO).key("a"),
+            Schedule::every(Duration::ZERO).key("a").put(work()),
             ScheduleRequest { rule: Some(RecurRule::Every(0)), ..whole() },
         ),
         (schedule().times(0), ScheduleRequest { times: Some(Some(0)), ..whole() }),
         (schedule().missed(Missed::Latest(101)), ScheduleRequest { missed: Some(101), ..whole() }),
         (
-            schedule().put(vec![7; 101]),
+            schedule().put(Put::new(vec![7; 101])),
             ScheduleRequest { put: put(|it| it.body = Body::new(vec![7; 101])), ..whole() },
         ),
         (
-            schedule().put(Put::new("work").key("b")),
+            schedule().put(work().key("b")),
             ScheduleRequest { put: put(|it| it.key = Some("b".into())), ..whole() },
         ),
         (
-            schedule().put(Put::new("work").on_key(OnKey::Keep)),
+            schedule().put(work().on_key(OnKey::Keep)),
             ScheduleRequest { put: put(|it| it.on_key = OnKey::Keep), ..whole() },
         ),
         (
-            schedule().put(Put::new("work").after(&tube, [1])),
+            schedule().put(work().after(&tube, [1])),
             ScheduleRequest { put: put(|it| it.after = Some(Box::default())), ..whole() },
         ),
         (
-            schedule().put(Put::new("work").not_before(crate::moment::system_time(7))),
+            schedule().put(work().not_before(crate::moment::system_time(7))),
             ScheduleRequest { put: put(|it| it.not_before = Some(7)), ..whole() },
         ),
         (

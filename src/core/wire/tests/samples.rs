@@ -12,7 +12,7 @@ use crate::core::state::{FILE, Grant, MEMORY};
 use crate::core::verb::TubeRef;
 use crate::events::KindSet;
 use crate::moment::{Moment, system_time};
-use crate::{Error, Failure, Result, SessionId};
+use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
 
 impl Sample for u64 {
     fn sample(random: &mut Random) -> u64 {
@@ -66,6 +66,12 @@ impl Sample for Vec<u8> {
     fn sample(random: &mut Random) -> Vec<u8> {
         let length = [0, 1, 5, 200][random.below(4)];
         (0..length).map(|_| random.byte()).collect()
+    }
+}
+
+impl Sample for Task {
+    fn sample(random: &mut Random) -> Task {
+        Task::of(TaskInfo::sample(random), Vec::<u8>::sample(random))
     }
 }
 

@@ -1,0 +1,9 @@
+//! Bodies of tasks: bytes, and the values that codecs make of them.
+
+mod bytes;
+mod codec;
+mod coder;
+
+pub use bytes::Bytes;
+pub use codec::{Bincode, BoxError, Codec, Json, Text};
+pub(crate) use coder::Coder;

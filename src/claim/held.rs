@@ -1,0 +1,171 @@
+//! What a claim is without its body: the calls of its holder, and its end when it is dropped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::Body;
+
+use crate::connection::{Mode, Promise};
+use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
+use crate::core::verb::{Begin, Claimed, Decide, OfClaim};
+use crate::core::{ClaimKey, Grant};
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::micros::micros_ceil;
+use crate::park::block_on_for;
+use crate::signal::Signal;
+use crate::sync::Mutex;
+use crate::wait;
+use crate::{ClaimToken, Error, Owner, Receipt, Result, WhenFull};
+
+/// A claim as its session holds it. Dropping it releases the task.
+pub(crate) struct Held {
+    pub(crate) handle: StoreHandle,
+    guard: Option<Arc<SessionGuard>>,
+    pub(crate) grant: Grant,
+    /// Whether dropping it releases the task.
+    pub(crate) release_on_drop: bool,
+    /// The names of the steps of this claim, so that none is named twice.
+    pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
+}
+
+impl Held {
+    pub(super) fn new(handle: StoreHandle, guard: Option<Arc<SessionGuard>>, grant: Grant) -> Held {
+        let step_names = Mutex::new(BTreeSet::new());
+        Held { handle, guard, grant, release_on_drop: true, step_names }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.grant.id
+    }
+
+    /// What the core needs to find the claim: its tube, its holder and the task's id.
+    pub(crate) fn key(&self) -> ClaimKey {
+        self.grant.key()
+    }
+
+    pub(crate) fn claimed(&self) -> Claimed<'static> {
+        Claimed { key: self.key(), tube: None }
+    }
+
+    /// The token of this claim while it is parked.
+    pub(crate) fn token(&self, epoch: u64) -> ClaimToken {
+        ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
+    }
+
+    /// Makes a call of the claim.
+    #[inline]
+    pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        self.handle.make(self.grant.buffer, self.claimed(), verb)
+    }
+
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        wait::make(&self.handle, self.grant.buffer, self.claimed(), verb).await
+    }
+
+    /// As `make`, for a caller that waits for the answer later, or never.
+    pub(crate) fn make_deferred<V: Decide<On = OfClaim>>(
+        &self,
+        when_full: WhenFull,
+        verb: &V,
+    ) -> Result<Promise<V::Answer>> {
+        self.handle.make_deferred(self.grant.buffer, when_full, self.claimed(), verb)
+    }
+
+    /// Makes a call that ends the claim. If it fails, the task is released.
+    #[inline]
+    pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
+        let ended = self.make(verb);
+        self.release_on_drop = ended.is_err();
+        ended
+    }
+
+    /// The session that holds the claim, or `None` if the claim has ended.
+    pub(crate) fn owner(&self) -> Result<Option<Owner>> {
+        ended_if_closed(self.handle.make(self.grant.buffer, (), &self.ask_owner()))
+    }
+
+    /// Whether the claim stands, as a future that blocks no thread.
+    pub(crate) async fn is_current_async(&self) -> Result<bool> {
+        let owner = wait::make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
+        Ok(ended_if_closed(owner)?.is_some())
+    }
+
+    fn ask_owner(&self) -> OwnerOfClaim {
+        OwnerOfClaim { key: self.key() }
+    }
+
+    /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.
+    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
+        self.make_async(&Renew { hold: micros_ceil(hold) }).await
+    }
+
+    /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
+    pub(crate) fn limit(&self, most: Duration) -> Result<()> {
+        self.make(&Limit { most: micros_ceil(most) })
+    }
+
+    /// As `limit`, as a future that blocks no thread.
+    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
+        self.make_async(&Limit { most: micros_ceil(most) }).await
+    }
+
+    /// Parks the claim, and leaves what becomes of it to the caller.
+    pub(crate) fn park(&self, hold: Duration) -> Result<ClaimToken> {
+        let epoch = self.make(&Park { hold: micros_ceil(hold) })?;
+        Ok(self.token(epoch))
+    }
+
+    /// Stores another body, and leaves that of the claim as it is.
+    pub(crate) fn checkpoint(&self, body: Vec<u8>) -> Result<Receipt> {
+        self.make(&Checkpoint { body: Body::new(body) })
+    }
+
+    /// Releases the task, if the claim has not ended. `forgive`: the attempt does not count.
+    pub(crate) fn drop_claim(&self, forgive: bool) {
+        self.handle.drop_claim(self.grant.id, self.grant.epoch, forgive);
+    }
+
+    /// The signal that is raised when the claim ends, or when the store or the connection is closed.
+    pub(crate) fn end_signal(&self) -> Result<Arc<Signal>> {
+        match &self.handle {
+            StoreHandle::Here(store) => store.end_signal(self.key()),
+            StoreHandle::Remote(owner) => Ok(owner.claim_end(self.key())),
+        }
+    }
+
+    /// As [`Claim::snooze`](crate::Claim::snooze) without a delay: only memory changes. Blocks for the
+    /// answer of another process, for at most `time`.
+    pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
+        let StoreHandle::Remote(owner) = &self.handle else {
+            return self.make(&Snooze {}).map(drop);
+        };
+        let answer = owner.make_later(Mode::Call, self.claimed(), &Snooze {})?;
+        let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
+        block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
+    }
+
+    /// Whether another process owns the store.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self.handle, StoreHandle::Remote(_))
+    }
+}
+
+/// A closed store has ended all claims.
+fn ended_if_closed(owner: Result<Option<Owner>>) -> Result<Option<Owner>> {
+    match owner {
+        Err(Error::Closed) => Ok(None),
+        owner => owner,
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.release_on_drop {
+            self.drop_claim(false);
+        }
+        // Last: the session may end with this handle, and must not end before the release.
+        self.guard = None;
+    }
+}

@@ -1,0 +1,71 @@
+//! From the body of a claim to its value.
+
+use super::Claim;
+use crate::body::Coder;
+use crate::core::list::BuryHeld;
+use crate::{Error, Result};
+
+impl Claim {
+    /// Decodes the body. A task whose body cannot be decoded is buried, since every later take of it
+    /// would fail too.
+    pub(crate) fn decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
+        self.try_decode(coder).map_err(|undecodable| {
+            let Undecodable { claim, error } = *undecodable;
+            let task = describe(&claim);
+            buried(&task, error, claim.bury().map(drop))
+        })
+    }
+
+    /// As `decode`, as a future that blocks no thread.
+    pub(crate) async fn decode_async<T>(self, coder: Coder<T>) -> Result<Claim<T>> {
+        let undecodable = match self.try_decode(&coder) {
+            Ok(claim) => return Ok(claim),
+            Err(undecodable) => undecodable,
+        };
+        Err(undecodable.bury().await)
+    }
+
+    pub(crate) fn try_decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>, Box<Undecodable>> {
+        let Claim { held, value: bytes, .. } = self;
+        match coder.decode(bytes) {
+            Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
+            Err((bytes, error)) => {
+                let claim = Claim { held, value: bytes, body: None, coder: Coder::BYTES };
+                Err(Box::new(Undecodable { claim, error }))
+            }
+        }
+    }
+}
+
+/// A claim on a task whose body is no value of the wanted type.
+pub(crate) struct Undecodable {
+    claim: Claim,
+    error: Error,
+}
+
+impl Undecodable {
+    /// Buries the task. Returns the error for the caller of the take.
+    pub(crate) async fn bury(self) -> Error {
+        let Undecodable { mut claim, error } = self;
+        let outcome = claim.held.make_async(&BuryHeld { failure: None }).await;
+        claim.held.release_on_drop = outcome.is_err();
+        buried(&describe(&claim), error, outcome.map(drop))
+    }
+}
+
+fn describe(claim: &Claim) -> String {
+    format!("task {} of tube {:?}", claim.id(), claim.tube())
+}
+
+/// The error for a body that cannot be decoded, after the task was buried, or could not be.
+fn buried(task: &str, error: Error, outcome: Result<()>) -> Error {
+    let what = match error {
+        Error::Codec { what } => what,
+        other => other.to_string(),
+    };
+    let what = match outcome {
+        Ok(()) => format!("{task}: {what}; it is buried: kick or delete it"),
+        Err(error) => format!("{task}: {what}; it could not be buried: {error}"),
+    };
+    Error::Codec { what }
+}
