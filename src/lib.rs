@@ -177,7 +177,7 @@
 //! let options = TubeOptions::new().max_attempts(5).backoff(retry);
 //! let sign_ups = store.create_tube("sign-ups", FIFOTTL, options)?.typed::<String>();
 //! let worker = Worker::new(&store).on(&sign_ups, sign_up).concurrency(8).start()?;
-//! sign_ups.put(&"ann".into())?;
+//! sign_ups.put("ann")?;
 //! # while sign_ups.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
 //! worker.stop(Duration::from_secs(30))?; // jobs may end; those that do not are given back
 //! # Ok::<(), tubewell::Error>(())

@@ -72,7 +72,7 @@ fn tasks_and_pages_are_json_objects() {
         + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
-    assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
+    assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
 
     tube.put("next").unwrap();
     let page = tube.list(State::Ready, None, 1).unwrap();

@@ -107,8 +107,8 @@ impl Worker {
         self
     }
 
-    /// Adds a tube, and the function that is called for each of its tasks. `tube` is a
-    /// [`Tube`](crate::Tube) or a [`TypedTube`](crate::TypedTube).
+    /// Adds a tube, and the function that is called for each of its tasks. The
+    /// handler gets the body as a value of the type of the tube.
     ///
     /// The value that the handler returns decides what becomes of the task; see
     /// [`IntoOutcome`]. A panic fails the attempt, in the group `panic`. A task whose body is not a
