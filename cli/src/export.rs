@@ -162,7 +162,7 @@ impl Export<'_> {
             }
             Salvaged::Schedule { tube, schedule, body } => {
                 self.tasks += 1;
-                let (data, data_base64) = text_and_base64(&body);
+                let (data, data_base64) = text_and_base64(body);
                 let record = ScheduleRecord::new(tube, schedule);
                 self.write(&ScheduleRecord { data, data_base64, ..record })
             }

@@ -293,6 +293,7 @@ impl<T> Claim<T> {
     /// assert!(ticket.wait()?.iter().all(Result::is_ok));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[expect(clippy::type_complexity, reason = "each part is a type of its own")]
     pub fn ack_many_deferred(
         mut claims: Vec<Claim<T>>,
         when_full: WhenFull,

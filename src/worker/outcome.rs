@@ -37,7 +37,6 @@ use crate::{Error, Failure, Finish, IntoPut, Tube};
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "a job returns one, and it is moved once")]
 pub enum Outcome {
     /// The task is done. As [`Claim::ack`](crate::Claim::ack).
     #[default]

@@ -137,9 +137,9 @@ fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
         let store = stores::in_memory();
         let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
         let numbers = tube.clone().typed::<u64>();
-        numbers.put_many(&[1, 2]).unwrap();
+        numbers.put_many([1, 2]).unwrap();
         tube.put(vec![u8::MAX; 3]).unwrap();
-        numbers.put(&4).unwrap();
+        numbers.put(4).unwrap();
         let refused = if blocking {
             numbers.take_many(4, ZERO)
         } else {

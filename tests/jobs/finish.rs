@@ -264,7 +264,7 @@ fn typed_claims_advance_and_finish() {
         let numbers = case.tube.typed::<u64>();
         let words = other(&case.store, case.driver).typed::<String>();
         numbers.put(7).unwrap();
-        numbers.try_take().unwrap().unwrap().advance(&words, &"seven".to_owned()).unwrap();
+        numbers.try_take().unwrap().unwrap().advance(&words, "seven".to_owned()).unwrap();
         let seven = words.try_take().unwrap().unwrap();
         assert_eq!((seven.id(), seven.value().as_str()), (0, "seven"));
         let finish = Finish::new().put(&numbers, 8);

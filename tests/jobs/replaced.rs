@@ -150,9 +150,9 @@ fn requeue_of_a_removed_task_is_refused() {
         let deferred = case.tube.deferred(WhenFull::Refuse);
         assert_eq!(deferred.requeue("k", "z").unwrap().wait().unwrap().id, id);
         let typed = case.tube.typed::<u32>();
-        assert_eq!(typed.requeue("k", &7).unwrap().id, id);
+        assert_eq!(typed.requeue("k", 7).unwrap().id, id);
         assert_eq!(
-            typed.deferred(WhenFull::Refuse).requeue("k", &8).unwrap().wait().unwrap().id,
+            typed.deferred(WhenFull::Refuse).requeue("k", 8).unwrap().wait().unwrap().id,
             id
         );
         assert_eq!(*typed.try_take().unwrap().unwrap().value(), 8);

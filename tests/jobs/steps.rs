@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Bincode, Claim, Codec, Durability, Error, EventKind, Failure, Put, Restore, Result, State,
-    Step, StepKind, Store, Tube, TubeOptions, Update,
+    Claim, Durability, Error, EventKind, Failure, Put, Restore, Result, State, Step, StepKind,
+    Store, Tube, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -304,7 +304,7 @@ fn typed_claim_has_the_steps_of_its_claim() {
     let store = store_in_memory();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let numbers = tube.typed::<u64>();
-    numbers.put(&7).unwrap();
+    numbers.put(7).unwrap();
     for _ in 0..2 {
         let job = numbers.try_take().unwrap().unwrap();
         assert_eq!(job.step("double", || Ok::<u64, Error>(job.value() * 2)), Ok(14));

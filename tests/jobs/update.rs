@@ -250,7 +250,7 @@ fn typed_update_encodes_its_value() {
     let store = store_in_memory();
     let tube = store.create_tube("case", tubewell::FIFOTTL, TubeOptions::new()).unwrap();
     let numbers = tube.typed::<u64>();
-    let [one, two] = [1, 2].map(|number| numbers.put(&number).unwrap().id);
+    let [one, two] = [1, 2].map(|number| numbers.put(number).unwrap().id);
     numbers.update(one, Update::new().body(11_u64).priority(5)).unwrap();
     let deferred = numbers.deferred(WhenFull::Block);
     deferred.update(two, Update::new().body(22_u64)).unwrap().wait().unwrap();

@@ -322,7 +322,7 @@ fn typed_tube_waits_for_the_end_of_tasks() {
     with_timeout(|| {
         let store = store_in_memory();
         let numbers = store.create_tube("case", FIFO, TubeOptions::new()).unwrap().typed::<u64>();
-        let wait = Wait::begin(numbers.put_and_wait_async(&7, NO_TIMEOUT));
+        let wait = Wait::begin(numbers.put_and_wait_async(7, NO_TIMEOUT));
         // A tube is drained until the put is visible.
         store.flush().unwrap();
         let done = Wait::begin(numbers.wait_done_async(0, NO_TIMEOUT));
@@ -331,7 +331,7 @@ fn typed_tube_waits_for_the_end_of_tasks() {
         assert_eq!(wait.answer().unwrap().1, Some(DONE));
         assert_eq!(done.answer(), Ok(Some(DONE)));
         assert_eq!(drained.answer(), Ok(true));
-        assert_eq!(numbers.put_and_wait(&8, ZERO).unwrap().0.id, 1);
+        assert_eq!(numbers.put_and_wait(8, ZERO).unwrap().0.id, 1);
         assert_eq!(numbers.wait_done(1, ZERO), Ok(None));
         assert_eq!(numbers.wait_drained(ZERO), Ok(false));
         assert_sound(&store);

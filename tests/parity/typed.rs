@@ -40,12 +40,12 @@ fn values_come_out_as_they_went_in() {
         (jobs.name(), jobs.driver(), jobs.session()),
         ("jobs", FIFO, jobs.to_bytes().session())
     );
-    jobs.put(&job(0)).unwrap();
+    jobs.put(job(0)).unwrap();
     jobs.put_many(&[job(1), job(2)]).unwrap();
-    jobs.put_wait(&job(3), None).unwrap();
-    block_on(jobs.put_wait_async(&job(4), None)).unwrap();
+    jobs.put_wait(job(3), None).unwrap();
+    block_on(jobs.put_wait_async(job(4), None)).unwrap();
     let deferred = jobs.deferred(WhenFull::Block);
-    deferred.put(&job(5)).unwrap().wait().unwrap();
+    deferred.put(job(5)).unwrap().wait().unwrap();
     deferred.put(Put::new(&job(6))).unwrap().wait().unwrap();
     deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
     assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
@@ -112,10 +112,10 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert!(deferred.ack_many(&[ids[2]]).unwrap().wait().unwrap()[0].is_ok());
     let missing = Error::NotTaken { id: ids[2] };
     assert_eq!(deferred.ack(ids[2]).and_then(Ticket::wait), Err(missing));
-    let id = jobs.put(&job(3)).unwrap().id;
+    let id = jobs.put(job(3)).unwrap().id;
     deferred.delete(id).unwrap().wait().unwrap();
     assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));
-    jobs.put(&job(4)).unwrap();
+    jobs.put(job(4)).unwrap();
     deferred.truncate().unwrap().wait().unwrap();
     jobs.truncate().unwrap();
     jobs.pause().unwrap();
@@ -145,9 +145,9 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             let (store, _clock) = timed_store();
             let tube = tube(&store, FIFO);
             let jobs = tube.typed::<Job>();
-            jobs.put(&job(0)).unwrap();
+            jobs.put(job(0)).unwrap();
             let undecodable = put_undecodable(&tube);
-            jobs.put(&job(2)).unwrap();
+            jobs.put(job(2)).unwrap();
             let taken = if asynchronous {
                 block_on(jobs.take_many_async(10, None))
             } else {
@@ -254,8 +254,8 @@ fn waiting_typed_put_is_dropped_with_its_future() {
         let (store, _clock) = timed_store();
         let options = TubeOptions::new().capacity(1);
         let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
-        jobs.put(&job(0)).unwrap();
-        let mut put = jobs.put_wait_async(&job(1), None);
+        jobs.put(job(0)).unwrap();
+        let mut put = jobs.put_wait_async(job(1), None);
         poll_pending(&mut put, Waker::noop());
         drop(put);
         let claim: Claim = jobs.take(None).unwrap().unwrap().into_parts().1;

@@ -234,7 +234,7 @@ fn handler_can_release_its_task_for_a_while_and_count_that_in_the_body() {
     in_every_form(|form| {
         let case = Case::new();
         let counted = case.tube.typed::<[u32; 2]>();
-        let id = counted.put(&[0, 0]).unwrap().id;
+        let id = counted.put([0, 0]).unwrap().id;
         for _ in 0..6 {
             assert_eq!(form.work(&case, &counted, 1, release_or_fail).0.released, 1);
             let delay = case.tube.peek(id).unwrap().info.due_in.unwrap();

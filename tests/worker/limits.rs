@@ -62,13 +62,13 @@ fn worker_that_ends_when_idle_does_the_tasks_that_its_jobs_put() {
         for concurrency in [1, 2, 5] {
             let case = Case::new();
             let numbers = case.tube.typed::<u32>();
-            numbers.put(&40).unwrap();
+            numbers.put(40).unwrap();
             case.tube.put(Put::new("later").delay(secs(60))).unwrap();
             let tube = numbers.clone();
             let split = move |job: &Job<u32>| {
                 let number = *job.value();
                 if number > 1 {
-                    tube.put_many(&[number / 2, number - number / 2])?;
+                    tube.put_many([number / 2, number - number / 2])?;
                 }
                 Ok::<(), tubewell::Error>(())
             };

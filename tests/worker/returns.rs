@@ -248,7 +248,7 @@ fn undecodable_body_is_buried_and_the_worker_goes_on() {
         let case = Case::new();
         let numbers = case.tube.typed::<u64>();
         let bad = case.put("");
-        numbers.put(&7).unwrap();
+        numbers.put(7).unwrap();
         let seven = |job: &Job<u64>| assert_eq!(*job.value(), 7);
         let (tally, reports) = form.work(&case, &numbers, 2, seven);
         assert_eq!((tally.undecodable, tally.done), (1, 1));

@@ -10,6 +10,7 @@ use crate::attempts::{End, FAILED, POISON};
 use crate::state::Kind;
 
 /// How the load has a claim.
+#[expect(clippy::large_enum_variant, reason = "a load has few")]
 pub(super) enum Held {
     Claim(Claim),
     /// The session of this handle has it.

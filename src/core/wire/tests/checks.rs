@@ -65,7 +65,7 @@ type Hostile = (Put<Vec<u8>>, fn(&mut PutRequest));
 /// Puts that no handle makes, and the same as requests.
 fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
     vec![
-        (Put::new(vec![7; MAX_BODY + 1].into()), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
+        (Put::new(vec![7; MAX_BODY + 1]), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
         (Put::new(b"work".to_vec()).sub_queue(long(256)), |it| it.sub = Some(long(256))),
         (Put::new(b"work".to_vec()).max_attempts(0), |it| it.max_attempts = Some(0)),
         (Put::new(b"work".to_vec()).key(""), |it| it.key = Some("".into())),
