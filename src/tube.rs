@@ -194,6 +194,11 @@ impl Tube {
         self.make(&IsTimed {})
     }
 
+    /// As `is_timed`, as a future that blocks no thread.
+    pub(crate) fn is_timed_async(&self) -> CallFuture<bool> {
+        self.make_async(IsTimed {})
+    }
+
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::job::{Job, JobCore};
 use super::outcome::sealed::IntoOutcome as _;
 use super::outcome::{Handled, IntoOutcome};
-use crate::{Bincode, Codec, Result, Tube, TypedTube};
+use crate::{Bincode, Codec, Error, Result, Tube, TypedTube};
 
 /// A tube that a worker can have a handler for: a [`Tube`], whose jobs are [`Job<()>`](Job), or a
 /// [`TypedTube<T, C>`](TypedTube), whose jobs are [`Job<T, C>`](Job).
@@ -71,7 +72,7 @@ where
 pub(super) struct Registered {
     pub(super) tube: Tube,
     pub(super) handler: Handler,
-    /// Its driver has delays. Known once the worker has been checked.
+    /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
@@ -125,6 +126,19 @@ impl Registered {
     fn new<S: Source>(source: &S, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
         Registered { tube: source.as_tube().clone(), handler, is_timed: false, is_dropped }
+    }
+
+    /// Refuses a `max_runtime` for claims that do not expire.
+    pub(super) fn set_timed(
+        &mut self,
+        is_timed: bool,
+        max_runtime: Option<Duration>,
+    ) -> Result<()> {
+        self.is_timed = is_timed;
+        if is_timed || max_runtime.is_none() {
+            return Ok(());
+        }
+        Err(Error::Unsupported { what: "max_runtime".into(), driver: self.tube.driver().into() })
     }
 
     pub(super) fn is_dropped(&self) -> bool {
