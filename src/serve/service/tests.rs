@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tubewell_drivers::Body;
 use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
@@ -515,7 +514,7 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
     // A change is not refused once it is made.
-    let request = || PutRequest::of_body(Body::new(Vec::new()));
+    let request = || PutRequest::of(Put::new(""));
     let requests = (0..20_000).map(|_| request()).collect();
     let put = answer_to(&verb_to_bytes(Mode::Call, target, &PutMany { requests }));
     assert!(put.body.len() > 65_536 && put.busy.is_none());
