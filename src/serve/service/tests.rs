@@ -513,7 +513,10 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     assert!(is_refusal(taken.busy));
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
-    // A change is not refused once it is made.
+    // A change is not refused once it is made. That of a temporary tube waits for nothing.
+    let brief = TubeOptions::new().temporary(true);
+    let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
+    let target = TubeRef { number: brief.number(), name: "brief" };
     let request = || PutRequest::of(Put::new(""));
     let requests = (0..20_000).map(|_| request()).collect();
     let put = answer_to(&verb_to_bytes(Mode::Call, target, &PutMany { requests }));
