@@ -126,6 +126,8 @@ fn worker_that_is_a_future_waits_for_no_answer_on_the_thread_that_polls_it() {
             flag.lower();
             Pin::new(&mut worker).poll(&mut Context::from_waker(&waker)).is_pending()
         };
+        // The owner is asked about the tube, and then for a task.
+        assert!(poll());
         assert!(poll());
         wait_until(|| of_owner.info().unwrap().waiting == 1);
         pair.tunnel.hold_clients();
