@@ -207,6 +207,11 @@ impl<T> Tube<T> {
         self.make(&IsTimed {})
     }
 
+    /// As `is_timed`, as a future that blocks no thread.
+    pub(crate) fn is_timed_async(&self) -> CallFuture<bool> {
+        self.make_async(IsTimed {})
+    }
+
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }

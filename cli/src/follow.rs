@@ -73,7 +73,7 @@ impl Follower {
     /// Waits for the owner. A call waits some seconds for a new connection, so the first that fails is reported.
     fn resume(&mut self) -> Followed {
         loop {
-            match self.ask() {
+            match ask(&self.store) {
                 Ok(()) => return self.subscribe(),
                 Err(Error::Closed) => return Followed::Closed,
                 Err(error @ Error::Refused { .. }) => return Followed::Refused(error),
@@ -93,9 +93,9 @@ impl Follower {
         }
         Followed::Resumed
     }
+}
 
-    /// Asks the owner for a task that no store has, to learn whether it answers.
-    fn ask(&self) -> tubewell::Result<()> {
-        self.store.find(u64::MAX).map(drop)
-    }
+/// Asks the owner for a task that no store has, to learn whether it answers.
+pub fn ask(store: &Store) -> tubewell::Result<()> {
+    store.find(u64::MAX).map(drop)
 }

@@ -107,6 +107,8 @@ impl Field {
     /// `range/step`.
     fn check_step(&self, item: &str, range: &str, step: &str) -> Result<(), String> {
         let (name, most) = (self.name, self.most);
+        let wrong = || format!("the step of the {name} {item:?} is not a whole number above 0");
+        let step = number(step).filter(|step| *step > 0).ok_or_else(wrong)?;
         let (start, end) = if self.is_every(range) {
             (self.least, self.last())
         } else if range.is_empty() {
@@ -119,8 +121,6 @@ impl Field {
                 "the step of the {name} {item:?} needs a range; write {start}-{most}/{step}"
             ));
         };
-        let wrong = || format!("the step of the {name} {item:?} is not a whole number above 0");
-        let step = number(step).filter(|step| *step > 0).ok_or_else(wrong)?;
         if step > 1 && step > end - start {
             return Err(format!(
                 "the step of the {name} {item:?} is larger than {start} to {end}, so that {start} is its only \
@@ -291,6 +291,7 @@ mod tests {
             ("0 0 * * */7", ["the day of the week \"*/7\" is larger than 0 to 6", "write 0"]),
             ("10-20/30 * * * *", ["\"10-20/30\" is larger than 10 to 20", "write 10"]),
             ("*/0 * * * *", ["the step of the minute \"*/0\"", "a whole number above 0"]),
+            ("1/0 * * * *", ["the step of the minute \"1/0\"", "a whole number above 0"]),
             ("*/x * * * *", ["the step of the minute \"*/X\"", "a whole number above 0"]),
             ("5/10 * * * *", ["the minute \"5/10\" needs a range", "write 5-59/10"]),
             ("/10 * * * *", ["the minute \"/10\" has no range", "write */10"]),

@@ -2,8 +2,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::future::WorkerFuture;
@@ -16,6 +18,8 @@ use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
+use crate::signal::{Signal, SignalWait};
+use crate::wait::CallFuture;
 use crate::{Error, Result, Session, Store, Tube};
 
 /// The most jobs that a worker runs at a time.
@@ -266,7 +270,7 @@ impl Worker {
     /// [`Io`](Error::Io): a thread could not be started. The errors of every call. Nothing was
     /// started.
     pub fn start(self) -> Result<WorkerHandle> {
-        WorkerHandle::start(self.into_pool(true, false)?, 0)
+        WorkerHandle::start(self.into_pool(false)?, 0)
     }
 
     /// Works until no task is ready and no job runs, and returns how the jobs have ended. For
@@ -300,7 +304,7 @@ impl Worker {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn run_until_idle(self) -> Result<Tally> {
-        let worker = WorkerHandle::start(self.into_pool(true, true)?, 1)?;
+        let worker = WorkerHandle::start(self.into_pool(true)?, 1)?;
         worker.run_lane_here(0);
         worker.wait()
     }
@@ -315,7 +319,7 @@ impl Worker {
             Handler::Async(_) => None,
         };
         WorkerFuture::new(match self.tubes.iter().find_map(is_blocking) {
-            None => self.into_pool(false, false),
+            None => self.into_pool_async(),
             Some(tube) => Err(Error::invalid(format!(
                 "the handler of tube {tube:?} blocks, and run_async polls handlers that do not; add \
                  it with on_async, or start the worker on threads"
@@ -323,15 +327,32 @@ impl Worker {
         })
     }
 
-    fn into_pool(mut self, is_blocking: bool, ends_when_idle: bool) -> Result<Pool> {
-        self.check()?;
-        for registered in &mut self.tubes {
-            registered.is_timed = registered.tube.is_timed()?;
-            if !registered.is_timed && self.max_runtime.is_some() {
-                let driver = registered.tube.driver().into();
-                return Err(Error::Unsupported { what: "max_runtime".into(), driver });
-            }
+    /// The pool of a worker whose calls may block.
+    fn into_pool(self, ends_when_idle: bool) -> Result<Pool> {
+        let mut parts = self.into_parts(true, ends_when_idle)?;
+        for registered in &mut parts.tubes {
+            let is_timed = registered.tube.is_timed()?;
+            registered.set_timed(is_timed, parts.max_runtime)?;
         }
+        Ok(Pool::new(parts))
+    }
+
+    /// As `into_pool`, as a future that blocks no thread. A stop ends its waits.
+    fn into_pool_async(self) -> Result<CallFuture<Pool>> {
+        let mut parts = self.into_parts(false, false)?;
+        Ok(CallFuture::new(async move {
+            for registered in &mut parts.tubes {
+                let is_timed = registered.tube.is_timed_async();
+                // A worker that stops takes no task any more.
+                let Some(is_timed) = unless_raised(&parts.stop, is_timed).await else { break };
+                registered.set_timed(is_timed?, parts.max_runtime)?;
+            }
+            Ok(Pool::new(parts))
+        }))
+    }
+
+    fn into_parts(self, is_blocking: bool, ends_when_idle: bool) -> Result<Parts> {
+        self.check()?;
         let session = match self.session {
             Some(session) => {
                 session.begun()?;
@@ -339,7 +360,7 @@ impl Worker {
             }
             None => self.store.session_named(self.name)?,
         };
-        Ok(Pool::new(Parts {
+        Ok(Parts {
             handle: self.store.handle.clone(),
             session,
             tubes: self.tubes,
@@ -353,7 +374,7 @@ impl Worker {
             is_blocking,
             spawn: self.spawn,
             concurrency: self.concurrency,
-        }))
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -392,6 +413,16 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Awaits a future until the signal is raised.
+async fn unless_raised<T>(signal: &Arc<Signal>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut raised) = (pin!(future), SignalWait::new(signal));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Pending => raised.poll(context.waker()).map(|()| None),
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+    })
+    .await
 }
 
 impl fmt::Debug for Worker {

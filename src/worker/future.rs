@@ -5,13 +5,14 @@ use std::future::Future;
 use std::mem::{swap, take};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::lane;
 use super::pool::Pool;
 use super::report::Tally;
 use crate::sync::Mutex;
 use crate::user_code;
+use crate::wait::CallFuture;
 use crate::{Error, Result};
 
 /// A worker as a future; from [`Worker::run_async`](super::Worker::run_async).
@@ -32,12 +33,13 @@ pub struct WorkerFuture(State);
 
 enum State {
     Refused(Error),
+    Beginning(CallFuture<Pool>),
     Running(Lanes),
 }
 
 impl WorkerFuture {
-    pub(super) fn new(pool: Result<Pool>) -> WorkerFuture {
-        WorkerFuture(pool.map_or_else(State::Refused, |pool| State::Running(Lanes::new(pool))))
+    pub(super) fn new(pool: Result<CallFuture<Pool>>) -> WorkerFuture {
+        WorkerFuture(pool.map_or_else(State::Refused, State::Beginning))
     }
 }
 
@@ -45,9 +47,16 @@ impl Future for WorkerFuture {
     type Output = Result<Tally>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Tally>> {
-        match &mut self.get_mut().0 {
-            State::Refused(error) => Poll::Ready(Err(error.clone())),
-            State::Running(lanes) => lanes.poll(context),
+        let state = &mut self.get_mut().0;
+        loop {
+            *state = match state {
+                State::Beginning(pool) => match ready!(Pin::new(pool).poll(context)) {
+                    Ok(pool) => State::Running(Lanes::new(pool)),
+                    Err(error) => State::Refused(error),
+                },
+                State::Running(lanes) => return lanes.poll(context),
+                State::Refused(error) => return Poll::Ready(Err(error.clone())),
+            };
         }
     }
 }

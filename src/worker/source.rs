@@ -4,17 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::job::{Job, JobCore};
 use super::outcome::sealed::IntoOutcome as _;
 use super::outcome::{Handled, IntoOutcome};
-use crate::Tube;
+use crate::{Error, Result, Tube};
 
 /// A tube and its handler.
 pub(super) struct Registered {
     pub(super) tube: Tube,
     pub(super) handler: Handler,
-    /// Its driver has delays. Known once the worker has been checked.
+    /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
@@ -69,6 +70,19 @@ impl Registered {
     fn new<T>(tube: &Tube<T>, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
         Registered { tube: tube.to_bytes(), handler, is_timed: false, is_dropped }
+    }
+
+    /// Refuses a `max_runtime` for claims that do not expire.
+    pub(super) fn set_timed(
+        &mut self,
+        is_timed: bool,
+        max_runtime: Option<Duration>,
+    ) -> Result<()> {
+        self.is_timed = is_timed;
+        if is_timed || max_runtime.is_none() {
+            return Ok(());
+        }
+        Err(Error::Unsupported { what: "max_runtime".into(), driver: self.tube.driver().into() })
     }
 
     pub(super) fn is_dropped(&self) -> bool {

@@ -1,8 +1,8 @@
 //! A real block device fails for a while and works again: what the store acknowledged before, during
 //! and after the failure survives a kill and a power cut.
 //!
-//! The tests need Linux and root. They take seconds each, so they only run as long ones
-//! (`TUBEWELL_TESTS=soak`).
+//! The tests need Linux and root. They take seconds each, so quick runs leave them out (`TUBEWELL_TESTS=full` and
+//! `soak` run them).
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
@@ -179,15 +179,17 @@ fn run(file_system: &'static FileSystem, run: u32) -> Option<(Vec<String>, bool)
     Some((differs, works))
 }
 
-/// Runs the test as often as the size of this run says.
+/// Runs the test as often as the size of this run says. Those of a full run each lose something on ext4 if the
+/// repair writes through the cache; the first five do not.
 fn runs(file_system: &'static FileSystem) {
-    let count = amount(0, 0, 20);
+    let numbers = amount(0..0, 5..8, 0..20);
+    let count = numbers.len();
     if count == 0 {
-        eprintln!("skipped: the test takes long; TUBEWELL_TESTS=soak runs it");
+        eprintln!("skipped: the test takes long; TUBEWELL_TESTS=full runs it");
         return;
     }
     let (mut bad, mut working) = (0, 0);
-    for number in 0..count {
+    for number in numbers {
         let Some((differs, works)) = run(file_system, number) else {
             eprintln!("skipped: this process cannot mount {} on a loop device", file_system.name);
             return;

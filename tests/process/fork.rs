@@ -174,13 +174,23 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     let worker = worker(&store);
     assert_eq!(claim.as_ref().unwrap().id(), 0);
     let mut all = Some((claim, take, events, worker, served, session, tube, store));
-    // All that the process has: the last handle of the store too.
+    // All that the process has. In the fork, the threads of the worker have handles of the store for ever.
     let reported = in_fork(|| {
         drop(all.take());
         Vec::new()
     });
     assert_eq!(reported, [""; 0]);
-    let (claim, _take, _events, _worker, _served, _session, tube, store) = all.unwrap();
+    let (claim, take, events, worker, served, session, tube, store) = all.unwrap();
+    worker.stop(None).unwrap();
+    drop(worker);
+    let mut all = Some((claim, take, events, served, session, tube, store));
+    // The last handle of the store, too.
+    let reported = in_fork(|| {
+        drop(all.take());
+        Vec::new()
+    });
+    assert_eq!(reported, [""; 0]);
+    let (claim, _take, _events, _served, _session, tube, store) = all.unwrap();
     assert!(claim.unwrap().is_current().unwrap());
     // The file is still locked, its socket still there, and the store as it was.
     assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));

@@ -121,16 +121,16 @@ fn worker_that_is_a_future_waits_for_no_answer_on_the_thread_that_polls_it() {
         let mut worker = worker.max_runtime(HANGS_AFTER).run_async();
         let flag = WakeFlag::raised();
         let waker = Waker::from(flag.clone());
-        let mut poll = || {
-            flag.wait();
-            flag.lower();
-            Pin::new(&mut worker).poll(&mut Context::from_waker(&waker)).is_pending()
-        };
-        assert!(poll());
-        wait_until(|| of_owner.info().unwrap().waiting == 1);
+        let mut poll = || Pin::new(&mut worker).poll(&mut Context::from_waker(&waker)).is_pending();
+        // The owner is asked about the tube, and then for a task.
+        wait_until(|| {
+            assert!(!flag.lower() || poll());
+            of_owner.info().unwrap().waiting == 1
+        });
         pair.tunnel.hold_clients();
         of_owner.put("x").unwrap();
         // The task arrives, and its job does not begin.
+        flag.wait();
         assert!(poll());
         assert_eq!(of_owner.statistics().unwrap().tasks.taken, 1);
         drop(worker);

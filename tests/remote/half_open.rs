@@ -2,13 +2,15 @@
 //! side sees an end of the connection.
 
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tubewell::worker::{Job, Worker};
 use tubewell::{ConnectOptions, FIFO, ServeOptions, State, Store, Tube, TubeOptions};
 
-use super::executor::{HANGS_AFTER, wait_until, with_timeout};
+use super::executor::{HANGS_AFTER, WakeFlag, poll, poll_pending, wait_until, with_timeout};
 use super::tunnel::Tunnel;
 
 /// An owner, and the connection of a client that goes through a tunnel.
@@ -102,5 +104,26 @@ fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
         taker.join().unwrap().unwrap();
         assert!(pair.tube.peek(id).is_err());
         assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+    });
+}
+
+/// Not at its start either: the owner answers nothing any more when the worker begins.
+#[test]
+fn worker_that_is_a_future_begins_without_an_answer_of_its_owner_and_can_be_stopped() {
+    with_timeout(|| {
+        let pair = Pair::new(None, Duration::ZERO);
+        let tube = pair.remote_tube();
+        pair.tunnel.vanish();
+        let worker = Worker::new(&pair.remote).on_async(&tube, |_: Job| async {});
+        let stopper = worker.stopper();
+        let mut worker = worker.run_async();
+        let flag = WakeFlag::raised();
+        let waker = Waker::from(flag.clone());
+        poll_pending(&mut worker, &waker);
+        flag.lower();
+        stopper.stop();
+        flag.wait();
+        let Poll::Ready(ended) = poll(&mut worker, &waker) else { panic!("it goes on") };
+        assert_eq!(ended.unwrap().jobs(), 0);
     });
 }

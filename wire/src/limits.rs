@@ -40,9 +40,10 @@ pub struct Limits {
     /// count, so that its short calls wait for no other connection. Connections whose calls wait have their turns
     /// in the order of their arrival. A longer call is read once no others are held.
     pub all_call_bytes: usize,
-    /// How fast a call of more than 64 KiB must arrive at a server while other calls wait for its bytes, and how fast a
-    /// client must read while the output of all connections is at half of its limit, in bytes a second: 128 KiB by
-    /// default, from [`stalled`](Limits::stalled) on. A connection that is slower is closed.
+    /// How fast a call of more than 64 KiB must arrive at a server while other calls wait for its bytes, in each
+    /// [`stalled`](Limits::stalled), and how fast a client must read while the output of all connections is at half of
+    /// its limit, from [`stalled`](Limits::stalled) on. In bytes a second: 128 KiB by default. A connection that is
+    /// slower is closed.
     pub rate: usize,
     /// Connections of a server: 1024 by default. The next one is refused with a text.
     pub connections: usize,
@@ -91,7 +92,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long so many bytes may take that the client sends or reads.
+    /// How many bytes of a long call must arrive in each [`stalled`](Limits::stalled) while others wait for its bytes.
+    pub(crate) fn least(&self) -> usize {
+        let bytes = self.rate as u128 * self.stalled.as_micros() / 1_000_000;
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// How long a client may take to read so many bytes.
     pub(crate) fn time_for(&self, bytes: usize) -> Duration {
         let micros = (bytes as u64).saturating_mul(1_000_000) / self.rate.max(1) as u64;
         self.stalled.saturating_add(Duration::from_micros(micros))

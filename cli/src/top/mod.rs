@@ -30,7 +30,7 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::count;
 use crate::progress::Progress;
-use crate::{signals, store};
+use crate::{connection, follow, signals, store};
 use model::{Action, Input, Model, Request};
 use screen::{Screen, Typed};
 
@@ -57,12 +57,13 @@ pub fn run(store: &Store, source: &str, args: &Top) -> CommandResult {
     let (inbox, messages) = channel();
     let stop = inbox.clone();
     signals::forward(move |signal| stop.send(Message::Stop(signal)).is_ok())?;
-    let permits = follow(Follower::new(store, Filter::new(), EVENTS)?, inbox.clone())?;
+    let permits = follow_events(Follower::new(store, Filter::new(), EVENTS)?, inbox.clone())?;
     let clock = Arc::new(Progress::hidden());
     let requests = answer(store.clone(), clock.clone(), inbox.clone())?;
     let mut screen = Screen::open()?;
     listen(inbox)?;
-    let (model, first) = Model::new(source.to_owned(), args.tube.clone());
+    let has_owner = connection::owner().is_some();
+    let (model, first) = Model::new(source.to_owned(), args.tube.clone(), has_owner);
     let mut looped = Loop { model, clock, requests, permits, interval: args.interval };
     looped.run(first, &mut screen, &messages)
 }
@@ -92,7 +93,7 @@ impl Loop {
             let now = self.clock.elapsed();
             let is_idle = is_permitted && !self.model.has_clock();
             let tick = Some(next_tick.saturating_sub(now)).filter(|_| !is_idle);
-            let message = match tick.into_iter().chain(self.model.tells_silence_in(now)).min() {
+            let message = match tick.into_iter().chain(self.model.due_in(now)).min() {
                 None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => messages.recv_timeout(wait),
             };
@@ -103,7 +104,7 @@ impl Loop {
                     return Err(Failure::new(Exit::Failed, "the store was closed"));
                 }
                 Ok(Message::Failed(failure)) => return Err(failure),
-                Err(_) if self.clock.elapsed() < next_tick => Input::Silence,
+                Err(_) if self.clock.elapsed() < next_tick => Input::Due,
                 Err(_) => {
                     // A full channel has a permit already.
                     let _ = self.permits.try_send(());
@@ -138,7 +139,7 @@ impl Loop {
 
 /// Starts the thread that reports changes. It reports one for each permit, so that a busy store is read
 /// no more often than permits are given.
-fn follow(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSender<()>> {
+fn follow_events(mut events: Follower, inbox: Sender<Message>) -> CommandResult<SyncSender<()>> {
     let (permits, permitted) = sync_channel(1);
     spawn("events", move || {
         loop {
@@ -184,6 +185,11 @@ fn answer(
                 },
                 Request::Act(action) => {
                     Input::Acted(act(&store, &action).map_err(|error| error.to_string()))
+                }
+                Request::Ask => {
+                    // Also a refusal is an answer. The thread of the events learns of a broken connection.
+                    let _ = follow::ask(&store);
+                    Input::Answered
                 }
                 Request::Quit => return,
             };

@@ -17,6 +17,8 @@ pub const TASKS: usize = 200;
 const MOST_TASKS: usize = 10_000;
 /// A store that has not answered for so long is said to be silent, and for how long after each of these.
 const SILENT: Duration = Duration::from_secs(1);
+/// How long after its last answer an owner is asked whether it still answers, if nothing is read meanwhile.
+const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// The states of tasks, in the order in which Left and Right go through them.
 pub const STATES: [State; 6] =
@@ -33,12 +35,14 @@ pub enum Input {
     Changed,
     /// Time has passed.
     Tick,
-    /// The store has not answered yet.
-    Silence,
+    /// What the model waits for by the clock is due.
+    Due,
     /// The store was read.
     Read(Box<Reading>),
     /// The store could not be read.
     NotRead(String),
+    /// The owner has answered that it is there.
+    Answered,
     /// The connection to the owner has broken.
     Cut(String),
     /// An action is over: what was done, or why not.
@@ -52,6 +56,8 @@ pub enum Request {
     Read(Want),
     /// Change the store. `Input::Acted` is the answer.
     Act(Action),
+    /// Ask the owner whether it answers. `Input::Answered` is the answer.
+    Ask,
     Quit,
 }
 
@@ -140,6 +146,10 @@ pub struct Model {
     /// How many requests have no answer, and since when the next answer is waited for.
     unanswered: usize,
     waits_since: Duration,
+    /// The store is that of another process, which may cease to answer.
+    has_owner: bool,
+    /// When the store has last answered.
+    answered: Duration,
     /// The notice says why the store could not be read.
     is_cut: bool,
     /// What changes nothing in the events, such as a take that waits, is read once more a while after
@@ -148,8 +158,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model that shows this screen first, and what to do first.
-    pub fn new(source: String, tube: Option<String>) -> (Model, Vec<Request>) {
+    /// A model that shows this screen first, and what to do first. `has_owner`: the store is that of another
+    /// process.
+    pub fn new(source: String, tube: Option<String>, has_owner: bool) -> (Model, Vec<Request>) {
         let opened = tube.map(|tube| Screen::of(tasks(tube, Which::State(State::Ready))));
         let mut model = Model {
             source,
@@ -164,6 +175,8 @@ impl Model {
             pending: Pending::None,
             unanswered: 0,
             waits_since: Duration::ZERO,
+            has_owner,
+            answered: Duration::ZERO,
             is_cut: false,
             settles: true,
         };
@@ -207,11 +220,16 @@ impl Model {
     /// Takes an input in, and returns what is to be done.
     pub fn update(&mut self, now: Duration, input: Input) -> Vec<Request> {
         self.now = self.now.max(now);
-        let is_answer = matches!(input, Input::Read(_) | Input::NotRead(_) | Input::Acted(_));
+        let is_answer =
+            matches!(input, Input::Read(_) | Input::NotRead(_) | Input::Acted(_) | Input::Answered);
         if is_answer {
             self.unanswered = self.unanswered.saturating_sub(1);
+            self.answered = self.now;
         }
-        let requests = self.take_in(input);
+        let mut requests = self.take_in(input);
+        if requests.is_empty() && self.asks_in(self.now) == Some(Duration::ZERO) {
+            requests.push(Request::Ask);
+        }
         if is_answer || self.unanswered == 0 {
             self.waits_since = self.now;
         }
@@ -225,11 +243,19 @@ impl Model {
         (self.unanswered > 0 && !self.is_cut && waited >= SILENT).then_some(waited)
     }
 
-    /// How long after `now` the view tells how long the store has not answered, if it does not answer until then.
-    pub fn tells_silence_in(&self, now: Duration) -> Option<Duration> {
+    /// How long after `now` something is due by the clock, if nothing happens until then: the view tells how long
+    /// the store has not answered, or its owner is asked.
+    pub fn due_in(&self, now: Duration) -> Option<Duration> {
         let waited = now.saturating_sub(self.waits_since);
         let told = Duration::from_secs(waited.as_secs()) + SILENT;
-        (self.unanswered > 0 && !self.is_cut).then(|| told.saturating_sub(waited))
+        let tells = (self.unanswered > 0 && !self.is_cut).then(|| told.saturating_sub(waited));
+        tells.or_else(|| self.asks_in(now))
+    }
+
+    /// How long after `now` the owner is asked whether it answers. One that is known to be lost is waited for.
+    fn asks_in(&self, now: Duration) -> Option<Duration> {
+        let asks = self.has_owner && self.unanswered == 0 && !self.is_cut;
+        asks.then(|| (self.answered + ASK_AFTER).saturating_sub(now))
     }
 
     fn take_in(&mut self, input: Input) -> Vec<Request> {
@@ -256,7 +282,7 @@ impl Model {
                 self.reselect();
                 self.go_on()
             }
-            Input::Silence => Vec::new(),
+            Input::Due | Input::Answered => Vec::new(),
             Input::Cut(why) => {
                 self.cut(&why);
                 Vec::new()

@@ -30,7 +30,7 @@ struct Desk {
 
 impl Desk {
     fn at(clock: ManualClock, store: Store) -> Desk {
-        let (model, requests) = Model::new("jobs.tubewell".into(), None);
+        let (model, requests) = Model::new("jobs.tubewell".into(), None, false);
         let now = Duration::ZERO;
         let mut desk = Desk { _clock: clock, store, model, now, readings: 0, has_quit: false };
         desk.answer(requests);
@@ -49,6 +49,7 @@ impl Desk {
                 Request::Act(action) => Input::Acted(
                     super::act(&self.store, &action).map_err(|error| error.to_string()),
                 ),
+                Request::Ask => Input::Answered,
                 Request::Quit => {
                     self.has_quit = true;
                     continue;
@@ -144,37 +145,65 @@ fn busy() -> (Desk, Session) {
 #[test]
 fn store_that_does_not_answer_is_shown_as_silent_after_a_second() {
     let (_clock, store) = store();
-    let (mut model, requests) = Model::new("jobs.tubewell".into(), None);
+    let (mut model, requests) = Model::new("jobs.tubewell".into(), None, false);
     let millis = Duration::from_millis;
     let silent = |model: &Model| model.view().footer.0.contains("no answer");
-    assert_eq!(model.tells_silence_in(millis(0)), Some(millis(1000)));
-    assert_eq!(model.update(millis(900), Input::Silence), []);
+    assert_eq!(model.due_in(millis(0)), Some(millis(1000)));
+    assert_eq!(model.update(millis(900), Input::Due), []);
     assert!(!silent(&model));
-    assert_eq!(model.tells_silence_in(millis(900)), Some(millis(100)));
-    model.update(millis(1000), Input::Silence);
+    assert_eq!(model.due_in(millis(900)), Some(millis(100)));
+    model.update(millis(1000), Input::Due);
     assert!(silent(&model));
-    model.update(millis(2500), Input::Silence);
+    model.update(millis(2500), Input::Due);
     let footer = model.view().footer;
     assert!(footer.0.starts_with("no answer of the store for 2s; q quits"), "{footer:?}");
     assert_eq!(footer.1, Tone::Bad);
-    assert_eq!(model.tells_silence_in(millis(2500)), Some(millis(500)));
+    assert_eq!(model.due_in(millis(2500)), Some(millis(500)));
 
     let [Request::Read(want)] = &requests[..] else { panic!("{requests:?}") };
     let reading = read(&store, want.clone(), millis(2600)).unwrap();
     model.update(millis(2600), Input::Read(Box::new(reading)));
     assert!(!silent(&model));
-    assert_eq!(model.tells_silence_in(millis(2600)), None);
+    assert_eq!(model.due_in(millis(2600)), None);
     // The time of the next request begins with that request.
     assert_eq!(model.update(millis(9000), Input::Changed).len(), 1);
     assert!(!silent(&model));
-    assert_eq!(model.tells_silence_in(millis(9000)), Some(millis(1000)));
+    assert_eq!(model.due_in(millis(9000)), Some(millis(1000)));
+}
+
+/// Nothing is read while nothing changes.
+#[test]
+fn owner_is_asked_each_second_while_nothing_is_read_and_shown_as_silent_a_second_later() {
+    let (_clock, store) = store();
+    let (mut model, requests) = Model::new("unix:jobs.sock".into(), None, true);
+    let millis = Duration::from_millis;
+    let [Request::Read(want)] = &requests[..] else { panic!("{requests:?}") };
+    let reading = read(&store, want.clone(), millis(100)).unwrap();
+    assert_eq!(model.update(millis(100), Input::Read(Box::new(reading))), []);
+    assert_eq!(model.due_in(millis(100)), Some(millis(1000)));
+    assert_eq!(model.update(millis(1099), Input::Due), []);
+    assert_eq!(model.update(millis(1100), Input::Due), [Request::Ask]);
+    assert_eq!(model.due_in(millis(1100)), Some(millis(1000)));
+    assert_eq!(model.update(millis(1200), Input::Answered), []);
+    assert_eq!(model.due_in(millis(1300)), Some(millis(900)));
+    // Each request waits for an answer once.
+    assert_eq!(model.update(millis(2200), Input::Due), [Request::Ask]);
+    model.update(millis(3200), Input::Due);
+    let footer = model.view().footer;
+    assert!(footer.0.starts_with("no answer of the store for 1s; q quits"), "{footer:?}");
+    assert_eq!(model.update(millis(9000), Input::Answered), []);
+    assert!(!model.view().footer.0.contains("no answer"));
+    // A reading tells it, too, and one that is lost is waited for.
+    assert!(matches!(model.update(millis(10_000), Input::Changed)[..], [Request::Read(_)]));
+    model.update(millis(10_100), Input::Cut("it is gone".into()));
+    assert_eq!(model.due_in(millis(12_000)), None);
 }
 
 #[test]
 fn actions_without_an_answer_are_shown_as_silent() {
     let (mut desk, _worker) = busy();
     assert_eq!(desk.model.update(desk.now, Input::Key(Key::Char('p'))).len(), 1);
-    desk.model.update(desk.now + Duration::from_secs(1), Input::Silence);
+    desk.model.update(desk.now + Duration::from_secs(1), Input::Due);
     assert!(desk.footer().starts_with("no answer"), "{}", desk.footer());
 }
 
@@ -189,9 +218,9 @@ fn notice_of_a_lost_owner_is_wrapped_and_says_what_to_do() {
     assert_eq!(footer.join(" "), format!("waiting for the owner; q quits: {why}"), "{shown}");
     // A silence is no news then.
     desk.model.update(desk.now, Input::Changed);
-    desk.model.update(desk.now + Duration::from_secs(9), Input::Silence);
+    desk.model.update(desk.now + Duration::from_secs(9), Input::Due);
     assert!(desk.footer().starts_with("waiting for the owner"), "{}", desk.footer());
-    assert_eq!(desk.model.tells_silence_in(desk.now), None);
+    assert_eq!(desk.model.due_in(desk.now), None);
 }
 
 #[test]

@@ -188,6 +188,22 @@ fn top_without_a_terminal_is_refused() {
     assert!(sandbox.fails("top --interval 10ms", 2).contains("1s or more"));
 }
 
+/// Nothing changes in the store, so that nothing is read.
+#[test]
+fn idle_top_says_that_its_owner_is_stopped_and_goes_on_with_it() {
+    let sandbox = Sandbox::with(&[]);
+    let (owner, url) = serve(&sandbox, "");
+    let mut top = Top::start(&sandbox, &["--connect", &url, "--interval", "1h"]);
+    top.shows(&format!("{url}  1 tube: 0 ready"));
+    top.shows("? help  q quit");
+    owner.signal(Signal::STOP);
+    top.shows("no answer of the store for");
+    owner.signal(Signal::CONT);
+    top.shows("? help  q quit");
+    top.types("q");
+    assert_eq!(top.ends().status.code(), Some(0));
+}
+
 #[test]
 fn top_goes_through_the_owner_and_waits_for_it() {
     let sandbox = Sandbox::with(&[]);

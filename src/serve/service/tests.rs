@@ -11,8 +11,8 @@ use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
 use crate::core::list::{
     Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick,
-    LogHeld, NextId, Peek, PutAndWait, PutTask, ReleaseIn, Renew, Resolve, SetPriority, Steps,
-    Truncate, Tubes, WaitDrained,
+    LogHeld, NextId, Peek, PutAndWait, PutMany, PutTask, ReleaseIn, Renew, Resolve, SetPriority,
+    Steps, Truncate, Tubes, WaitDrained,
 };
 use crate::core::verb::{Claimed, TubeName};
 use crate::core::{ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes};
@@ -513,9 +513,14 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     assert!(is_refusal(taken.busy));
     taken.on_lost.unwrap()();
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
-    // A change is not refused once it is made.
-    let kick = verb_to_bytes(Mode::Call, target, &Kick { count: 1 });
-    assert!(answer_to(&kick).busy.is_none());
+    // A change is not refused once it is made. That of a temporary tube waits for nothing.
+    let brief = TubeOptions::new().temporary(true);
+    let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
+    let target = TubeRef { number: brief.number(), name: "brief" };
+    let request = || PutRequest::of(Put::new(""));
+    let requests = (0..20_000).map(|_| request()).collect();
+    let put = answer_to(&verb_to_bytes(Mode::Call, target, &PutMany { requests }));
+    assert!(put.body.len() > 65_536 && put.busy.is_none());
 }
 
 /// Its subscription misses the others, and the next event that it gets says how many.

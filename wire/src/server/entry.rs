@@ -60,13 +60,15 @@ pub(crate) struct Entry<S: Service> {
     pub(crate) until: Option<Instant>,
 }
 
-/// Until when a long call must arrive.
+/// How a long call arrives.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
-    /// More of it.
+    /// Until when more of it must arrive.
     more: Option<Instant>,
-    /// All of it, if other calls wait for its bytes.
-    whole: Option<Instant>,
+    /// Until when as much of it must arrive as at the least rate, if other calls wait for its bytes.
+    enough: Option<Instant>,
+    /// How much has arrived since that was noted.
+    bytes: usize,
 }
 
 /// How far the end of a connection is.
@@ -181,7 +183,10 @@ impl<S: Service> Entry<S> {
         match self.connection.socket.read(scratch) {
             Ok(0) => self.close(),
             Ok(bytes) => {
-                self.arrival.iter_mut().for_each(|arrival| arrival.more = None);
+                if let Some(arrival) = &mut self.arrival {
+                    arrival.more = None;
+                    arrival.bytes = arrival.bytes.saturating_add(bytes);
+                }
                 if self.silent.is_some() {
                     self.heard = Some(clock::now());
                 }
@@ -281,7 +286,7 @@ impl<S: Service> Entry<S> {
         self.silent.is_none_or(|silent| silent <= now)
     }
 
-    /// Notes until when a long call of this length must arrive, if one arrives.
+    /// Notes until when a long call must arrive, if one arrives.
     pub(crate) fn await_rest(&mut self, is_long_arriving: bool, limits: &Limits) {
         if !is_long_arriving {
             self.arrival = None;
@@ -290,17 +295,15 @@ impl<S: Service> Entry<S> {
         if self.arrival.is_some_and(|arrival| arrival.more.is_some()) {
             return;
         }
-        let now = clock::now();
-        let bytes = self.protocol.next_call().unwrap_or_default();
-        let whole = || now.checked_add(limits.time_for(bytes));
-        let whole = self.arrival.map_or_else(whole, |arrival| arrival.whole);
-        self.arrival = Some(Arrival { more: now.checked_add(limits.stalled), whole });
+        let soon = clock::now().checked_add(limits.stalled);
+        let begun = Arrival { more: soon, enough: soon, bytes: 0 };
+        self.arrival.get_or_insert(begun).more = soon;
     }
 
     /// When a long call has taken too long to arrive.
     pub(crate) fn arrives_by(&self) -> Option<Instant> {
-        let Arrival { more, whole } = self.arrival?;
-        more.into_iter().chain(whole).min()
+        let Arrival { more, enough, .. } = self.arrival?;
+        more.into_iter().chain(enough).min()
     }
 
     /// Whether nothing more of a long call has arrived for too long. What has arrived is read next.
@@ -320,16 +323,15 @@ impl<S: Service> Entry<S> {
         if self.stage != Stage::Open {
             return;
         }
-        let bytes = self.protocol.next_call().unwrap_or_default();
         if let Some(arrival) = self.arrival.as_mut()
-            && arrival.whole.is_some_and(|by| by <= now)
+            && arrival.enough.is_some_and(|by| by <= now)
         {
-            if self.connection.do_calls_wait() {
+            if arrival.bytes < limits.least() && self.connection.do_calls_wait() {
                 let why = "a long call arrives too slowly while others wait for it";
                 self.refuse(&Refusal::new(Reason::Protocol, why));
                 return self.connection.flush();
             }
-            arrival.whole = now.checked_add(limits.time_for(bytes));
+            (arrival.enough, arrival.bytes) = (now.checked_add(limits.stalled), 0);
         }
         if self.connection.status().read_by.is_some_and(|by| by <= now) {
             if self.connection.is_output_short() {

@@ -151,6 +151,28 @@ fn peer_that_stops_in_the_midst_of_a_long_call_is_disconnected() {
     assert_eq!(short.receive().unwrap(), (ANSWER, 1, b"short".to_vec()));
 }
 
+/// The thread that reads was busy meanwhile.
+#[test]
+fn long_call_whose_rest_has_arrived_is_read_before_its_peer_counts_as_stopped() {
+    const FIRST: usize = 1024;
+    let place = Place::new();
+    let stalled = Duration::from_millis(100);
+    let serving = Serving::with(&place, Limits { stalled, ..one_alone() });
+    let [mut long, mut first, mut second] = [(); 3].map(|()| Raw::welcomed(&serving.address));
+    let call = frame(CALL, 1, &vec![b'x'; LONG / 2]);
+    first.call(1, "gate");
+    serving.desk.log.wait_for("at gate", 1);
+    // Both are read once the thread has passed the gate, in this order.
+    long.send(&call[..FIRST]);
+    second.call(1, "gate");
+    serving.desk.open_gate_once();
+    serving.desk.log.wait_for("at gate", 2);
+    long.send(&call[FIRST..]);
+    thread::park_timeout(stalled * 2);
+    serving.desk.open_gate_once();
+    assert_eq!(long.receive().map(|(kind, ..)| kind), Some(ANSWER));
+}
+
 /// Its heartbeats are behind the call that is not read: what is unread counts for one.
 #[test]
 fn connection_whose_call_waits_for_bytes_is_not_taken_for_silent() {
@@ -217,11 +239,11 @@ fn client_keeps_to_the_bytes_in_flight() {
     assert_eq!(serving.desk.wait_for_holds(0, 5), 2 * LONG);
 }
 
-/// It would keep others from sending for as long as it likes.
+/// It would keep others from sending for as long as it likes: much more time is left for the rest, at the least rate.
 #[test]
 fn long_call_that_arrives_too_slowly_is_broken_off_once_another_waits_for_its_bytes() {
     let place = Place::new();
-    let limits = Limits { stalled: Duration::from_millis(300), rate: 100 * LONG, ..one_alone() };
+    let limits = Limits { stalled: Duration::from_millis(300), rate: LONG / 100, ..one_alone() };
     let serving = Serving::with(&place, limits);
     let mut slow = Raw::welcomed(&serving.address);
     slow.send(&hold(1)[..LONG / 2]);
@@ -229,7 +251,7 @@ fn long_call_that_arrives_too_slowly_is_broken_off_once_another_waits_for_its_by
     assert_eq!(ask(&client, "next"), "next");
     let slow = thread::spawn(move || {
         // Far less than the call, for much longer than it may take.
-        for _ in 0..1000 {
+        for _ in 0..4000 {
             if !slow.try_send(b"x") {
                 return;
             }

@@ -87,8 +87,8 @@ pub struct Desk {
     /// What `connect` answers, if not a welcome.
     pub refusal: Mutex<Option<String>>,
     pub welcome: Mutex<Vec<u8>>,
-    /// While it is closed, calls of `gate` wait.
-    gate: Mutex<bool>,
+    /// How many calls of `gate` may pass.
+    gate: Mutex<usize>,
     opened: Condvar,
     /// Stopped by the call `stop`.
     pub server: Mutex<Option<Arc<Server>>>,
@@ -122,7 +122,13 @@ impl Desk {
     }
 
     pub fn open_gate(&self) {
-        *self.gate.lock().unwrap() = true;
+        *self.gate.lock().unwrap() = usize::MAX;
+        self.opened.notify_all();
+    }
+
+    /// Lets one call of `gate` pass.
+    pub fn open_gate_once(&self) {
+        *self.gate.lock().unwrap() += 1;
         self.opened.notify_all();
     }
 
@@ -162,8 +168,12 @@ impl Desk {
     pub fn wait_at_gate(&self) {
         self.log.add("at gate");
         let gate = self.gate.lock().unwrap();
-        let opened = self.opened.wait_timeout_while(gate, HANGS_AFTER, |open| !*open);
-        assert!(!opened.unwrap().1.timed_out(), "the gate was not opened");
+        let opened = self.opened.wait_timeout_while(gate, HANGS_AFTER, |passes| *passes == 0);
+        let (mut passes, timed_out) = opened.unwrap();
+        assert!(!timed_out.timed_out(), "the gate was not opened");
+        if *passes < usize::MAX {
+            *passes -= 1;
+        }
     }
 
     /// An answer that notes if it is lost.
