@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use tubewell_drivers::{HISTORY_MAX, Traits};
 
-use super::Durability;
 use super::checks::{METRICS_MAX, above_zero, at_most, check_max_attempts};
 use super::list::tube_options;
-use super::policies::{limited, whole};
 use super::stored::{self, PAUSED};
+use super::times::{limited, whole};
 use super::value::OptionValue::{self, Number, Without};
 use super::value::{InEffect, Value, given, value_or};
 use crate::events::Callback;
-use crate::{Backoff, Counting, Error, Keep, Rate, Result};
+use crate::{Backoff, Counting, Durability, Error, Keep, Rate, Result};
 
 /// A name and a refusal that an entry may override: the first of the given ones.
 macro_rules! first {

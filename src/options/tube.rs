@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::declare::{TubeInfo, TubeOptions};
 use super::value::OptionValue;
-use super::{TubeInfo, TubeOptions};
 use crate::events::Event;
 
 impl TubeOptions {

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Durability;
 use crate::text::durations;
-use crate::{Backoff, Counting, Error, Keep, Rate, Result, duration};
+use crate::{Backoff, Counting, Durability, Error, Keep, Rate, Result, duration};
 
 /// The value of an option of a tube; see [`TubeOptions::set`](crate::TubeOptions::set).
 ///
