@@ -38,8 +38,8 @@ macro_rules! declare {
         /// The options with which a tube is created. The store keeps all of them except the callback.
         ///
         /// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported)
-        /// if the driver does not have one of the options. Times are rounded up to microseconds;
-        /// `Duration::MAX` is without a limit.
+        /// if the driver does not have one of the options, unless its value is the default. Times are
+        /// rounded up to microseconds; `Duration::MAX` is without a limit.
         ///
         /// # Example
         /// ```
