@@ -30,7 +30,7 @@ macro_rules! declare {
             $(named $named:literal,)?
             $(in_effect $kept:expr,)?
             $(check $check:expr,)?
-            $(needs $needs:ident $what:literal,)?
+            $(needs $needs:ident $what:literal $(unless $nothing:expr)?,)?
             $(never $altered:ident,)?
             $(stored $number:literal,)?
         }
@@ -38,8 +38,8 @@ macro_rules! declare {
         /// The options with which a tube is created. The store keeps all of them except the callback.
         ///
         /// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported)
-        /// if the driver does not have one of the options, unless its value is the default. Times are
-        /// rounded up to microseconds; `Duration::MAX` is without a limit.
+        /// if the driver does not have one of the options. Times are rounded up to microseconds;
+        /// `Duration::MAX` is without a limit.
         ///
         /// # Example
         /// ```
@@ -171,6 +171,18 @@ macro_rules! declare {
             }
         }
 
+        impl TubeOptions {
+            /// The first given option that needs what a driver does not have.
+            pub(super) fn unsupported(&self, traits: Traits) -> Option<&'static str> {
+                $($(if !traits.$needs
+                    && self.$name.is_some() $(&& self.$name != Some($nothing))?
+                {
+                    return Some($what);
+                })?)*
+                None
+            }
+        }
+
         impl Policies {
             /// The options in effect where these are given, without a look at the limits.
             pub(super) fn in_effect(options: &TubeOptions) -> Policies {
@@ -180,14 +192,6 @@ macro_rules! declare {
                     }),)*
                     paused: None,
                 }
-            }
-
-            /// The first option that needs what a driver does not have.
-            pub(super) fn unsupported(&self, traits: Traits) -> Option<&'static str> {
-                $($(if !traits.$needs && self.$name != <$in_effect>::default() {
-                    return Some($what);
-                })?)*
-                None
             }
 
             /// The options that are not the default.

@@ -9,8 +9,8 @@
 //! * `named`: how [`TubeDiffers`](crate::Error::TubeDiffers) calls it, if not by its name.
 //! * `in_effect`: the value in effect, which is the one that the file keeps, if it is not the given one.
 //! * `check`: which values are refused, when they are given and when they are read.
-//! * `needs`: what the driver must have if the value in effect is not the default, and the name of
-//!   the option in [`Unsupported`](crate::Error::Unsupported).
+//! * `needs`: what the driver must have if the option is given, the name of the option in
+//!   [`Unsupported`](crate::Error::Unsupported), and after `unless` a value that every driver has.
 //! * `never altered`: an alter refuses another value.
 //! * `stored`: its number in the rows of the catalog, which is never used again. The options without a
 //!   number are in every row; `stored.rs` has them.
@@ -97,7 +97,7 @@ macro_rules! tube_options {
         or Without("unlimited"),
         in_effect limited(max_runtime),
         check above_zero(max_runtime, "the max_runtime of a tube", "leave it out for no limit"),
-        needs timed "a max_runtime",
+        needs timed "a max_runtime" unless Duration::MAX,
         stored 0,
     }
     /// How often a task is attempted. When its last attempt has failed or was lost, it is buried.
@@ -146,7 +146,7 @@ macro_rules! tube_options {
         /// How long a task is delayed before its next attempt.
         in_effect backoff.whole(),
         check backoff.check(),
-        needs timed "a backoff",
+        needs timed "a backoff" unless Backoff::none(),
         stored 3,
     }
     /// How long the holder of a claim that has expired may still ack, fail or renew it. Default:
@@ -160,7 +160,7 @@ macro_rules! tube_options {
         /// How long a claim that has expired may still be acked.
         or Without("none"),
         in_effect Some(whole(delay)).filter(|delay| !delay.is_zero()),
-        needs timed "a reclaim delay",
+        needs timed "a reclaim delay" unless Duration::ZERO,
         stored 4,
     }
     /// Which tasks that are done are kept, with their results. Default: none. A kept task takes no
@@ -277,7 +277,7 @@ macro_rules! tube_options {
         /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
         /// with other tubes.
         named "option shared_limits",
-        needs sub_queued "shared limits of sub-queues",
+        needs sub_queued "shared limits of sub-queues" unless false,
         stored 11,
     }
     /// How many tasks of each sub-queue may be taken in a time. Default: without a limit. Drivers with

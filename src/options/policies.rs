@@ -12,12 +12,12 @@ impl Policies {
     /// The options of a tube with this driver.
     pub(crate) fn new(options: &TubeOptions, driver: &str, traits: Traits) -> Result<Policies> {
         options.check()?;
+        if let Some(what) = options.unsupported(traits) {
+            return Err(Error::Unsupported { what: what.into(), driver: driver.into() });
+        }
         let mut policies = Policies::in_effect(options);
         if options.ttr.is_none() {
             policies.ttr = policies.ttl;
-        }
-        if let Some(what) = policies.unsupported(traits) {
-            return Err(Error::Unsupported { what: what.into(), driver: driver.into() });
         }
         Ok(policies)
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn option_that_the_driver_does_not_have_is_refused_unless_it_is_the_default() {
+    fn option_that_the_driver_does_not_have_is_refused_unless_it_asks_for_nothing() {
         let needed =
             each().into_iter().filter(|options| Policies::new(options, "no", NONE).is_err());
         let names: Vec<_> =
@@ -239,8 +239,13 @@ mod tests {
             "sub_queue_rate",
         ];
         assert_eq!(names, expected);
-        let default = TubeOptions::new().pri(0).capacity(0).ttl(Duration::MAX).sub_queue_limit(1);
-        assert_eq!(Policies::new(&default, "no", NONE).unwrap(), Policies::default());
+        let options = TubeOptions::new().max_runtime(Duration::MAX).backoff(Backoff::none());
+        let options = options.reclaim_delay(Duration::ZERO).shared_limits(false);
+        assert_eq!(Policies::new(&options, "no", NONE).unwrap(), Policies::default());
+        for options in [TubeOptions::new().pri(0), TubeOptions::new().sub_queue_limit(1)] {
+            let refused = Policies::new(&options, "no", NONE);
+            assert!(matches!(refused, Err(Error::Unsupported { .. })), "{options:?}");
+        }
         let timed = Traits { timed: true, ..NONE };
         Policies::new(&TubeOptions::new().ttl(Duration::from_secs(1)), "timed", timed).unwrap();
     }

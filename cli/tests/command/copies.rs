@@ -293,7 +293,7 @@ fn import_all_stops_at_a_wrong_line_and_can_go_on() {
     assert_eq!(contents_without_ids(&other), contents_without_ids(&sandbox));
 
     let different = Sandbox::with(&[]);
-    let tube = r#"{"tube":"mail","driver":"fifo","ttl":null,"ttr":null,"pri":0,"capacity":0,"temporary":false,"durability":"flush"}"#;
+    let tube = r#"{"tube":"mail","driver":"fifo","ttl":null,"ttr":null,"temporary":false,"durability":"flush"}"#;
     let done = different.feed("import --all", tube.as_bytes()).expect(7);
     assert!(done.err.contains("its driver is fifottl, not fifo"), "{}", done.err);
     for words in

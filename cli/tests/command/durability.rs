@@ -89,7 +89,7 @@ fn import_restores_every_durability() {
 fn import_accepts_a_durability_as_text() {
     let line = |durability: &str| {
         format!(
-            r#"{{"tube":"mail","driver":"fifo","ttl":null,"ttr":null,"pri":0,"capacity":0,"temporary":false,"durability":{durability}}}"#
+            r#"{{"tube":"mail","driver":"fifo","ttl":null,"ttr":null,"temporary":false,"durability":{durability}}}"#
         )
     };
     for (given, shown) in [
