@@ -67,7 +67,6 @@ macro_rules! declare {
         /// A tube of the catalog: its options, and the calls that wait in it.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-        #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
         #[non_exhaustive]
         pub struct TubeInfo {
             /// Its name.
