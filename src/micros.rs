@@ -5,7 +5,9 @@ use std::time::Duration;
 /// Whole microseconds, rounded up so that no timer fires early. A duration that does not fit
 /// becomes `u64::MAX`, which stands for "never".
 pub(crate) fn micros_ceil(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
+    let seconds = duration.as_secs().checked_mul(1_000_000);
+    let rest = u64::from(duration.subsec_nanos().div_ceil(1000));
+    seconds.and_then(|micros| micros.checked_add(rest)).unwrap_or(u64::MAX)
 }
 
 /// The inverse of [`micros_ceil`].
@@ -23,7 +25,10 @@ mod tests {
         assert_eq!(micros_ceil(Duration::from_nanos(1)), 1);
         assert_eq!(micros_ceil(Duration::from_micros(1)), 1);
         assert_eq!(micros_ceil(Duration::from_nanos(1001)), 2);
+        assert_eq!(micros_ceil(Duration::from_nanos(1_999_999_001)), 2_000_000);
         assert_eq!(micros_ceil(Duration::MAX), u64::MAX);
+        assert_eq!(micros_ceil(duration(u64::MAX)), u64::MAX);
+        assert_eq!(micros_ceil(duration(u64::MAX) + Duration::from_nanos(1)), u64::MAX);
         assert_eq!(duration(1_500_000), Duration::from_millis(1500));
     }
 }

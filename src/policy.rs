@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::micros::micros_ceil;
+use tubewell_drivers::NEVER;
+
+use crate::micros::{duration, micros_ceil};
 use crate::{Error, Result};
 
 /// How long a task is delayed before its next attempt.
@@ -110,6 +112,12 @@ impl Backoff {
         Duration::from_micros(u64::try_from(delay).unwrap_or(u64::MAX))
     }
 
+    /// This backoff with times as the file keeps them.
+    pub(crate) fn whole(self) -> Backoff {
+        let whole = |time: Duration| duration(micros_ceil(time.min(LONGEST_BACKOFF)));
+        Backoff { first: whole(self.first), cap: whole(self.cap), ..self }
+    }
+
     /// Refuses a factor and a share that are out of bounds.
     pub(crate) fn check(&self) -> Result<()> {
         if !(1000..=MAX_FACTOR).contains(&self.factor) {
@@ -215,6 +223,12 @@ impl Keep {
     pub fn age(mut self, age: Duration) -> Keep {
         self.age = Some(age);
         self
+    }
+
+    /// This retention with an age as the file keeps it.
+    pub(crate) fn whole(self) -> Keep {
+        let age = self.age.map(micros_ceil).filter(|age| *age != NEVER);
+        Keep { age: age.map(duration), ..self }
     }
 }
 

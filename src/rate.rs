@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::micros::micros_ceil;
+use crate::micros::{duration, micros_ceil};
 use crate::{Error, Result};
 
 /// The longest time of a rate: a year.
@@ -75,6 +75,11 @@ impl Rate {
             return Err(Error::invalid("the period of a rate must be from 1 us to 365 days"));
         }
         Ok(())
+    }
+
+    /// This rate with a period as the file keeps it.
+    pub(crate) fn whole(self) -> Rate {
+        Rate::per(self.count, duration(self.micros()))
     }
 
     /// The period in microseconds.

@@ -18,11 +18,12 @@ use crate::core::{
     read_header, read_limits, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
+use crate::options::Policies;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Bytes, Counting, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result,
-    ScheduleInfo, Step, StoreOptions, TubeInfo,
+    Bytes, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result, ScheduleInfo, Step,
+    StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -333,36 +334,10 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
     let is_done = |key: &Vec<u8>| matches!(keys::space_and_shelf(key), Ok((_, Shelf::Done)));
     // Otherwise its done tasks could not be restored.
     let keep_done = found.iter().any(is_done).then(Keep::new);
+    let driver = if sub_queued { UTUBETTL } else { FIFOTTL };
+    let policies = Policies { keep_done, ..Policies::default() };
     SalvagedTube {
-        info: TubeInfo {
-            name: format!("recovered-{space}"),
-            driver: if sub_queued { UTUBETTL } else { FIFOTTL }.to_owned(),
-            usable: true,
-            temporary: false,
-            durability: None,
-            capacity: 0,
-            ttl: None,
-            ttr: None,
-            pri: 0,
-            max_runtime: None,
-            max_attempts: None,
-            count_takes: Counting::default(),
-            backoff: Backoff::none(),
-            reclaim_delay: None,
-            keep_done,
-            keep_buried: None,
-            max_taken: None,
-            sub_queue_limit: None,
-            shared_limits: false,
-            sub_queue_rate: None,
-            rate: None,
-            history: 0,
-            metrics: 0,
-            paused: false,
-            resumes_in: None,
-            waiting: 0,
-            waiting_puts: 0,
-        },
+        info: policies.info(&format!("recovered-{space}"), driver, true),
         timed: true,
         paused_sub_queues: Vec::new(),
     }

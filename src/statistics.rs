@@ -1,8 +1,4 @@
-//! The statistics and the description of a tube.
-
-use std::time::Duration;
-
-use crate::{Backoff, Counting, Durability, Keep, Rate};
+//! The statistics of a tube.
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -125,85 +121,4 @@ pub struct CallCounts {
     /// Steps that holders have stored; see [`Claim::step`](crate::Claim::step).
     #[cfg_attr(feature = "serde", serde(default))]
     pub step: u64,
-}
-
-/// A tube of the catalog: its options, and the calls that wait in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-#[non_exhaustive]
-pub struct TubeInfo {
-    /// Its name.
-    pub name: String,
-    /// Its driver.
-    pub driver: String,
-    /// Whether its driver is registered. If not, puts and takes return
-    /// [`DriverUnknown`](crate::Error::DriverUnknown).
-    pub usable: bool,
-    /// Whether its tasks are kept in memory only.
-    pub temporary: bool,
-    /// The durability that it was created with; `None` for that of the store
-    /// ([`StoreOptions::durability`](crate::StoreOptions::durability)).
-    pub durability: Option<Durability>,
-    /// The largest number of tasks in it; 0 without a limit.
-    pub capacity: u64,
-    /// The ttl of tasks that are put without one; `None` without a limit.
-    pub ttl: Option<Duration>,
-    /// The ttr of tasks that are put without one; `None` without a limit.
-    pub ttr: Option<Duration>,
-    /// The priority of tasks that are put without one.
-    pub pri: u32,
-    /// How long one claim may last; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub max_runtime: Option<Duration>,
-    /// How often a task is attempted; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub max_attempts: Option<u32>,
-    /// When takes of tasks with a limit are counted.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub count_takes: Counting,
-    /// How long a task is delayed before its next attempt.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub backoff: Backoff,
-    /// How long a claim that has expired may still be acked.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub reclaim_delay: Option<Duration>,
-    /// What is kept of tasks that are done; `None` for nothing.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub keep_done: Option<Keep>,
-    /// Which buried tasks are kept; `None` for all.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub keep_buried: Option<Keep>,
-    /// How many of its tasks may be taken at a time; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub max_taken: Option<u64>,
-    /// How many tasks of a sub-queue may be taken at a time; `None` for one.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub sub_queue_limit: Option<u32>,
-    /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
-    /// with other tubes.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub shared_limits: bool,
-    /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub sub_queue_rate: Option<Rate>,
-    /// How many takes there may be in a time; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub rate: Option<Rate>,
-    /// How many entries the [history](crate::Tube::history) of a task has at most; 0 for none.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub history: u32,
-    /// How many days its [numbers](crate::Tube::days) are kept; 0 for none.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub metrics: u32,
-    /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub paused: bool,
-    /// When its pause ends; `None` without a limit, or if it is not paused.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub resumes_in: Option<Duration>,
-    /// The number of takes that wait for a task.
-    pub waiting: u64,
-    /// The number of puts that wait for space.
-    pub waiting_puts: u64,
 }

@@ -11,7 +11,6 @@ mod labels;
 mod limits;
 mod metrics;
 mod movement;
-mod options;
 mod outcomes;
 mod parents;
 mod put;

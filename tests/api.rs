@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tubewell::{
     Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
-    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put,
-    Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage, Store,
-    StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits,
-    Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
+    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, OptionValue,
+    Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage,
+    Store, StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket,
+    Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -61,6 +61,7 @@ fn public_types_have_the_common_traits() {
     is_value::<Durability>();
     is_value::<Event>();
     is_value::<EventKind>();
+    is_value::<OptionValue>();
     is_value::<Page>();
     is_value::<Put>();
     is_value::<Receipt>();

@@ -8,14 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{
-    Backoff, Counting, Durability, Error, OnParent, Salvaged, SalvagedTube, StoreOptions, Task,
-    TaskInfo,
-};
+use tubewell::{Error, OnParent, Salvaged, SalvagedTube, StoreOptions, Task, TaskInfo};
 
 use crate::args::{self, Cli};
 use crate::duration::NEVER_SECONDS;
-use crate::export_line::{LimitLine, StoredDurability, TaskLine, TubeLine};
+use crate::export_line::{LimitLine, TaskLine, TubeLine};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::history::EntryRecord;
 use crate::moment;
@@ -27,6 +24,7 @@ use crate::progress::Progress;
 use crate::record::{FailureRecord, ScheduleRecord, SpawnedByRecord, text_and_base64};
 use crate::step::StepRecord;
 use crate::store;
+use crate::tube_options::OptionFields;
 
 /// An export under way.
 struct Export<'a> {
@@ -195,36 +193,10 @@ impl Export<'_> {
 }
 
 fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
-    let counting = Some(tube.info.count_takes).filter(|counting| *counting != Counting::default());
-    let backoff = Some(tube.info.backoff).filter(|backoff| *backoff != Backoff::none());
     TubeLine {
         tube: tube.info.name.as_str().into(),
         driver: tube.info.driver.as_str().into(),
-        ttl: seconds(tube.info.ttl),
-        ttr: seconds(tube.info.ttr),
-        pri: tube.info.pri,
-        capacity: tube.info.capacity,
-        temporary: tube.info.temporary,
-        durability: tube.info.durability.map(|durability| match durability {
-            Durability::Relaxed { max_delay } => {
-                StoredDurability::RelaxedSeconds(max_delay.as_secs_f64().min(NEVER_SECONDS))
-            }
-            durability => StoredDurability::Text(durability.to_string()),
-        }),
-        max_runtime: seconds(tube.info.max_runtime),
-        max_attempts: tube.info.max_attempts,
-        count_takes: counting.map(|counting| counting.as_str().into()),
-        backoff: backoff.map(|backoff| backoff.to_string().into()),
-        reclaim_delay: tube.info.reclaim_delay.map(|delay| delay.as_secs_f64().min(NEVER_SECONDS)),
-        keep_done: tube.info.keep_done.map(|keep| keep.to_string().into()),
-        keep_buried: tube.info.keep_buried.map(|keep| keep.to_string().into()),
-        max_taken: tube.info.max_taken,
-        rate: tube.info.rate.map(|rate| rate.to_string().into()),
-        sub_queue_limit: tube.info.sub_queue_limit,
-        sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string().into()),
-        shared_limits: tube.info.shared_limits,
-        history: Some(tube.info.history).filter(|entries| *entries > 0),
-        metrics: Some(tube.info.metrics).filter(|days| *days > 0),
+        options: OptionFields::given(&tube.info),
         paused_sub_queues: tube
             .paused_sub_queues
             .iter()

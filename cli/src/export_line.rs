@@ -11,6 +11,7 @@ use crate::args::OnParent;
 use crate::history::EntryRecord;
 use crate::record::{FailureRecord, SpawnedByRecord};
 use crate::step::StepRecord;
+use crate::tube_options::OptionFields;
 
 /// The line of a limit that tubes share. Lines of other kinds have no limit.
 #[derive(Serialize, Deserialize)]
@@ -20,52 +21,13 @@ pub struct LimitLine<'a> {
     pub most: u32,
 }
 
-/// The line of a tube. Lines of other kinds have no driver.
+/// The line of a tube. Lines of other kinds have no driver. A field that is none of these is an option.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TubeLine<'a> {
     pub tube: Cow<'a, str>,
     pub driver: Cow<'a, str>,
-    pub ttl: Option<f64>,
-    pub ttr: Option<f64>,
-    #[serde(default)]
-    pub pri: u32,
-    #[serde(default)]
-    pub capacity: u64,
-    #[serde(default)]
-    pub temporary: bool,
-    pub durability: Option<StoredDurability>,
-    /// Left out without a limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_runtime: Option<f64>,
-    /// As above, and so are all that follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub count_takes: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reclaim_delay: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_done: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_buried: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_taken: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sub_queue_limit: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sub_queue_rate: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub shared_limits: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<u32>,
-    /// How many days are kept; their numbers are not exported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<u32>,
+    #[serde(flatten)]
+    pub options: OptionFields,
     /// What is left of the pauses of its sub-queues; null for one without an end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paused_sub_queues: BTreeMap<Cow<'a, str>, Option<f64>>,
@@ -74,18 +36,6 @@ pub struct TubeLine<'a> {
     /// What is left of the pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_in: Option<f64>,
-}
-
-/// The longest delay of a relaxed tube in seconds, or the text of a durability.
-#[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a durability is a text such as \"flush\" or \"write(50ms)\", a number of seconds \
-                 (relaxed), or null"
-)]
-pub enum StoredDurability {
-    RelaxedSeconds(f64),
-    Text(String),
 }
 
 /// The line of a task, which has none of the fields that the other lines begin with. Its times are the

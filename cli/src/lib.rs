@@ -32,6 +32,7 @@ mod store;
 mod task_text;
 mod top;
 mod tube_names;
+mod tube_options;
 mod work;
 
 use std::path::PathBuf;

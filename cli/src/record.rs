@@ -12,6 +12,7 @@ use tubewell::{
 };
 
 use crate::moment;
+use crate::tube_options::OptionFields;
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -275,31 +276,12 @@ pub fn text_and_base64(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<Cow<'_, st
 
 /// A tube and its options.
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "the fields of a JSON object")]
 pub struct TubeRecord<'a> {
     pub tube: &'a str,
     pub driver: &'a str,
     pub usable: bool,
-    pub temporary: bool,
-    pub durability: Option<String>,
-    pub capacity: u64,
-    pub ttl: Option<f64>,
-    pub ttr: Option<f64>,
-    pub pri: u32,
-    pub max_runtime: Option<f64>,
-    pub max_attempts: Option<u32>,
-    pub count_takes: &'static str,
-    pub backoff: String,
-    pub reclaim_delay: Option<f64>,
-    pub keep_done: Option<String>,
-    pub keep_buried: Option<String>,
-    pub max_taken: Option<u64>,
-    pub rate: Option<String>,
-    pub sub_queue_limit: u32,
-    pub sub_queue_rate: Option<String>,
-    pub shared_limits: bool,
-    pub history: u32,
-    pub metrics: u32,
+    #[serde(flatten)]
+    pub options: OptionFields,
     pub paused: bool,
     pub resumes_in: Option<f64>,
     pub total: u64,
@@ -312,26 +294,7 @@ impl<'a> TubeRecord<'a> {
             tube: &info.name,
             driver: &info.driver,
             usable: info.usable,
-            temporary: info.temporary,
-            durability: info.durability.map(|durability| durability.to_string()),
-            capacity: info.capacity,
-            ttl: seconds(info.ttl),
-            ttr: seconds(info.ttr),
-            pri: info.pri,
-            max_runtime: seconds(info.max_runtime),
-            max_attempts: info.max_attempts,
-            count_takes: info.count_takes.as_str(),
-            backoff: info.backoff.to_string(),
-            reclaim_delay: seconds(info.reclaim_delay),
-            keep_done: info.keep_done.map(|keep| keep.to_string()),
-            keep_buried: info.keep_buried.map(|keep| keep.to_string()),
-            max_taken: info.max_taken,
-            rate: info.rate.map(|rate| rate.to_string()),
-            sub_queue_limit: info.sub_queue_limit.unwrap_or(1),
-            sub_queue_rate: info.sub_queue_rate.map(|rate| rate.to_string()),
-            shared_limits: info.shared_limits,
-            history: info.history,
-            metrics: info.metrics,
+            options: OptionFields::all(info),
             paused: info.paused,
             resumes_in: seconds(info.resumes_in),
             total: tasks.total,

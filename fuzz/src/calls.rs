@@ -31,8 +31,8 @@ pub struct Counts {
     pub carried_out: u32,
 }
 
-/// What became of the requests of an input, by the variants of `src/core/wire/tests/protocol.txt` that
-/// they have, such as `Verb::Put`. Without those whose bytes were changed; `""` has all.
+/// What became of the requests of an input, by the verbs of `src/core/kinds.txt` and the variants that
+/// they have, such as `PutTask` and `Request::Call`. Without those whose bytes were changed; `""` has all.
 #[must_use]
 pub fn met(bytes: &[u8]) -> BTreeMap<String, Counts> {
     run(bytes, Oracle::Correct)

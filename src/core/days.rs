@@ -208,9 +208,8 @@ impl Core {
         }
         let today = day_of(self.now.timeline);
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let (Some(kept), Some(state)) = (tube.definition.policies.metrics, &mut tube.days) else {
-            return;
-        };
+        let Some(state) = &mut tube.days else { return };
+        let kept = tube.definition.policies.metrics;
         let buffer = &mut self.buffers[tube.buffer];
         if state.count(today, counted) {
             // A day begins: the one before it is complete, and an old one may be over.
@@ -224,7 +223,7 @@ impl Core {
     fn write_days_of(&mut self, number: u32) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let (space, kept) = (tube.definition.space, tube.definition.policies.metrics);
-        let (Some(kept), Some(state)) = (kept, &mut tube.days) else { return Ok(()) };
+        let Some(state) = &mut tube.days else { return Ok(()) };
         let rows = &mut self.buffers[tube.buffer];
         let today = day_of(self.now.timeline);
         let first = first_kept(today, kept);
@@ -261,12 +260,13 @@ impl Core {
     /// The first day that a tube keeps.
     fn first_day_of(&self, number: u32) -> Result<u32> {
         let definition = &self.tubes.get(&number).ok_or(Error::Closed)?.definition;
-        let kept = definition.policies.metrics.ok_or_else(|| {
+        let kept = definition.policies.metrics;
+        if kept == 0 {
             let name = &definition.name;
-            Error::invalid(format!(
+            return Err(Error::invalid(format!(
                 "tube {name:?} has no metrics; create it or alter it with metrics(days)"
-            ))
-        })?;
+            )));
+        }
         Ok(first_kept(day_of(self.now.timeline), kept))
     }
 

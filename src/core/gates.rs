@@ -135,7 +135,10 @@ impl Core {
     #[inline]
     pub(super) fn set_alarm(&mut self, number: u32) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        if !tube.definition.policies.has_gates() && tube.gates.alarm.is_none() {
+        let policies = &tube.definition.policies;
+        let has_gates =
+            policies.max_taken.is_some() || policies.paused.is_some() || policies.rate.is_some();
+        if !has_gates && tube.gates.alarm.is_none() {
             return;
         }
         let alarm = tube.wanted_alarm(self.now);

@@ -19,7 +19,6 @@ pub(crate) use crate::core::schedules::{
     ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule,
 };
 use crate::core::state::ClaimKey;
-use crate::core::verbs::PutTask as Put;
 pub(crate) use crate::core::verbs::{
     Ack, AckClaims, AckMany, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint,
     CountsOf, Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget,
@@ -61,10 +60,10 @@ macro_rules! verbs {
             }
         }
 
-        $(named!($in_store, "Call::");)*
-        $(named!($in_tube, "Verb::");)*
-        $(named!($of_claim, "HolderVerb::");)*
-        $(named!($of_claims, "Call::");)*
+        $(named!($in_store);)*
+        $(named!($in_tube);)*
+        $(named!($of_claim);)*
+        $(named!($of_claims);)*
 
         #[cfg(test)]
         pub(in crate::core) fn each_verb(see: &mut impl SeeVerb) {
@@ -77,10 +76,10 @@ macro_rules! verbs {
 }
 
 macro_rules! named {
-    ($verb:ident, $of:literal) => {
+    ($verb:ident) => {
         impl Listed for $verb {
             #[cfg(any(test, feature = "_peer"))]
-            const NAME: &'static str = concat!($of, stringify!($verb));
+            const NAME: &'static str = stringify!($verb);
         }
     };
 }
@@ -103,7 +102,7 @@ verbs! {
     in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
         DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
         IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, MoveSome, MoveTo, OwnerOf, Parents,
-        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, Put, PutAndWait, PutMany, PutOrWait, ReleaseAll, RemoveParents,
+        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,
         RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
         Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
     of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,

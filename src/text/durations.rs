@@ -94,7 +94,7 @@ fn in_two_units(duration: Duration) -> String {
 }
 
 /// A duration in the largest unit of which it is a whole number: `250ms`, `90s`, `2m`, `1d`.
-pub(super) fn text(duration: Duration) -> String {
+pub(crate) fn text(duration: Duration) -> String {
     in_units(duration, &UNITS)
 }
 

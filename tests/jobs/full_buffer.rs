@@ -177,9 +177,9 @@ fn reads_return_while_the_write_buffer_is_full() {
 fn assert_all_reads_met() {
     const EXCEPTIONS: &[&str] = &[
         // Asked by workers, which makes a call of the owner's process.
-        "Verb::IsTimed",
+        "IsTimed",
         // Through connections only: of a detached claim.
-        "HolderVerb::DescribeHeld",
+        "DescribeHeld",
     ];
     let met = tubewell::calls::met();
     if met.is_empty() {

@@ -64,14 +64,14 @@ fn generated_steps_cover_every_transition_of_every_driver() {
 /// The calls that no step makes, with the reasons.
 #[cfg(feature = "_peer")]
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
-    ("Call::Space", "changes and answers nothing; in waits for capacity: tests/parity"),
-    ("Verb::SpaceInTube", "changes and answers nothing; in waits for capacity: tests/parity"),
-    ("Verb::IsTimed", "asked by workers: tests/worker"),
-    ("Verb::PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
-    ("HolderVerb::Limit", "made by workers: tests/worker/limits.rs"),
-    ("HolderVerb::DescribeHeld", "asked through connections only: tests/served.rs"),
-    ("HolderVerb::Sleep", "the steps of the model are values and tasks: tests/worker"),
-    ("HolderVerb::Join", "the steps of the model are values and tasks: tests/worker"),
+    ("Space", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("SpaceInTube", "changes and answers nothing; in waits for capacity: tests/parity"),
+    ("IsTimed", "asked by workers: tests/worker"),
+    ("PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
+    ("Limit", "made by workers: tests/worker/limits.rs"),
+    ("DescribeHeld", "asked through connections only: tests/served.rs"),
+    ("Sleep", "the steps of the model are values and tasks: tests/worker"),
+    ("Join", "the steps of the model are values and tasks: tests/worker"),
 ];
 
 /// All state transitions that a task of this driver can make.

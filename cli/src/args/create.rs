@@ -10,7 +10,6 @@ use tubewell::{
     UTUBETTL,
 };
 
-use super::limits::{SubQueueOptions, rates};
 use super::{number, priority, whole};
 use crate::{duration, tube_names};
 
@@ -54,6 +53,10 @@ fn retentions() -> Vec<CompletionCandidate> {
     ["all", "count=1000", "age=1d", "count=1000,age=1d"].map(CompletionCandidate::new).into()
 }
 
+fn rates() -> Vec<CompletionCandidate> {
+    ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
+}
+
 #[derive(Debug, Args)]
 pub struct Create {
     /// The tube
@@ -83,64 +86,99 @@ pub struct Alter {
     pub options: Options,
 }
 
-/// The options of a tube that can be changed later.
-#[derive(Debug, Args)]
-pub struct Options {
-    /// The ttl (time to live) of tasks that are put without one. Default: never
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttl: Option<Duration>,
-    /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttr: Option<Duration>,
-    /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
-    #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-    pub pri: Option<u32>,
-    /// The largest number of tasks in the tube (limfifottl). Default: unlimited
-    #[arg(long, value_name = "TASKS", value_parser = number, allow_negative_numbers = true)]
-    pub capacity: Option<u64>,
-    /// The longest time that a worker may hold a task, however often it renews. Default: no limit
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub max_runtime: Option<Duration>,
-    /// How often a task is attempted; then it is buried. Default: no limit
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
-    pub max_attempts: Option<u32>,
-    /// When the take of a task with --max-attempts is counted. Default: written
-    #[arg(long, value_name = "WHEN", value_parser = counting())]
-    pub count_takes: Option<Counting>,
-    /// How long a task is delayed after a failed or lost attempt: 10s, or 1s,factor=2,cap=1h, see
-    /// below. Default: none
-    #[arg(long, value_name = "BACKOFF", add = ArgValueCandidates::new(backoffs))]
-    pub backoff: Option<Backoff>,
-    /// How long a claim whose ttr has elapsed may still be acked. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub reclaim_delay: Option<Duration>,
-    /// Which done tasks are kept, with their results: all, count=1000, age=1d, or both. Default:
-    /// none
-    #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
-    pub keep_done: Option<Keep>,
-    /// Which buried tasks are kept. Default: all
-    #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
-    pub keep_buried: Option<Keep>,
-    /// How many of its tasks may be taken at a time. Default: no limit
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
-    pub max_taken: Option<u64>,
-    /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
-    #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
-    pub rate: Option<Rate>,
-    /// The largest number of entries in the history of a task, with the first one; 0 to 1000.
-    /// Default: 0
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(0, 1000))]
-    pub history: Option<u32>,
-    #[command(flatten)]
-    pub sub_queues: SubQueueOptions,
-    /// For how many days its numbers are kept; `tubewell days` shows them. Default: 0, none
-    #[arg(long, value_name = "DAYS", value_parser = whole::<u32>(0, 1000))]
-    pub metrics: Option<u32>,
-    /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
-    /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
-    /// application sets another
-    #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
-    pub durability: Option<Durability>,
+/// Declares the flags of options. Each has the name of its option, and gives it its value.
+macro_rules! flags {
+    (
+        $(#[$of_type:meta])*
+        pub struct $type:ident { $($(#[$flag:meta])* pub $name:ident: Option<$value:ty>,)* }
+    ) => {
+        $(#[$of_type])*
+        pub struct $type {
+            $($(#[$flag])* pub $name: Option<$value>,)*
+        }
+
+        impl $type {
+            /// The given options, changed by these.
+            pub fn over(&self, mut options: TubeOptions) -> TubeOptions {
+                $(if let Some(value) = self.$name {
+                    options = options.$name(value);
+                })*
+                options
+            }
+        }
+    };
+}
+
+flags! {
+    /// The options of a tube that can be changed later.
+    #[derive(Debug, Args)]
+    pub struct Options {
+        /// The ttl (time to live) of tasks that are put without one. Default: never
+        #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+        pub ttl: Option<Duration>,
+        /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
+        #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+        pub ttr: Option<Duration>,
+        /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
+        #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
+        pub pri: Option<u32>,
+        /// The largest number of tasks in the tube (limfifottl). Default: unlimited
+        #[arg(long, value_name = "TASKS", value_parser = number, allow_negative_numbers = true)]
+        pub capacity: Option<u64>,
+        /// The longest time that a worker may hold a task, however often it renews. Default: no limit
+        #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+        pub max_runtime: Option<Duration>,
+        /// How often a task is attempted; then it is buried. Default: no limit
+        #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
+        pub max_attempts: Option<u32>,
+        /// When the take of a task with --max-attempts is counted. Default: written
+        #[arg(long, value_name = "WHEN", value_parser = counting())]
+        pub count_takes: Option<Counting>,
+        /// How long a task is delayed after a failed or lost attempt: 10s, or 1s,factor=2,cap=1h, see
+        /// below. Default: none
+        #[arg(long, value_name = "BACKOFF", add = ArgValueCandidates::new(backoffs))]
+        pub backoff: Option<Backoff>,
+        /// How long a claim whose ttr has elapsed may still be acked. Default: 0
+        #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+        pub reclaim_delay: Option<Duration>,
+        /// Which done tasks are kept, with their results: all, count=1000, age=1d, or both. Default:
+        /// none
+        #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
+        pub keep_done: Option<Keep>,
+        /// Which buried tasks are kept. Default: all
+        #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
+        pub keep_buried: Option<Keep>,
+        /// How many of its tasks may be taken at a time. Default: no limit
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
+        pub max_taken: Option<u64>,
+        /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
+        #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
+        pub rate: Option<Rate>,
+        /// The largest number of entries in the history of a task, with the first one; 0 to 1000.
+        /// Default: 0
+        #[arg(long, value_name = "N", value_parser = whole::<u32>(0, 1000))]
+        pub history: Option<u32>,
+        /// How many tasks of each sub-queue may be taken at a time (utube, utubettl). Default: 1
+        #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
+        pub sub_queue_limit: Option<u32>,
+        /// How many tasks of each sub-queue may be taken in a period: 1/1s, see below.
+        /// Default: no limit
+        #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
+        pub sub_queue_rate: Option<Rate>,
+        /// Whether its sub-queues share the limits of `set-limit` with those of other such tubes, by
+        /// name. Default: false
+        #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+        #[arg(default_missing_value = "true")]
+        pub shared_limits: Option<bool>,
+        /// For how many days its numbers are kept; `tubewell days` shows them. Default: 0, none
+        #[arg(long, value_name = "DAYS", value_parser = whole::<u32>(0, 1000))]
+        pub metrics: Option<u32>,
+        /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
+        /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
+        /// application sets another
+        #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
+        pub durability: Option<Durability>,
+    }
 }
 
 impl Create {
@@ -151,61 +189,28 @@ impl Create {
     }
 }
 
-impl Options {
-    /// The given options, changed by these.
-    pub fn over(&self, mut options: TubeOptions) -> TubeOptions {
-        if let Some(ttl) = self.ttl {
-            options = options.ttl(ttl);
-        }
-        if let Some(ttr) = self.ttr {
-            options = options.ttr(ttr);
-        }
-        if let Some(pri) = self.pri {
-            options = options.pri(pri);
-        }
-        if let Some(capacity) = self.capacity {
-            options = options.capacity(capacity);
-        }
-        if let Some(durability) = self.durability {
-            options = options.durability(durability);
-        }
-        self.policies(options)
-    }
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use tubewell::Store;
 
-    fn policies(&self, mut options: TubeOptions) -> TubeOptions {
-        if let Some(max_runtime) = self.max_runtime {
-            options = options.max_runtime(max_runtime);
+    use crate::args::Cli;
+
+    #[test]
+    fn every_option_of_a_tube_has_a_flag() {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("jobs", super::FIFO, super::TubeOptions::new()).unwrap();
+        let command = Cli::command();
+        let flags = |of: &str| -> Vec<String> {
+            let arguments = command.find_subcommand(of).unwrap().get_arguments();
+            arguments
+                .filter_map(|flag| flag.get_long().map(|name| name.replace('-', "_")))
+                .collect()
+        };
+        let (create, alter) = (flags("create"), flags("alter"));
+        for (name, _) in tube.info().unwrap().option_values() {
+            assert!(create.contains(&name.to_owned()), "create has no flag for {name}");
+            assert!(name == "temporary" || alter.contains(&name.to_owned()), "alter: {name}");
         }
-        if let Some(limit) = self.max_attempts {
-            options = options.max_attempts(limit);
-        }
-        if let Some(counting) = self.count_takes {
-            options = options.count_takes(counting);
-        }
-        if let Some(backoff) = self.backoff {
-            options = options.backoff(backoff);
-        }
-        if let Some(delay) = self.reclaim_delay {
-            options = options.reclaim_delay(delay);
-        }
-        if let Some(keep) = self.keep_done {
-            options = options.keep_done(keep);
-        }
-        if let Some(keep) = self.keep_buried {
-            options = options.keep_buried(keep);
-        }
-        if let Some(limit) = self.max_taken {
-            options = options.max_taken(limit);
-        }
-        if let Some(rate) = self.rate {
-            options = options.rate(rate);
-        }
-        if let Some(entries) = self.history {
-            options = options.history(entries);
-        }
-        if let Some(days) = self.metrics {
-            options = options.metrics(days);
-        }
-        self.sub_queues.over(options)
     }
 }

@@ -1,13 +1,14 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use serde_json::json;
-use tubewell::{Backoff, Counting, Error, Store, TubeInfo};
+use tubewell::{Error, Store, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, Style, count, store_size};
 use crate::record::{ClockRecord, CountsRecord, TubeRecord};
 use crate::store::Place;
+use crate::tube_options::phrases;
 use crate::{duration, store};
 
 /// Creates a tube, and the store if there is none.
@@ -156,9 +157,7 @@ pub fn unsupported(error: Error) -> Failure {
     let Error::Unsupported { what, driver } = error else { return error.into() };
     let able = match what.as_str() {
         "a capacity" => "limfifottl",
-        "a sub_queue_limit" | "a sub_queue_rate" | "shared limits" | "sub-queues" => {
-            "utube or utubettl"
-        }
+        what if what.contains("sub-queue") || what.contains("sub_queue") => "utube or utubettl",
         _ => "fifottl, utubettl or limfifottl",
     };
     Failure::usage(format!("the {driver} driver does not support {what}"))
@@ -171,46 +170,10 @@ pub fn describe(tube: &TubeInfo) -> String {
     if !tube.usable {
         parts.push("its driver is registered by an application only".to_owned());
     }
-    if tube.pri != 0 {
-        parts.push(format!("pri {}", tube.pri));
-    }
-    let times = [("ttl", tube.ttl), ("ttr", tube.ttr), ("max runtime", tube.max_runtime)];
-    for (name, time) in times {
-        parts.extend(time.map(|time| format!("{name} {}", duration::show(time))));
-    }
-    parts.extend(policies_of(tube));
-    if tube.capacity != 0 {
-        parts.push(format!("capacity {}", tube.capacity));
-    }
-    if tube.temporary {
-        parts.push("in memory only".into());
-    }
-    parts.extend(tube.durability.map(|durability| durability.to_string()));
+    parts.extend(phrases(tube));
     parts.extend(match tube.resumes_in {
         Some(left) => Some(format!("paused for {}", duration::show(left))),
         None => tube.paused.then(|| "paused".to_owned()),
     });
     parts.join(", ")
-}
-
-fn policies_of(tube: &TubeInfo) -> Vec<String> {
-    let counting = Some(tube.count_takes).filter(|counting| *counting != Counting::default());
-    let backoff = Some(tube.backoff).filter(|backoff| *backoff != Backoff::none());
-    let delay = tube.reclaim_delay.map(duration::show);
-    let policies = [
-        tube.max_attempts.map(|limit| format!("max attempts {limit}")),
-        counting.map(|counting| format!("takes counted {counting}")),
-        backoff.map(|backoff| format!("backoff {backoff}")),
-        delay.map(|delay| format!("reclaim delay {delay}")),
-        tube.keep_done.map(|keep| format!("keeps done {keep}")),
-        tube.keep_buried.map(|keep| format!("keeps buried {keep}")),
-        tube.max_taken.map(|limit| format!("max taken {limit}")),
-        tube.rate.map(|rate| format!("rate {rate}")),
-        tube.sub_queue_limit.map(|limit| format!("sub-queue limit {limit}")),
-        tube.sub_queue_rate.map(|rate| format!("sub-queue rate {rate}")),
-        tube.shared_limits.then(|| "shared limits".to_owned()),
-        Some(tube.history).filter(|entries| *entries > 0).map(|n| format!("history {n}")),
-        Some(tube.metrics).filter(|days| *days > 0).map(|days| format!("metrics {days} days")),
-    ];
-    policies.into_iter().flatten().collect()
 }

@@ -29,7 +29,7 @@ fn create_creates_the_store_and_tubes() {
     assert!(sandbox.fails("create mail --if-not-exists", 6).contains("mail"));
 
     let shown = sandbox.ok("tubes");
-    assert!(shown.contains("pri 7, ttl 2h, ttr 1.5s"), "{shown}");
+    assert!(shown.contains("ttl 2h, ttr 1.5s, pri 7"), "{shown}");
     assert!(shown.contains("capacity 3"), "{shown}");
     assert_eq!(
         sandbox.json("tubes")[0],

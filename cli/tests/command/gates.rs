@@ -132,7 +132,10 @@ fn alter_changes_what_is_named_and_create_or_alter_everything() {
     assert_eq!(changed, &expected);
     assert_eq!(sandbox.json("tubes")[0], expected);
     let line = sandbox.ok("alter mail --durability write");
-    assert_eq!(line, "mail: pri 7, ttl 2h, ttr 2h, max attempts 6, max taken 3, write(50ms)\n");
+    assert_eq!(
+        line,
+        "mail: durability write(50ms), ttl 2h, ttr 2h, pri 7, max attempts 6, max taken 3\n"
+    );
     sandbox.ok("pause mail");
     assert_eq!(
         sandbox.ok("create mail --or-alter --pri 1"),

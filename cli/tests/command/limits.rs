@@ -83,7 +83,7 @@ fn alter_changes_the_limits_of_sub_queues() {
     let sandbox = Sandbox::empty();
     sandbox.ok(CRAWL);
     let line = sandbox.ok("alter crawl --sub-queue-limit 3 --shared-limits");
-    assert_eq!(line, "crawl: sub-queue limit 3, sub-queue rate 5/1h, shared limits\n");
+    assert_eq!(line, "crawl: sub-queue limit 3, shared limits, sub-queue rate 5/1h\n");
     let line = sandbox.ok("alter crawl --shared-limits=false --sub-queue-limit 1");
     assert_eq!(line, "crawl: sub-queue rate 5/1h\n");
 }

@@ -90,6 +90,7 @@ pub enum Field {
 /// Fields of which one is chosen.
 #[derive(Debug)]
 pub struct Choice {
+    /// Of a type with variants; [`VERBS`] for verbs, whose names are enough.
     pub name: &'static str,
     /// The variants that are chosen in most cases, by their places in the list.
     pub often: &'static [usize],
@@ -97,6 +98,16 @@ pub struct Choice {
     /// Variants that were added when there were inputs already. With them in the list above, these would mean
     /// something else.
     pub later: &'static [Variant],
+}
+
+/// The name of a choice among verbs.
+pub const VERBS: &str = "";
+
+impl Choice {
+    /// The name of a variant among all: of a verb, that in `src/core/kinds.txt`.
+    pub fn full_name(&self, variant: &str) -> String {
+        if self.name == VERBS { variant.to_owned() } else { format!("{}::{variant}", self.name) }
+    }
 }
 
 /// The number, the name and the fields of a variant.

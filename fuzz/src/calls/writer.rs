@@ -48,7 +48,7 @@ pub struct Grant {
 #[derive(Debug)]
 pub struct Written {
     pub bytes: Vec<u8>,
-    /// The variants in it: `Request::Call`, `Call::Tube`, `Verb::Put`.
+    /// The variants in it: `Request::Call`, `Tube`, `PutTask`.
     pub variants: Vec<String>,
     /// The claim that it is about.
     pub grant: Option<Grant>,
@@ -152,7 +152,7 @@ impl Writer<'_, '_> {
                 continue;
             };
             let (number, name, fields) = self.one_among(variants, often)?;
-            self.variants[variant] = format!("{}::{name}", choice.name);
+            self.variants[variant] = choice.full_name(name);
             self.out[at] = number;
             self.fields(fields)?;
         }
@@ -168,7 +168,7 @@ impl Writer<'_, '_> {
 
     /// Writes the number of a variant.
     fn begin(&mut self, choice: &Choice, number: u8, name: &str) {
-        self.variants.push(format!("{}::{name}", choice.name));
+        self.variants.push(choice.full_name(name));
         self.out.push(number);
     }
 

@@ -3,9 +3,11 @@
 use tubewell_drivers::Table;
 
 use super::rows::tube_key;
-use super::tubes::{TubeHead, define, difference_in_kind};
-use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE, Policies};
+use super::tubes::{TubeHead, define, lasting_difference};
+use crate::core::state::limits::SubQueueLimits;
+use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE};
 use crate::core::verb::{Decide, TubeRef, verb};
+use crate::options::Policies;
 use crate::{Error, Result, TubeOptions};
 
 verb! {
@@ -31,7 +33,7 @@ impl Core {
     ) -> Result<Decided<TubeHead>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
-        if let Some(what) = difference_in_kind(existing, &wanted) {
+        if let Some(what) = lasting_difference(existing, &wanted) {
             return Err(Error::TubeDiffers { name: existing.name.to_string(), what });
         }
         let policies = Policies { paused: existing.policies.paused, ..wanted.policies };
@@ -41,18 +43,19 @@ impl Core {
         }
         let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
         let gets_history = existing.policies.history == 0 && wanted.policies.history > 0;
-        let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
-        if wanted.policies.metrics.is_none() && metrics_differ {
+        let limits_differ = SubQueueLimits::options(&wanted.policies)
+            != SubQueueLimits::options(&existing.policies);
+        if wanted.policies.metrics == 0 && metrics_differ {
             self.remove_days(number)?;
         }
         // The history has the takes of these claims too, also after a kill.
         let claims = if gets_history { self.dated_rows(number)? } else { Vec::new() };
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         match &mut tube.days {
-            Some(days) if wanted.policies.metrics.is_some() => days.removed_on = None,
+            Some(days) if wanted.policies.metrics > 0 => days.removed_on = None,
             days => *days = DayState::new(&wanted.policies),
         }
-        tube.durability = wanted.durability().unwrap_or(self.config.durability);
+        tube.durability = wanted.policies.durability.unwrap_or(self.config.durability);
         if tube.definition.policies.rate != wanted.policies.rate {
             tube.gates.set_rate(wanted.policies.rate);
         }

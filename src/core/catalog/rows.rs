@@ -87,7 +87,7 @@ pub(crate) fn stored_totals<R: Reads<Error = Error>>(
         if key.starts_with(b"tube/") {
             let definition: Definition = decode("a tube's definition", &value)?;
             let counts = match rows.get(Table::Meta, &count_key(definition.space))? {
-                Some(row) if !definition.temporary => decode_counts(&row)?,
+                Some(row) if !definition.policies.temporary => decode_counts(&row)?,
                 _ => Counts::default(),
             };
             ledger.push(TubeTotals {

@@ -6,19 +6,18 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
+use tubewell_drivers::{Counts, Driver, HeadCache, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::commit::DueCursor;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, Policies, PutIds,
-    TubeState, encode_durability,
+    Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, PutIds, TubeState,
 };
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::{Input, Malformed, Wire, buffer};
-use crate::micros::{duration, micros_ceil};
+use crate::options::Policies;
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
 use crate::{Error, Result, TubeOptions};
@@ -145,7 +144,7 @@ impl Core {
         if let Some(number) = self.names.get(&*request.name).copied() {
             return self.open_existing(request, definition, number);
         }
-        if definition.temporary && self.buffers[MEMORY].engine().is_none() {
+        if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[MEMORY].set_engine(Arc::new(engine));
         }
@@ -334,8 +333,8 @@ impl Core {
         };
         TubeState {
             driver,
-            durability: definition.durability().unwrap_or(self.config.durability),
-            buffer: if definition.temporary { MEMORY } else { FILE },
+            durability: definition.policies.durability.unwrap_or(self.config.durability),
+            buffer: if definition.policies.temporary { MEMORY } else { FILE },
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
@@ -414,31 +413,6 @@ pub(super) fn define(
     driver: &dyn Driver,
 ) -> Result<Definition> {
     let traits = driver.traits();
-    let refuse =
-        |what: &str| Err(Error::Unsupported { what: what.into(), driver: driver_name.into() });
-    if !traits.timed {
-        for (what, given) in [
-            ("a ttl", options.ttl.is_some()),
-            ("a ttr", options.ttr.is_some()),
-            ("a priority", options.pri.is_some()),
-        ] {
-            if given {
-                return refuse(what);
-            }
-        }
-    }
-    let policies = Policies::new(options)?;
-    if let Some(what) = policies.timed().filter(|_| !traits.timed) {
-        return refuse(what);
-    }
-    if options.capacity.is_some() && !traits.bounded {
-        return refuse("a capacity");
-    }
-    let limited = policies.sub_queued().or(options.sub_queue_limit.map(|_| "a sub_queue_limit"));
-    if let Some(what) = limited.filter(|_| !traits.sub_queued) {
-        return refuse(what);
-    }
-    let ttl = options.ttl.map_or(NEVER, micros_ceil);
     Ok(Definition {
         name: Arc::from(name),
         space: 0,
@@ -446,59 +420,23 @@ pub(super) fn define(
         timed: traits.timed,
         sub_queued: traits.sub_queued,
         bounded: traits.bounded,
-        ttl,
-        ttr: options.ttr.map_or(ttl, micros_ceil),
-        pri: options.pri.unwrap_or(0),
-        capacity: options.capacity.unwrap_or(0),
-        temporary: options.temporary,
-        durability: options.durability.map(encode_durability),
-        policies,
+        policies: Policies::new(options, driver_name, traits)?,
     })
 }
 
 /// The first difference of two tubes that no alter removes, as a clause.
-pub(super) fn difference_in_kind(existing: &Definition, wanted: &Definition) -> Option<String> {
-    if existing.driver != wanted.driver {
-        return Some(format!("its driver is {}, not {}", existing.driver, wanted.driver));
-    }
-    let (existing, wanted) = (existing.temporary, wanted.temporary);
-    (existing != wanted).then(|| format!("its option temporary is {existing}, not {wanted}"))
+pub(super) fn lasting_difference(existing: &Definition, wanted: &Definition) -> Option<String> {
+    difference_of_drivers(existing, wanted)
+        .or_else(|| existing.policies.lasting_difference(&wanted.policies))
 }
 
 /// The first difference of two tubes, as a clause.
 fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
-    let differs = |what: &str, existing: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
-        Some(format!("its {what} is {existing}, not {wanted}"))
-    };
-    let time = |micros: u64| match micros {
-        NEVER => "unlimited".to_owned(),
-        micros => format!("{:?}", duration(micros)),
-    };
-    if existing.driver != wanted.driver {
-        return differs("driver", &existing.driver, &wanted.driver);
-    }
-    if existing.ttl != wanted.ttl {
-        return differs("ttl", &time(existing.ttl), &time(wanted.ttl));
-    }
-    if existing.ttr != wanted.ttr {
-        return differs("ttr", &time(existing.ttr), &time(wanted.ttr));
-    }
-    if existing.pri != wanted.pri {
-        return differs("priority", &existing.pri, &wanted.pri);
-    }
-    if existing.capacity != wanted.capacity {
-        return differs("capacity", &existing.capacity, &wanted.capacity);
-    }
-    if let Some((what, existing, wanted)) = existing.policies.difference(&wanted.policies) {
-        return differs(what, &existing, &wanted);
-    }
-    if existing.temporary != wanted.temporary {
-        return differs("option temporary", &existing.temporary, &wanted.temporary);
-    }
-    if existing.durability != wanted.durability {
-        let name =
-            |of: &Definition| of.durability().map_or("the store's".into(), |d| d.to_string());
-        return differs("durability", &name(existing), &name(wanted));
-    }
-    None
+    difference_of_drivers(existing, wanted)
+        .or_else(|| existing.policies.difference(&wanted.policies))
+}
+
+fn difference_of_drivers(existing: &Definition, wanted: &Definition) -> Option<String> {
+    let (existing, wanted) = (&existing.driver, &wanted.driver);
+    (existing != wanted).then(|| format!("its driver is {existing}, not {wanted}"))
 }

@@ -2,8 +2,9 @@
 
 use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 
-use crate::core::state::{Clocks, Expiry, Policies, WallClock};
+use crate::core::state::{Clocks, Expiry, WallClock};
 use crate::micros::micros_ceil;
+use crate::options::Policies;
 use crate::{EventKind, Failure};
 
 /// How a claim ends.
@@ -188,7 +189,7 @@ impl Rules<'_> {
     /// Notes since when a task has been ready, if its tube has metrics; nothing if it is not ready.
     #[inline]
     pub(in crate::core) fn note_ready(self, shelf: Shelf, header: &mut Header, since: u64) {
-        let is_counted = self.policies.metrics.is_some() && shelf == Shelf::Ready;
+        let is_counted = self.policies.metrics > 0 && shelf == Shelf::Ready;
         let since = is_counted.then_some(since);
         if header.more.as_ref().and_then(|more| more.since) != since {
             header.edit_more(|more| more.since = since);
@@ -273,7 +274,7 @@ impl Rules<'_> {
         header.more.as_deref().is_some_and(is_noted)
             || policies.max_attempts.is_some()
             || policies.backoff != crate::Backoff::none()
-            || policies.metrics.is_some()
+            || policies.metrics > 0
     }
 
     fn backoff(self, id: u64, header: &Header) -> u64 {

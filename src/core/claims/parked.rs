@@ -10,6 +10,7 @@ use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::core::verb::{Claimed, Decide, verb};
+use crate::micros::micros_ceil;
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
 
@@ -160,7 +161,7 @@ impl Core {
     ) {
         header.takes = row.takes.max(header.takes);
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let reclaim_delay = tube.definition.policies.reclaim_delay;
+        let reclaim_delay = tube.definition.policies.reclaim_delay.map_or(0, micros_ceil);
         tube.taken.insert((header.order, id));
         let sub_queued = tube.definition.sub_queued;
         tube.visible.tasks.ready = tube.visible.tasks.ready.saturating_sub(1);

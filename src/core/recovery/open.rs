@@ -151,10 +151,10 @@ impl Core {
 
     fn load_tube(&mut self, definition: Definition) -> Result<()> {
         let counts = match self.buffers[FILE].get(Table::Meta, &count_key(definition.space))? {
-            Some(row) if !definition.temporary => decode_counts(&row)?,
+            Some(row) if !definition.policies.temporary => decode_counts(&row)?,
             _ => Counts::default(),
         };
-        if definition.temporary && self.buffers[MEMORY].engine().is_none() {
+        if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[MEMORY].set_engine(Arc::new(engine));
         }
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::core::catalog::tube_key;
-    use crate::core::state::Policies;
+    use crate::options::Policies;
     use crate::storage::{Footprint, Overlay};
 
     #[test]
@@ -344,12 +344,6 @@ mod tests {
             timed: false,
             sub_queued: false,
             bounded: false,
-            ttl: NEVER,
-            ttr: NEVER,
-            pri: 0,
-            capacity: 0,
-            temporary: false,
-            durability: None,
             policies: Policies::default(),
         };
         let engine =

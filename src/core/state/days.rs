@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::DayCounts;
 
-use super::policies::Policies;
 use crate::date::Date;
+use crate::options::Policies;
 
 /// The day of UTC of a moment of the timeline, counted from the beginning of 1970.
 pub(in crate::core) fn day_of(timeline: u64) -> u32 {
@@ -51,7 +51,7 @@ pub(in crate::core) struct DayInMemory {
 
 impl DayState {
     pub(in crate::core) fn new(policies: &Policies) -> Option<Box<DayState>> {
-        policies.metrics.map(|_| Box::default())
+        (policies.metrics > 0).then(Box::default)
     }
 
     /// Counts. Returns whether it is the first time on this day, in this run.

@@ -7,9 +7,9 @@ use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
 use super::gates::Alarm;
-use super::policies::Policies;
 use super::time::Now;
 use crate::Rate;
+use crate::options::Policies;
 
 /// The limits of the sub-queues of a tube that has others than the default, which is one taken task
 /// each.
@@ -41,7 +41,13 @@ pub(crate) struct SubQueueLimits {
 impl SubQueueLimits {
     /// `None` for the default limits.
     pub(crate) fn of(policies: &Policies) -> Option<Box<SubQueueLimits>> {
-        policies.has_sub_queue_limits().then(|| Box::new(SubQueueLimits::new(policies)))
+        let is_default = SubQueueLimits::options(policies) == (None, false, None);
+        (!is_default).then(|| Box::new(SubQueueLimits::new(policies)))
+    }
+
+    /// The options that they follow.
+    pub(in crate::core) fn options(policies: &Policies) -> (Option<u32>, bool, Option<Rate>) {
+        (policies.sub_queue_limit, policies.shared_limits, policies.sub_queue_rate)
     }
 
     pub(crate) fn new(policies: &Policies) -> SubQueueLimits {

@@ -7,9 +7,9 @@ use tubewell_drivers::{
     TAG_MAX, TAGS_MAX, TOKEN_MAX,
 };
 
-use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
+use crate::options::check_max_attempts;
 use crate::owner::LABEL_MAX;
 use crate::put::After;
 use crate::put::Encoded;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 
-use super::policies::check_max_attempts;
 use super::request::{
     PutRequest, check_distinct_tags, check_restored_id, check_size, distinct_tags,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::moment::{Moments, micros_of};
+use crate::options::check_max_attempts;
 use crate::put::Encoded;
 use crate::schedule::Restored;
 use crate::{Error, Missed, OnKey, Overlap, Recurrence, Reschedule, Result, Schedule};

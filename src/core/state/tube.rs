@@ -11,17 +11,16 @@ use super::days::DayState;
 use super::gates::Gates;
 use super::holders::{Holders, Removed};
 use super::limits::SubQueueLimits;
-use super::policies::Policies;
 use super::put_ids::PutIds;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window, rank_before};
 use crate::events::{Callback, Unwanted};
 use crate::micros::duration;
+use crate::options::Policies;
 use crate::statistics::Statistics;
 use crate::{Durability, Error, Result, TubeInfo};
 
 /// A tube as the catalog stores it.
-#[expect(clippy::struct_excessive_bools, reason = "a row of the file, not an interface")]
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Definition {
     pub(crate) name: Arc<str>,
@@ -30,14 +29,6 @@ pub(crate) struct Definition {
     pub(crate) timed: bool,
     pub(crate) sub_queued: bool,
     pub(crate) bounded: bool,
-    /// Microseconds; `NEVER` without limit.
-    pub(crate) ttl: u64,
-    pub(crate) ttr: u64,
-    pub(crate) pri: u32,
-    pub(crate) capacity: u64,
-    pub(crate) temporary: bool,
-    /// `None` for the store's default; otherwise as `encode_durability` writes it.
-    pub(crate) durability: Option<u64>,
     /// Last: a definition without policies ends before them.
     pub(crate) policies: Policies,
 }
@@ -50,36 +41,12 @@ impl Definition {
     /// The public description of a tube without waiters, at this moment of the timeline. `usable`:
     /// its driver is registered.
     pub(crate) fn info(&self, usable: bool, now: u64) -> TubeInfo {
-        let time = |micros| (micros != NEVER).then(|| duration(micros));
         let paused = self.policies.paused.filter(|until| *until > now);
+        let end = paused.filter(|until| *until != NEVER);
         TubeInfo {
-            name: self.name.to_string(),
-            driver: self.driver.clone(),
-            usable,
-            temporary: self.temporary,
-            durability: self.durability(),
-            capacity: self.capacity,
-            ttl: time(self.ttl),
-            ttr: time(self.ttr),
-            pri: self.pri,
-            max_runtime: self.policies.max_runtime.map(duration),
-            max_attempts: self.policies.max_attempts,
-            count_takes: self.policies.count_takes,
-            backoff: self.policies.backoff,
-            reclaim_delay: Some(self.policies.reclaim_delay).filter(|time| *time > 0).map(duration),
-            keep_done: self.policies.keep_done,
-            keep_buried: self.policies.keep_buried,
-            max_taken: self.policies.max_taken,
-            sub_queue_limit: self.policies.sub_queue_limit,
-            shared_limits: self.policies.shared_limits,
-            sub_queue_rate: self.policies.sub_queue_rate,
-            rate: self.policies.rate,
-            history: self.policies.history,
-            metrics: self.policies.metrics.unwrap_or(0),
             paused: paused.is_some(),
-            resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
-            waiting: 0,
-            waiting_puts: 0,
+            resumes_in: end.map(|until| duration(until - now)),
+            ..self.policies.info(&self.name, &self.driver, usable)
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::wire_struct;
+use crate::options::micros;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -257,9 +258,10 @@ impl Core {
         tube.check_moved(shelf, &header)?;
         let definition = &tube.definition;
         if !had_times && definition.timed {
-            header.pri = definition.pri;
-            header.expires_at = self.now.timeline.saturating_add(definition.ttl);
-            header.ttr = definition.ttr;
+            let policies = &definition.policies;
+            header.pri = policies.pri;
+            header.expires_at = self.now.timeline.saturating_add(micros(policies.ttl));
+            header.ttr = micros(policies.ttr);
         }
         let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
         let (order, sub) = tube.place_of(&Draft::new(header.pri, sub, body), driver)?;
@@ -382,7 +384,7 @@ impl TubeState {
     fn check_moved(&self, shelf: Shelf, header: &Header) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
-            ("a priority", header.pri != self.definition.pri),
+            ("a priority", header.pri != self.definition.policies.pri),
             ("a ttl", header.expires_at != NEVER),
             ("a ttr", header.ttr != NEVER),
             ("a moment", header.not_before().is_some()),

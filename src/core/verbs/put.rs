@@ -11,6 +11,7 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
+use crate::options::micros;
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -118,7 +119,7 @@ impl TubeState {
     /// The header of a new task, without its times.
     fn header_without_times(&self, request: &PutRequest, driver: &dyn Driver) -> Result<Header> {
         self.check_put(request)?;
-        let pri = request.pri.unwrap_or(self.definition.pri);
+        let pri = request.pri.unwrap_or(self.definition.policies.pri);
         let draft = Draft::new(pri, request.sub.as_deref(), &request.body);
         let (order, sub) = self.place_of(&draft, driver)?;
         let mut header = Header {
@@ -175,11 +176,14 @@ impl TubeState {
 
     /// The load of the tube with this many more tasks.
     pub(in crate::core) fn load(&self, more: u64) -> Load {
-        Load::new(self.occupied + more, self.definition.capacity)
+        Load::new(self.occupied + more, self.definition.policies.capacity)
     }
 
     pub(super) fn full(&self) -> Error {
-        Error::Full { tube: self.definition.name.to_string(), capacity: self.definition.capacity }
+        Error::Full {
+            tube: self.definition.name.to_string(),
+            capacity: self.definition.policies.capacity,
+        }
     }
 }
 
@@ -284,9 +288,10 @@ impl Core {
         let now = self.now.timeline;
         header.created = now;
         if tube.definition.timed {
-            let ttl = request.ttl.unwrap_or(tube.definition.ttl);
+            let policies = &tube.definition.policies;
+            let ttl = request.ttl.unwrap_or_else(|| micros(policies.ttl));
             header.expires_at = now.saturating_add(ttl).saturating_add(request.delay);
-            header.ttr = request.ttr.unwrap_or(tube.definition.ttr);
+            header.ttr = request.ttr.unwrap_or_else(|| micros(policies.ttr));
             if request.delay > 0 {
                 header.ready_at = now.saturating_add(request.delay);
             }

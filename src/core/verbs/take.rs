@@ -14,6 +14,7 @@ use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
+use crate::micros::micros_ceil;
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
@@ -289,7 +290,7 @@ impl Core {
         let after =
             |time: Option<u64>| time.map_or(NEVER, |time| self.now.running.saturating_add(time));
         let policies = self.tubes.get(&number).map(|tube| &tube.definition.policies);
-        let latest = after(policies.and_then(|policies| policies.max_runtime));
+        let latest = after(policies.and_then(|policies| policies.max_runtime).map(micros_ceil));
         let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
         let claim = ClaimState {
             tube: number,
@@ -299,7 +300,9 @@ impl Core {
             taken_on: self.now.timeline,
             deadline,
             latest,
-            reclaim_delay: policies.map_or(0, |policies| policies.reclaim_delay),
+            reclaim_delay: policies
+                .and_then(|policies| policies.reclaim_delay)
+                .map_or(0, micros_ceil),
             is_overdue: false,
             is_counted: false,
             parked: None,

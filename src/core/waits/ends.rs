@@ -11,7 +11,7 @@ impl Core {
             Timer::WaitingPut(number, arrival) => {
                 let full = self.tubes.get(&number).map(|tube| Error::Full {
                     tube: tube.definition.name.to_string(),
-                    capacity: tube.definition.capacity,
+                    capacity: tube.definition.policies.capacity,
                 });
                 self.end_waiting_put(number, arrival, Err(full.unwrap_or(Error::Closed)));
             }

@@ -14,7 +14,7 @@ use crate::put::After;
 use crate::schedule::Restored;
 use crate::selection::Select;
 use crate::token::ClaimToken;
-use crate::{Failure, OnKey, OnParent, TubeOptions};
+use crate::{Failure, OnKey, OnParent};
 
 wire_struct! { PutRequest {
     pri, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
@@ -63,13 +63,6 @@ impl Wire for Failure {
         Ok(Failure::new(group, message))
     }
 }
-
-// The callback stays where it is: it can only be called in its process.
-wire_struct! { TubeOptions {
-    ttl, ttr, pri, temporary, capacity, max_runtime, max_attempts, count_takes, backoff,
-    reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit, shared_limits,
-    sub_queue_rate, rate, history, metrics, durability, if_not_exists, or_alter,
-} without { callback: None } }
 
 wire_struct! { ClaimKey { tube, by, id } at most PUT_MANY_TASKS }
 wire_struct! { Holder { session, epoch } }

@@ -6,9 +6,10 @@ use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::state::{FILE, MEMORY};
+use crate::options::list::tube_options;
 use crate::{
     Backoff, CallCounts, Counting, Durability, Keep, Limit, PausedSubQueue, Rate, Statistics,
-    TaskCounts, TubeInfo,
+    TaskCounts, TubeInfo, TubeOptions,
 };
 
 wire_struct! { Backoff { first, factor, cap, jitter } }
@@ -31,12 +32,18 @@ wire_struct! { CallCounts {
     step,
 }}
 
-wire_struct! { TubeInfo {
-    name, driver, usable, temporary, durability, capacity, ttl, ttr, pri, max_runtime,
-    max_attempts, count_takes, backoff, reclaim_delay, keep_done, keep_buried, max_taken,
-    sub_queue_limit, shared_limits, sub_queue_rate, rate, history, metrics, paused, resumes_in,
-    waiting, waiting_puts,
-}}
+macro_rules! wire_options {
+    ($($(#[$docs:meta])* $name:ident($($given:tt)*) -> $in_effect:ty { $($rest:tt)* })*) => {
+        // The callback stays where it is: it can only be called in its process.
+        wire_struct! { TubeOptions { $($name,)* if_not_exists, or_alter } without { callback: None } }
+        wire_struct! { TubeInfo {
+            name, driver, usable, $($name,)* paused, resumes_in, waiting, waiting_puts,
+        }}
+    };
+}
+
+tube_options!(wire_options);
+
 wire_struct! { Limit { name, most, taken } }
 wire_struct! { PausedSubQueue { name, resumes_in } }
 

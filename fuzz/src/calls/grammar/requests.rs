@@ -9,7 +9,7 @@ use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED,
     SCHEDULE, SELECT, STATE, TUBE_OPTIONS, WHERE,
 };
-use super::{Choice, Field, Variant};
+use super::{Choice, Field, VERBS, Variant};
 
 const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 
@@ -51,7 +51,7 @@ pub static REQUEST: Choice = Choice {
 };
 
 static CALL: Choice = Choice {
-    name: "Call",
+    name: VERBS,
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
     later: &[],
     variants: &[
@@ -84,13 +84,13 @@ static CALL: Choice = Choice {
 };
 
 static VERB: Choice = Choice {
-    name: "Verb",
+    name: VERBS,
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
     // No byte chooses the first verb of the list below.
     later: &[(0, "SpaceInTube", &[]), (31, "Steps", &[Id, Field::Byte(1), StepName])],
     variants: &[
         (0, "SpaceInTube", &[]),
-        (1, "Put", &[PUT]),
+        (1, "PutTask", &[PUT]),
         (2, "PutOrWait", &[Session, PUT, Option(&Time)]),
         // Nor has any the number 3.
         (4, "PutMany", &[List(&PUT_OR_RESTORED)]),
@@ -158,7 +158,7 @@ static VERB: Choice = Choice {
 };
 
 static HOLDER_VERB: Choice = Choice {
-    name: "HolderVerb",
+    name: VERBS,
     often: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12],
     later: &[(15, "Limit", &[Time])],
     variants: &[
@@ -182,14 +182,14 @@ static HOLDER_VERB: Choice = Choice {
 };
 
 static REPORT: Choice = Choice {
-    name: "HolderVerb",
+    name: VERBS,
     often: &[0, 1],
     later: &[],
     variants: &[(4, "ReportProgress", &[Count, Count]), (32, "ReportText", &[Text])],
 };
 
 static STEP: Choice = Choice {
-    name: "HolderVerb",
+    name: VERBS,
     often: &[0, 1, 2, 3, 4, 5],
     later: &[(38, "StepsHeld", &[Field::Byte(1), StepName])],
     variants: &[
@@ -212,7 +212,7 @@ const EDGE_VERBS: &[Variant] = &[
 const HISTORY_VERBS: &[Variant] = &[(98, "HistoryOf", &[Id]), (67, "Log", &[Id, Text])];
 
 static LIST: Choice = Choice {
-    name: "Verb",
+    name: VERBS,
     often: &[0, 1, 2, 3, 4],
     later: &[],
     variants: &[
@@ -232,7 +232,7 @@ const SCHEDULE_VERBS: &[Variant] = &[
 ];
 
 static WAIT: Choice = Choice {
-    name: "Verb",
+    name: VERBS,
     often: &[0, 1],
     later: &[],
     variants: &[

@@ -1,0 +1,30 @@
+//! Which values of options are refused.
+
+use crate::{Error, Result};
+
+/// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
+pub(super) const METRICS_MAX: u32 = 1000;
+
+/// Refuses a limit with which no task could be taken.
+pub(super) fn above_zero<T: Default + PartialEq>(
+    limit: T,
+    what: &str,
+    instead: &str,
+) -> Result<()> {
+    if limit == T::default() {
+        return Err(Error::invalid(format!("{what} must be above zero; {instead}")));
+    }
+    Ok(())
+}
+
+pub(super) fn at_most(number: u32, most: u32, what: &str, unit: &str) -> Result<()> {
+    if number > most {
+        return Err(Error::invalid(format!("{what} at most {most} {unit}, not {number}")));
+    }
+    Ok(())
+}
+
+/// Refuses a limit of attempts, of a tube or of a task, with which no task could be taken.
+pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
+    limit.map_or(Ok(()), |limit| above_zero(limit, "max_attempts", "leave it out for no limit"))
+}
