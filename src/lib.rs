@@ -95,7 +95,7 @@
 //!     store.close()?;
 //!     worker.join().unwrap()
 //! })
-//! # .map(|()| assert_eq!(store.statistics()["jobs"].tasks.done, 2))
+//! # .map(|()| assert_eq!(store.statistics().unwrap()["jobs"].tasks.done, 2))
 //! # ?; Ok::<(), Error>(())
 //! ```
 //!

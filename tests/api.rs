@@ -224,7 +224,7 @@ fn tube_not_found_suggests_the_tube_that_was_meant() {
     assert_eq!(store.session().tube("order").err(), error("order", Some("orders")));
     assert_eq!(store.drop_tube("Mail").err(), error("Mail", Some("mail")));
     assert_eq!(store.drop_tube("clicks").err(), error("clicks", None));
-    assert_eq!(store.tubes().len(), 2);
+    assert_eq!(store.tubes().unwrap().len(), 2);
     let text = store.drop_tube("clicks").unwrap_err().to_string();
     assert_eq!(text, r#"tube "clicks" not found; check the name"#);
 }

@@ -94,7 +94,7 @@ fn backup_opens_like_a_killed_store() {
 
     let copy = Store::options().clock(&clock).open(dir.path().join("copy")).unwrap();
     assert_eq!(copy.verify().unwrap(), [""; 0]);
-    let infos = |store: &Store| store.tubes();
+    let infos = |store: &Store| store.tubes().unwrap();
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));

@@ -92,7 +92,7 @@ fn tubes_and_statistics_are_json_objects() {
     tube.try_take().unwrap().unwrap().ack().unwrap();
     tube.bury(1).unwrap();
     assert_json::<TubeInfo>(
-        &store.tubes()[0],
+        &store.tubes().unwrap()[0],
         concat!(
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
@@ -149,7 +149,7 @@ fn limits_and_pauses_of_sub_queues_are_json_objects() {
     tube.pause_sub_queue("", Duration::MAX).unwrap();
     store.set_limit("database", 2).unwrap();
     let limit = r#"{"name":"database","most":2,"taken":0}"#;
-    assert_json::<Limit>(&store.limits()[0], limit);
+    assert_json::<Limit>(&store.limits().unwrap()[0], limit);
     let paused = tube.paused_sub_queues().unwrap();
     assert_json::<PausedSubQueue>(&paused[0], r#"{"name":"","resumes_in":null}"#);
     let text = r#"{"name":"example.org","resumes_in":{"secs":1,"nanos":500000000}}"#;
@@ -170,7 +170,7 @@ fn numbers_of_a_day_are_json_objects() {
         format!(r#"{{"count":1,"mean":{time},"std":{none},"max":{time},"bins":[{bin}]}}"#)
     };
     let (wait, run) = (summary(&five, bin(5, 6)), summary(&none, bin(0, 1)));
-    let date = store.today();
+    let date = store.today().unwrap();
     assert_json::<Day>(
         &tube.day(date).unwrap(),
         &format!(
@@ -195,7 +195,7 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(1, second / 2));
     store.create_tube("jobs", UTUBETTL, options).unwrap().pause_for(second).unwrap();
-    let info = &store.tubes()[0];
+    let info = &store.tubes().unwrap()[0];
     let text = to_string(info).unwrap();
     let policies = concat!(
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
@@ -212,7 +212,7 @@ fn policies_of_tubes_are_json_texts() {
 fn texts_without_later_fields_are_read() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let info = to_string(&store.tubes()[0]).unwrap();
+    let info = to_string(&store.tubes().unwrap()[0]).unwrap();
     for later in [
         r#""max_runtime":null,"#,
         r#""max_attempts":null,"#,
@@ -233,7 +233,7 @@ fn texts_without_later_fields_are_read() {
     ] {
         let earlier = info.replace(later, "");
         assert_ne!(earlier, info);
-        assert_eq!(from_str::<TubeInfo>(&earlier).unwrap(), store.tubes()[0]);
+        assert_eq!(from_str::<TubeInfo>(&earlier).unwrap(), store.tubes().unwrap()[0]);
     }
     let statistics = to_string(&tube.statistics().unwrap()).unwrap();
     for later in [r#""checkpoint":0,"#, r#""fail":0,"#, r#""snooze":0,"#, r#""lost":0,"#] {
@@ -294,7 +294,7 @@ fn owner_infos_are_json_objects() {
     let text = format!(r#"{{"session":"{id}","label":"worker-3","kind":"encoder","metadata":"","#)
         + r#""since":{"secs":0,"nanos":0},"last_seen":{"secs":0,"nanos":0},"#
         + r#""running":0,"overdue":0,"parked":0}"#;
-    assert_json::<OwnerInfo>(&store.owners()[0], &text);
+    assert_json::<OwnerInfo>(&store.owners().unwrap()[0], &text);
 }
 
 /// Regression: as above.

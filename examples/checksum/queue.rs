@@ -58,7 +58,8 @@ impl Queue {
             other => other.to_string(),
         })?;
         // This store is removed at the end, so it must not belong to another program.
-        if let Some(tube) = store.tubes().iter().find(|tube| !TUBES.contains(&tube.name.as_str())) {
+        if let Some(tube) = store.tubes()?.iter().find(|tube| !TUBES.contains(&tube.name.as_str()))
+        {
             return Err(format!(
                 "{name} has a tube {:?}: it belongs to another program",
                 tube.name

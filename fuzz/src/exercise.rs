@@ -28,7 +28,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         if run == 0 {
             read_labels(&store, oracle);
         }
-        for info in store.tubes() {
+        for info in store.tubes().unwrap() {
             let Ok(tube) = store.tube(&info.name) else { continue };
             if run == 0 {
                 read_all(&tube, oracle);
@@ -97,7 +97,7 @@ fn read_labels(store: &Store, oracle: Oracle) {
     for n in 0..8 {
         let _ = store.by_key(&format!("key-{n}"));
     }
-    let _ = store.owners();
+    let _ = store.owners().unwrap();
 }
 
 fn read_pages(tube: &Tube, oracle: Oracle, read: impl Fn(Option<Cursor>) -> Result<Page>) {

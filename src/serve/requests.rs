@@ -74,8 +74,8 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
         Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.catch_up()),
         Request::Verify => peer.on_thread(Share::Copies, move || store.verify()),
         Request::Backup(path) => peer.on_thread(Share::Copies, move || store.backup(path)),
-        Request::Counters => now(&Ok(store.counters())),
-        Request::Clock => now(&Ok(store.clock_report())),
+        Request::Counters => now(&store.counters()),
+        Request::Clock => now(&store.clock_report()),
         Request::Heartbeat => peer.answer_beat(),
         Request::Subscribe { number, filter, capacity } => {
             subscribe(peer, number, filter, capacity)?

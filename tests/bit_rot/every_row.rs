@@ -61,7 +61,7 @@ pub fn fill(
                     claim.park(Duration::MAX).unwrap();
                     // No list of waiting tasks has it.
                     tasks.remove(&id);
-                    record(store.counters().commits, &tasks, None);
+                    record(store.counters().unwrap().commits, &tasks, None);
                     continue;
                 }
                 claim.fail(failure).unwrap()
@@ -140,9 +140,9 @@ pub fn read(store: &Store) -> Found {
     }
     let schedules = tube.schedules(None, 10);
     add("schedules".into(), schedules.map(|page| each(page.schedules, |it| it)));
-    let today = store.today();
+    let today = store.today().unwrap();
     add("days".into(), tube.days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)));
-    add("limits".into(), Ok(each(store.limits(), |it| (it.name, it.most))));
+    add("limits".into(), Ok(each(store.limits().unwrap(), |it| (it.name, it.most))));
     found
 }
 

@@ -122,7 +122,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
         let clock = ManualClock::new();
         let store = options().clock(&clock).open_on(Disk::storage(&disk.after_kill())).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        store.statistics().values().map(|statistics| statistics.tasks.total).sum::<u64>()
+        store.statistics().unwrap().values().map(|statistics| statistics.tasks.total).sum::<u64>()
     };
     assert_eq!(tasks_after_kill(), left);
     for name in names {

@@ -54,7 +54,7 @@ type Limits = (Vec<(String, u32)>, Vec<String>);
 
 fn limits(store: &Store) -> Limits {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let limits = store.limits().into_iter().map(|limit| (limit.name, limit.most));
+    let limits = store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
     let paused = store.tube("pages").unwrap().paused_sub_queues().unwrap();
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }

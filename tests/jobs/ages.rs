@@ -227,7 +227,7 @@ fn restored_task_has_the_time_of_its_put() {
         // It has waited in this store since then only.
         case.advance(1000);
         assert_eq!(case.take_all(), [0, 3, 4, 5]);
-        let today = case.store.today();
+        let today = case.store.today().unwrap();
         assert_eq!(case.tube.days(today..=today).unwrap()[0].wait.max, secs(1));
     });
 }

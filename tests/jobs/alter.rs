@@ -353,7 +353,7 @@ fn create_alters_an_existing_tube_if_it_may() {
 fn alter_to_the_same_options_writes_nothing() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFOTTL, all_options());
-    let flushes = || store.counters().flushes;
+    let flushes = || store.counters().unwrap().flushes;
     let before = flushes();
     tube.alter(all_options()).unwrap();
     tube.unpause().unwrap();

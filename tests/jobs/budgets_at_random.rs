@@ -86,7 +86,7 @@ impl World {
                 self.hand_out(taken);
             }
             10 | 11 => {
-                let id = self.rng.below(self.store.next_id().max(1));
+                let id = self.rng.below(self.store.next_id().unwrap().max(1));
                 let taken = self.tube.claim(id).map(Some);
                 self.hand_out(taken);
             }

@@ -403,7 +403,7 @@ fn max_runtime_survives_a_restart_and_needs_a_timed_driver() {
     let refused = store.create_tube("zero", FIFOTTL, TubeOptions::new().max_runtime(ZERO));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let store = file.reopen(store);
-    assert_eq!(store.tubes()[0].max_runtime, Some(secs(25)));
+    assert_eq!(store.tubes().unwrap()[0].max_runtime, Some(secs(25)));
     let differs = store.create_tube("case", FIFOTTL, TubeOptions::new().if_not_exists(true));
     assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
     let tube = store.create_tube("case", FIFOTTL, options().if_not_exists(true)).unwrap();

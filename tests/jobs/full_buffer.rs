@@ -126,12 +126,12 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(store.find_async(ready)).unwrap().unwrap().tube, "case");
         assert_eq!(store.tagged("red", None, 9).unwrap().tasks.len(), 1);
         assert!(store.tags(None, 9).unwrap().is_empty(), "no tag has two tasks");
-        assert_eq!(store.tubes().len(), 1);
-        assert!(store.limits().is_empty());
-        assert_eq!(store.statistics().len(), 1);
-        assert!(store.next_id() > ready);
-        assert!(!store.owners().is_empty());
-        let _ = (store.counters(), store.clock_report(), store.session());
+        assert_eq!(store.tubes().unwrap().len(), 1);
+        assert!(store.limits().unwrap().is_empty());
+        assert_eq!(store.statistics().unwrap().len(), 1);
+        assert!(store.next_id().unwrap() > ready);
+        assert!(!store.owners().unwrap().is_empty());
+        let _ = (store.counters().unwrap(), store.clock_report().unwrap(), store.session());
         // Of a tube.
         let tube = &store.tube("case").unwrap();
         let page = tube.list(State::Ready, None, 1).unwrap();
@@ -144,7 +144,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(tube.groups().unwrap().len(), 1);
         assert_eq!(tube.schedules(None, 9).unwrap().schedules.len(), 1);
         assert!(tube.paused_sub_queues().unwrap().is_empty());
-        let today = store.today();
+        let today = store.today().unwrap();
         assert!(tube.day(today).unwrap().puts > 0);
         assert_eq!(tube.days(today..=today).unwrap().len(), 1);
         assert!(tube.statistics().unwrap().tasks.buried == 1);

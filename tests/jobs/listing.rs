@@ -77,7 +77,7 @@ fn task_with_elapsed_delay_is_listed_and_counted_as_ready() {
         assert_eq!(ids(&case.tube.list(State::Delayed, None, 10).unwrap()), [1]);
         assert_eq!(ids(&case.tube.list(State::Ready, None, 10).unwrap()), [0]);
         assert_eq!(case.tasks(), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
-        assert_eq!(case.store.statistics()["case"].tasks.ready, 1);
+        assert_eq!(case.store.statistics().unwrap()["case"].tasks.ready, 1);
     });
 }
 

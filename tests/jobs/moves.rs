@@ -186,7 +186,7 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
     let id = small.put("first").unwrap().id;
     std::thread::scope(|scope| {
         let put = scope.spawn(|| small.put_wait("second", None));
-        while store.tubes().iter().all(|tube| tube.waiting_puts == 0) {
+        while store.tubes().unwrap().iter().all(|tube| tube.waiting_puts == 0) {
             std::thread::yield_now();
         }
         small.move_to(id, &to).unwrap();

@@ -335,7 +335,7 @@ fn pause_outlives_the_process() {
 
 /// Whether the tubes are paused, and for how long.
 fn pauses(store: &Store) -> Vec<(bool, Option<std::time::Duration>)> {
-    store.tubes().into_iter().map(|info| (info.paused, info.resumes_in)).collect()
+    store.tubes().unwrap().into_iter().map(|info| (info.paused, info.resumes_in)).collect()
 }
 
 #[test]

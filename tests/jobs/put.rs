@@ -118,9 +118,9 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         let timed = TIMED.contains(driver);
         let put = if timed { Put::new("a=1").ttl(secs(60)) } else { Put::new("a=1") };
 
-        let before = store.counters();
+        let before = store.counters().unwrap();
         let receipt = tube.put(put).unwrap();
-        let after = store.counters();
+        let after = store.counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits + 1, before.flushes + 1));
         assert_eq!((receipt.commit, receipt.state), (after.commits, State::Ready));
 
@@ -129,7 +129,7 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
         let listed = tube.list(State::Ready, None, 10).unwrap().tasks;
         assert!(listed.iter().map(|info| info.id).eq([first, receipt.id]));
-        let [info] = <[_; 1]>::try_from(store.tubes()).unwrap();
+        let [info] = <[_; 1]>::try_from(store.tubes().unwrap()).unwrap();
         assert_eq!((&*info.name, info.waiting), ("case", 0));
         assert_sound(&store);
     }

@@ -63,7 +63,7 @@ impl Run {
     }
 
     fn is_temporary(&self) -> bool {
-        self.store.tubes()[0].temporary
+        self.store.tubes().unwrap()[0].temporary
     }
 
     fn step(&mut self) {
@@ -288,7 +288,7 @@ impl Run {
             assert!(matches!(self.tasks[id], Task::Ready | Task::Taken));
             wait.assert_waits();
         }
-        for id in 0..self.store.next_id().min(400) {
+        for id in 0..self.store.next_id().unwrap().min(400) {
             let outcome = self.tube.outcome(id).unwrap();
             let state = state(&self.tube, id);
             match self.tasks.get(&id) {

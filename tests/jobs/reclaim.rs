@@ -272,5 +272,5 @@ fn reclaim_delay_and_backoff_need_a_timed_driver() {
             assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         }
     }
-    assert_eq!(store.tubes().len(), 0);
+    assert_eq!(store.tubes().unwrap().len(), 0);
 }

@@ -305,9 +305,9 @@ fn idle_schedule_wakes_nothing_before_its_moment() {
     tube.schedule(every(HOUR).starting(at(HOUR)).overlap(Overlap::Skip)).unwrap();
     tube.schedule(every(HOUR).key("S").starting(at(HOUR))).unwrap();
     store.flush().unwrap();
-    let commits = store.counters().commits;
+    let commits = store.counters().unwrap().commits;
     file.clock.advance(HOUR - ms(1));
-    assert_eq!(store.counters().commits, commits);
+    assert_eq!(store.counters().unwrap().commits, commits);
     file.tick();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 2);
 }

@@ -198,9 +198,9 @@ fn many_selected_tasks_are_changed_in_steps() {
         for put in &puts[1900..] {
             tube.bury(put.id).unwrap();
         }
-        let before = store.counters().commits;
+        let before = store.counters().unwrap().commits;
         assert_eq!(tube.delete_where(select().state(State::Ready).limit(1199)).unwrap(), 1199);
-        let commits = store.counters().commits - before;
+        let commits = store.counters().unwrap().commits - before;
         assert!((3..=4).contains(&commits), "{commits} commits");
         assert_eq!(tube.delete_where(select().state(State::Ready)).unwrap(), 1);
         assert_eq!(tube.statistics().unwrap().tasks.taken, 700);

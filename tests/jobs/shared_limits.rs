@@ -40,7 +40,7 @@ fn for_each_sub_queued(case: impl Fn(&Store, &ManualClock, Tube, Tube)) {
 }
 
 fn limits(store: &Store) -> Vec<(String, u32, u64)> {
-    store.limits().into_iter().map(|limit| (limit.name, limit.most, limit.taken)).collect()
+    store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most, limit.taken)).collect()
 }
 
 /// Q340

@@ -76,7 +76,7 @@ pub fn run(job: &Job) {
             let store = &store;
             scope.spawn(move || {
                 let restore = |rng: &mut Rng, tube: &Tube| {
-                    restore(rng, reports, tube, restored_from(store.next_id()));
+                    restore(rng, reports, tube, restored_from(store.next_id().unwrap()));
                 };
                 end_tasks(rng, reports, tubes, restore);
             });
@@ -259,7 +259,7 @@ pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
         assert_eq!(word_for(found.as_ref(), name, id), answered, "{line:?}: {found:?}");
         answers += 1;
     }
-    for tube in store.tubes() {
+    for tube in store.tubes().unwrap() {
         // The callers of these tasks are gone.
         store.tube(&tube.name).unwrap().truncate().unwrap();
     }

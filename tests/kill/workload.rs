@@ -352,7 +352,7 @@ impl Workload<'_> {
     /// Lists and peeks during all other calls.
     fn list_and_peek(&self) {
         loop {
-            for tube in self.store.tubes() {
+            for tube in self.store.tubes().unwrap() {
                 let tube = self.store.tube(&tube.name).unwrap();
                 let page = tube.list(State::Ready, None, 20).unwrap();
                 for info in page.tasks {

@@ -51,7 +51,8 @@ fn run_image(
         Err(error) => return Ok(Err(format!("it does not open: {error}"))),
     };
     let opened = disk.position();
-    let (commits, opened_at) = (store.counters().commits, store.counters().opened_at);
+    let (commits, opened_at) =
+        (store.counters().unwrap().commits, store.counters().unwrap().opened_at);
     if opened_at < expected.opened_at {
         let told = expected.opened_at;
         return Ok(Err(format!("it opens at commit {opened_at}, before {told} of a receipt")));
@@ -115,7 +116,11 @@ fn matching_contents(
 
 /// Reads all tubes and tasks of a store.
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
-    let mut found = Found { tubes: store.tubes(), limits: store.limits(), ..Found::default() };
+    let mut found = Found {
+        tubes: store.tubes().unwrap(),
+        limits: store.limits().unwrap(),
+        ..Found::default()
+    };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
         for state in [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done] {
@@ -162,7 +167,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
 }
 
 fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
-    for (name, statistics) in store.statistics() {
+    for (name, statistics) in store.statistics().unwrap() {
         let of = |state| {
             let all = contents.tasks.values();
             all.filter(|task| task.tube == name && task.state == state).count() as u64

@@ -299,7 +299,7 @@ impl Simulation {
             assert!(found.is_empty(), "not put: {found:?}");
         }
         if let Some(lost) = self.lost {
-            let all = self.world.store.statistics();
+            let all = self.world.store.statistics().unwrap();
             assert_eq!(all.values().map(|tube| tube.calls.lost).sum::<u64>(), lost);
         }
     }

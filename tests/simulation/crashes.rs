@@ -181,7 +181,7 @@ impl Simulator {
     /// Reads all tubes and tasks of a store that was just opened.
     fn read_store(&mut self) -> Found {
         let mut found = Found::default();
-        for info in self.store().tubes() {
+        for info in self.store().tubes().unwrap() {
             found.tubes.insert(info.name.clone());
             let tube = self.store().tube(&info.name).unwrap();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
@@ -277,11 +277,11 @@ impl Simulator {
             assert_ne!(next, NEVER, "a task never becomes ready: {:?}", self.model.tasks);
             self.advance(Duration::from_micros(next - self.model.now));
         }
-        let statistics = self.store().statistics();
+        let statistics = self.store().statistics().unwrap();
         assert!(statistics.values().all(|tube| tube.tasks.total == 0), "{statistics:?}");
         self.verify();
         self.reopen(&mut Rng::new(1));
-        assert!(self.store().statistics().values().all(|tube| tube.tasks.total == 0));
+        assert!(self.store().statistics().unwrap().values().all(|tube| tube.tasks.total == 0));
         self.verify();
         self.store().close().unwrap();
     }

@@ -456,7 +456,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
         });
         has_begun.recv().unwrap();
         drop(work.deferred(tubewell::WhenFull::Block).move_to(moved, &other).unwrap());
-        later = Some(store.next_id());
+        later = Some(store.next_id().unwrap());
         drop(
             other
                 .deferred(tubewell::WhenFull::Block)

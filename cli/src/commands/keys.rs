@@ -22,7 +22,7 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     if args.body {
         return output.body(&task.data);
     }
-    let now = store::now(store);
+    let now = store::now(store)?;
     if output.json {
         return output.object(&TaskRecord::new(&tube, &task, now)?);
     }

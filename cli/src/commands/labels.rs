@@ -58,7 +58,7 @@ fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> Command
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
     let limit = args.shown.limit();
     let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
-    let now = store::now(store);
+    let now = store::now(store)?;
     loop {
         let page = store.tagged(&args.tag, place, PAGE)?;
         damaged += page.damaged;

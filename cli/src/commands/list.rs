@@ -42,7 +42,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         Some(name) => group_size(&tube, name)?,
     };
     let limit = args.shown.limit();
-    let mut printer = Printer::new(&tube, args, store::now(store), output);
+    let mut printer = Printer::new(&tube, args, store::now(store)?, output);
     if let Some(name) = &args.group {
         let pages = |place| tube.list_group(name, place, PAGE);
         print_pages(pages, &mut printer)?;
@@ -142,7 +142,7 @@ fn ids_by_due_time(
     loop {
         let page = tube.list(State::Delayed, place, DELAYED_PAGE)?;
         *damaged += page.damaged;
-        let now = store.clock_report().timeline;
+        let now = store.clock_report()?.timeline;
         for info in &page.tasks {
             let due_in = info.due_in.unwrap_or_default();
             first.push((now.saturating_add(due_in), info.id));

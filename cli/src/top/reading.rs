@@ -94,7 +94,7 @@ pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading
         Err(Error::NotFound { id }) => Detail::Gone(format!("task {id} is no longer there")),
         detail => detail?,
     };
-    Ok(Reading { want, at, now: crate::store::now(store), tubes, detail })
+    Ok(Reading { want, at, now: crate::store::now(store)?, tubes, detail })
 }
 
 fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result<Overview> {

@@ -22,10 +22,10 @@ impl Picture {
         let mut picture = Picture {
             tubes: Vec::new(),
             tasks: Vec::new(),
-            text: format!("{:?}\n", store.limits()),
+            text: format!("{:?}\n", store.limits().unwrap()),
             has_frequent_schedules: false,
         };
-        for info in store.tubes() {
+        for info in store.tubes().unwrap() {
             let tube = store.tube(&info.name).unwrap();
             let statistics = tube.statistics().unwrap();
             writeln!(picture.text, "{info:?}\n{statistics:?}").unwrap();

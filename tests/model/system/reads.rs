@@ -87,7 +87,7 @@ impl System {
         for client in &self.clients {
             let Some(session) = &client.session else { continue };
             session.describe("client", &said).unwrap();
-            let owners = self.store.owners();
+            let owners = self.store.owners().unwrap();
             let owner = owners.iter().find(|owner| owner.session == client.id).unwrap();
             let about = (owner.kind.as_deref(), owner.metadata.as_deref());
             assert_eq!(about, (Some("client"), Some(said.as_str())));

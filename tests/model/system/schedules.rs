@@ -62,7 +62,7 @@ impl System {
         let mut schedule = schedule_of(key, &terms).put(put.unwrap_or_default());
         let has_id = restored.is_some_and(|it| it.skipped_ids.is_some());
         let restored = restored.map(|RestoredRunsTemplate { skipped_ids, runs, skipped }| {
-            let id = skipped_ids.map(|skipped| self.store.next_id() + skipped);
+            let id = skipped_ids.map(|skipped| self.store.next_id().unwrap() + skipped);
             schedule = schedule.clone().restored(id, runs, skipped);
             RestoredRuns { has_id, runs, skipped }
         });
