@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::task::Cursor;
 use crate::{Error, Put, Result};
 
 /// When the runs of a schedule are.
@@ -425,20 +424,6 @@ pub struct ScheduleInfo {
     pub size: u64,
     /// Why it stands still, if it does: nothing is lost, and it goes on when the reason is gone.
     pub stopped: Option<String>,
-}
-
-/// One page of a tube's schedules.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SchedulePage {
-    /// The schedules, in the order in which they were first stored.
-    pub schedules: Vec<ScheduleInfo>,
-    /// The start of the next page; `None` on the last page.
-    pub next: Option<Cursor>,
-    /// How many schedules were left out, since their records are damaged.
-    /// [`verify`](crate::Store::verify) reports them.
-    pub damaged: u64,
 }
 
 /// The shortest interval.

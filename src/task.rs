@@ -381,20 +381,20 @@ impl Put {
     /// A tag: a label of 1 to 255 bytes by which the task is found. Default: none. May be called
     /// several times, for up to 32 tags; a tag that is named again is there once.
     ///
-    /// [`Store::tagged`](crate::Store::tagged) lists the tasks with a tag, in any tube, and
+    /// [`Store::list`](crate::Store::list) lists the tasks with a tag, in any tube, and
     /// [`Store::tags`](crate::Store::tags) the tags that are used most. The tags of a task are in the
     /// order in which they were added. They stay with it when it is moved, passed on, buried, or kept as
     /// done. Each tag costs the put two more rows.
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    /// use tubewell::{FIFO, Filter, Put, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// let id = mails.put(Put::new("to: ann").tag("newsletter").tag("ann"))?.id;
     /// assert_eq!(mails.peek(id)?.info.tags, ["newsletter", "ann"]);
-    /// assert_eq!(store.tagged("ann", None, 10)?.tasks[0].info.id, id);
+    /// assert_eq!(store.list(Filter::new().tag("ann"), None, 10)?.items[0].id, id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
@@ -467,6 +467,8 @@ pub struct Receipt {
 pub struct TaskInfo {
     /// The id of the task. Ids are unique in the store, increase, and are never reused.
     pub id: u64,
+    /// The name of the tube that it is in.
+    pub tube: String,
     /// Its state.
     pub state: State,
     /// Its priority; 0 is the most urgent.
@@ -581,19 +583,6 @@ impl fmt::Display for Progress {
     }
 }
 
-/// A task without its body, and the tube that it is in; from
-/// [`Store::by_key`](crate::Store::by_key), [`Store::find`](crate::Store::find) and
-/// [`Store::tagged`](crate::Store::tagged).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct TubeTask {
-    /// The name of the tube.
-    pub tube: String,
-    /// The task without its body.
-    pub info: TaskInfo,
-}
-
 /// A task with its body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -605,10 +594,9 @@ pub struct Task {
     pub data: Vec<u8>,
 }
 
-/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or
-/// [`list_group`](crate::Tube::list_group), [`list_where`](crate::Tube::list_where) or
-/// [`tagged`](crate::Store::tagged). It is valid for the state, the failure group or the tag of whose
-/// page it is.
+/// A position in a listing, at which the next [`Page`](crate::Page) begins: of [`Tube::list`](crate::Tube::list),
+/// [`Store::list`](crate::Store::list) or [`Tube::schedules`](crate::Tube::schedules). It is valid for the
+/// state, the failure group or the tag of whose page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
@@ -630,7 +618,7 @@ pub struct Task {
 ///
 /// let after: Cursor = url.strip_prefix("/jobs?after=").unwrap().parse()?;
 /// let page = tube.list(State::Ready, Some(after), 2)?;
-/// assert_eq!(page.tasks.len(), 1);
+/// assert_eq!(page.items.len(), 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -676,19 +664,4 @@ impl From<Position> for Cursor {
     fn from(position: Position) -> Cursor {
         Cursor { position, of: None }
     }
-}
-
-/// One page of a tube's tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Page {
-    /// The tasks, in order.
-    pub tasks: Vec<TaskInfo>,
-    /// The start of the next page; `None` on the last page.
-    pub next: Option<Cursor>,
-    /// How many tasks were left out, since their records are damaged.
-    /// [`verify`](crate::Store::verify) reports them.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub damaged: u64,
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tubewell::{
     Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
-    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put,
-    Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage, Store,
+    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load, ManualClock, Page,
+    Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage, Store,
     StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits,
     Tube, TubeInfo, TubeOptions, TypedClaim, TypedTube, UTUBE, WhenFull,
 };
@@ -61,7 +61,7 @@ fn public_types_have_the_common_traits() {
     is_value::<Durability>();
     is_value::<Event>();
     is_value::<EventKind>();
-    is_value::<Page>();
+    is_value::<Page<TaskInfo>>();
     is_value::<Put>();
     is_value::<Receipt>();
     is_value::<SessionId>();
@@ -89,7 +89,7 @@ fn public_types_have_the_common_traits() {
     is_default::<Counters>();
     is_default::<Durability>();
     is_default::<ManualClock>();
-    is_default::<Page>();
+    is_default::<Page<TaskInfo>>();
     is_default::<Put>();
     is_default::<Statistics>();
     is_default::<StoreOptions>();
@@ -120,7 +120,7 @@ fn ids_by_text(tube: &Tube, state: State, limit: usize) -> Vec<u64> {
     loop {
         let after = text.map(|text| text.parse().unwrap());
         let page = tube.list(state, after, limit).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
+        ids.extend(page.items.iter().map(|task| task.id));
         match page.next {
             Some(next) => text = Some(next.to_string()),
             None => return ids,
@@ -197,12 +197,16 @@ fn made_up_cursors_are_harmless() {
                     };
                     for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                         if let Ok(page) = tube.list(state, Some(cursor.clone()), 10) {
-                            assert!(page.tasks.iter().all(|task| task.state == state));
+                            assert!(page.items.iter().all(|task| task.state == state));
                         }
                     }
                     for name in ["zzz", ""] {
-                        if let Ok(page) = tube.list_group(name, Some(cursor.clone()), 10) {
-                            assert_eq!(page.tasks, []);
+                        if let Ok(page) = tube.list(
+                            Filter::new().group(name).newest_first(),
+                            Some(cursor.clone()),
+                            10,
+                        ) {
+                            assert_eq!(page.items, []);
                         }
                     }
                 }

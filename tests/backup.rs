@@ -23,7 +23,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
         let page = tube.list(State::Ready, place, 10_000).unwrap();
-        let data = page.tasks.iter().map(|task| tube.peek(task.id).unwrap().data);
+        let data = page.items.iter().map(|task| tube.peek(task.id).unwrap().data);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {
             Some(next) => place = Some(next),

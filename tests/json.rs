@@ -12,7 +12,7 @@ use serde_json::{from_str, to_string};
 use tubewell::{
     Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Keep,
     LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, Schedule,
-    SchedulePage, SessionId, SpawnedBy, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
+    ScheduleInfo, SessionId, SpawnedBy, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
     UTUBETTL,
 };
 
@@ -64,7 +64,7 @@ fn tasks_and_pages_are_json_objects() {
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
+    let info = r#"{"id":0,"tube":"jobs","state":"ready","pri":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
         .to_owned()
         + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
@@ -78,8 +78,11 @@ fn tasks_and_pages_are_json_objects() {
     let page = tube.list(State::Ready, None, 1).unwrap();
     let first = tube.peek(1).unwrap().info;
     let first = to_string(&first).unwrap();
-    assert_json::<Page>(&page, &format!(r#"{{"tasks":[{first}],"next":"1r0.1","damaged":0}}"#));
-    assert_json(&Page::default(), r#"{"tasks":[],"next":null,"damaged":0}"#);
+    assert_json::<Page<TaskInfo>>(
+        &page,
+        &format!(r#"{{"items":[{first}],"next":"1r0.1","damaged":0}}"#),
+    );
+    assert_json(&Page::<TaskInfo>::default(), r#"{"items":[],"next":null,"damaged":0}"#);
 }
 
 #[test]
@@ -125,14 +128,14 @@ fn schedules_and_their_runs_are_json_objects() {
     tube.schedule(hourly.times(9)).unwrap();
     clock.advance(Duration::ZERO);
     let text = concat!(
-        r#"{"schedules":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
+        r#"{"items":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
         r#""next":{"secs_since_epoch":1767229200,"nanos_since_epoch":0},"#,
         r#""due_in":{"secs":3600,"nanos":0},"runs":1,"skipped":0,"last":1,"times":9,"missed":"1","#,
         r#""within":null,"overlap":"allow","pri":2,"ttl":null,"ttr":null,"#,
         r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"tags":[],"size":2,"#,
         r#""stopped":null}],"next":null,"damaged":0}"#,
     );
-    assert_json::<SchedulePage>(&tube.schedules(None, 10).unwrap(), text);
+    assert_json::<Page<ScheduleInfo>>(&tube.schedules(None, 10).unwrap(), text);
     let run = tube.peek(1).unwrap().info.spawned_by.unwrap();
     let text = concat!(
         r#"{"schedule":0,"run":1,"#,

@@ -8,7 +8,8 @@ use super::{Store, last_commit};
 use crate::connection::Request;
 use crate::core::list::AllCounts;
 use crate::core::{Core, FILE, stored_totals};
-use crate::events::{Filter, Subscription};
+use crate::events::Subscription;
+use crate::filter::Filter;
 use crate::handle::StoreHandle;
 use crate::micros::{duration, micros_ceil};
 use crate::pipeline::StoreInner;
@@ -76,14 +77,15 @@ impl Store {
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
-    /// and tags. Those of [`subscribe`](Store::subscribe).
+    /// and tags, or a condition that a subscription does not use, which the error names. Those of [`subscribe`](Store::subscribe).
     ///
     /// # Example
     /// See [`Filter`].
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
-    pub fn events(&self, filter: Filter, capacity: usize) -> Result<Subscription> {
-        filter.check()?;
+    pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> Result<Subscription> {
+        let filter = filter.into();
+        filter.check_events()?;
         match &self.handle {
             StoreHandle::Here(store) => store.events_of(filter, capacity, None),
             StoreHandle::Remote(owner) => owner.events(filter, capacity),

@@ -4,7 +4,7 @@ use super::Tube;
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
-use crate::{Receipt, Reschedule, Result, Schedule, SchedulePage};
+use crate::{Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
 
 impl Tube {
     /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
@@ -125,7 +125,7 @@ impl Tube {
         &self,
         after: impl Into<Option<Cursor>>,
         limit: usize,
-    ) -> Result<SchedulePage> {
+    ) -> Result<Page<ScheduleInfo>> {
         self.make(&ListSchedules { after: after.into(), limit })
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::deferred::TypedDeferred;
-use crate::{CallFuture, Codec, Receipt, Result, Select, State, Ticket, TypedTube, Update};
+use crate::{CallFuture, Codec, Filter, Receipt, Result, State, Ticket, TypedTube, Update};
 
 impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Gives a task another priority. As [`Tube::set_priority`](crate::Tube::set_priority).
@@ -81,8 +81,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     ///
     /// # Errors
     /// Those of [`Tube::delete_where`](crate::Tube::delete_where).
-    pub fn delete_where(&self, select: Select) -> Result<u64> {
-        self.tube().delete_where(select)
+    pub fn delete_where(&self, filter: impl Into<Filter>) -> Result<u64> {
+        self.tube().delete_where(filter)
     }
 
     /// As [`delete_where`](TypedTube::delete_where), as a future that blocks no thread. As
@@ -90,16 +90,16 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     ///
     /// # Errors
     /// The future resolves to those of [`delete_where`](TypedTube::delete_where).
-    pub fn delete_where_async(&self, select: Select) -> CallFuture<u64> {
-        self.tube().delete_where_async(select)
+    pub fn delete_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
+        self.tube().delete_where_async(filter)
     }
 
     /// Kicks the selected buried tasks. As [`Tube::kick_where`](crate::Tube::kick_where).
     ///
     /// # Errors
     /// Those of [`Tube::kick_where`](crate::Tube::kick_where).
-    pub fn kick_where(&self, select: Select) -> Result<u64> {
-        self.tube().kick_where(select)
+    pub fn kick_where(&self, filter: impl Into<Filter>) -> Result<u64> {
+        self.tube().kick_where(filter)
     }
 
     /// As [`kick_where`](TypedTube::kick_where), as a future that blocks no thread. As
@@ -107,8 +107,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     ///
     /// # Errors
     /// The future resolves to those of [`kick_where`](TypedTube::kick_where).
-    pub fn kick_where_async(&self, select: Select) -> CallFuture<u64> {
-        self.tube().kick_where_async(select)
+    pub fn kick_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
+        self.tube().kick_where_async(filter)
     }
 }
 

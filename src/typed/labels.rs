@@ -4,9 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::deferred::TypedDeferred;
-use crate::listing::{TaskPage, Where};
-use crate::task::{Cursor, Page, TaskInfo};
-use crate::{Codec, Receipt, Result, Ticket, TypedTube};
+use crate::task::{Cursor, Task, TaskInfo};
+use crate::{Codec, Filter, Page, Receipt, Result, Ticket, TypedTube};
 
 impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Adds tags to a task. As [`Tube::add_tags`](crate::Tube::add_tags).
@@ -33,27 +32,32 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
         self.tube().remove_tags(id, tags)
     }
 
-    /// The tasks that meet all conditions, a page at a time. As
-    /// [`Tube::list_where`](crate::Tube::list_where).
+    /// The tasks that meet all conditions of `filter`, a page at a time. As
+    /// [`Tube::list`](crate::Tube::list).
     ///
     /// # Errors
-    /// Those of [`Tube::list_where`](crate::Tube::list_where).
-    pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.tube().list_where(wanted, after, limit)
+    /// Those of [`Tube::list`](crate::Tube::list).
+    pub fn list(
+        &self,
+        filter: impl Into<Filter>,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
+        self.tube().list(filter, after, limit)
     }
 
-    /// As [`list_where`](TypedTube::list_where), with the bodies as bytes. As
+    /// As [`list`](TypedTube::list), with the bodies as bytes. As
     /// [`Tube::list_bodies`](crate::Tube::list_bodies).
     ///
     /// # Errors
     /// Those of [`Tube::list_bodies`](crate::Tube::list_bodies).
     pub fn list_bodies(
         &self,
-        wanted: &Where,
+        filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<TaskPage> {
-        self.tube().list_bodies(wanted, after, limit)
+    ) -> Result<Page<Task>> {
+        self.tube().list_bodies(filter, after, limit)
     }
 
     /// The next tasks that takes would get now. As [`Tube::peek_ready`](crate::Tube::peek_ready).

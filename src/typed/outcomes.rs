@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    CallFuture, Codec, Cursor, Ending, FailureGroup, Page, Receipt, Refused, Result, Ticket,
-    TypedClaim, TypedTube, WhenFull,
+    CallFuture, Codec, Ending, FailureGroup, Receipt, Refused, Result, Ticket, TypedClaim,
+    TypedTube, WhenFull,
 };
 
 impl<T> TypedClaim<T> {
@@ -55,14 +55,6 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Those of [`Tube::groups`](crate::Tube::groups).
     pub fn groups(&self) -> Result<Vec<FailureGroup>> {
         self.tube().groups()
-    }
-
-    /// The buried tasks of a failure group. As [`Tube::list_group`](crate::Tube::list_group).
-    ///
-    /// # Errors
-    /// Those of [`Tube::list_group`](crate::Tube::list_group).
-    pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.tube().list_group(name, after, limit)
     }
 
     /// Ends a task that no session has taken. As [`Tube::resolve`](crate::Tube::resolve).

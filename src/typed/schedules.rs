@@ -5,7 +5,9 @@ use serde::de::DeserializeOwned;
 
 use super::deferred::TypedDeferred;
 use crate::task::Cursor;
-use crate::{Codec, Put, Receipt, Reschedule, Result, Schedule, SchedulePage, Ticket, TypedTube};
+use crate::{
+    Codec, Page, Put, Receipt, Reschedule, Result, Schedule, ScheduleInfo, Ticket, TypedTube,
+};
 
 impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Stores a schedule whose runs have a value. As [`Tube::schedule`](crate::Tube::schedule): the
@@ -58,7 +60,7 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
         &self,
         after: impl Into<Option<Cursor>>,
         limit: usize,
-    ) -> Result<SchedulePage> {
+    ) -> Result<Page<ScheduleInfo>> {
         self.tube().schedules(after, limit)
     }
 }

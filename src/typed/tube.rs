@@ -13,8 +13,7 @@ use super::deferred::TypedDeferred;
 use crate::claim::Collected;
 use crate::events::Callback;
 use crate::{
-    Bincode, CallFuture, Claim, Cursor, Owner, Page, Put, Receipt, Result, SessionId, State,
-    Statistics, Tube, WhenFull,
+    Bincode, CallFuture, Claim, Owner, Put, Receipt, Result, SessionId, Statistics, Tube, WhenFull,
 };
 
 /// A [`Tube`] whose bodies are values of one type; from [`Tube::typed`].
@@ -512,14 +511,6 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     {
         let peek = self.tube.peek_async(id);
         CallFuture::new(async move { TypedTask::decode::<C>(peek.await?) })
-    }
-
-    /// Returns the tasks in one state, a page at a time. As [`Tube::list`].
-    ///
-    /// # Errors
-    /// Those of [`Tube::list`].
-    pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.tube.list(state, after, limit)
     }
 
     /// Removes all tasks, whatever their state. As [`Tube::truncate`].

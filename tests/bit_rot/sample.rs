@@ -216,7 +216,7 @@ impl SampleBuilder {
 
     fn kick(&mut self, name: &'static str) {
         let tube = self.tube(name);
-        let first = tube.list(State::Buried, None, 2).unwrap().tasks;
+        let first = tube.list(State::Buried, None, 2).unwrap().items;
         let commits = self.store.counters().unwrap().commits;
         if tube.kick(2).unwrap() > 0 {
             for task in first {

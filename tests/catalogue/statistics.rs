@@ -256,8 +256,8 @@ fn state_counts_match_listed_tasks() {
         let listed = |state| {
             let page = case.tube.list(state, None, 100).unwrap();
             assert!(page.next.is_none());
-            assert!(page.tasks.iter().all(|task| task.state == state));
-            page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+            assert!(page.items.iter().all(|task| task.state == state));
+            page.items.iter().map(|task| task.id).collect::<Vec<_>>()
         };
         assert_eq!(listed(State::Ready), [2, 4]);
         assert_eq!(listed(State::Taken), [0, 1]);

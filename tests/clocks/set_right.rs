@@ -112,7 +112,7 @@ fn interval_goes_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
         let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
         let run = file.open();
-        let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().schedules[0].runs;
+        let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().items[0].runs;
         let last = runs(&run);
         run.close();
         for further in 1..=3 {
@@ -198,12 +198,12 @@ mod cron {
     }
 
     fn runs(run: &Run) -> u64 {
-        run.tube.schedules(None, 1).unwrap().schedules[0].runs
+        run.tube.schedules(None, 1).unwrap().items[0].runs
     }
 
     /// When the next run is, on the wall clock.
     fn next(run: &Run) -> Duration {
-        let next = run.tube.schedules(None, 1).unwrap().schedules[0].next;
+        let next = run.tube.schedules(None, 1).unwrap().items[0].next;
         next.duration_since(std::time::UNIX_EPOCH).unwrap()
     }
 
@@ -343,7 +343,7 @@ mod cron {
         file.clock.set_wall(START + MINUTE);
         file.advance(Duration::ZERO);
         for tube in tubes {
-            for schedule in tube.schedules(None, 99).unwrap().schedules {
+            for schedule in tube.schedules(None, 99).unwrap().items {
                 assert_eq!(schedule.next, std::time::UNIX_EPOCH + START + HOUR);
             }
         }

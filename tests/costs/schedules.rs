@@ -158,12 +158,12 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         clock.advance(Duration::ZERO);
         let mut reads = 0;
         for run in 1..4 {
-            let last = tube.schedules(None, 1).unwrap().schedules[0].last.unwrap();
+            let last = tube.schedules(None, 1).unwrap().items[0].last.unwrap();
             tube.claim(last).unwrap().ack().unwrap();
             let before = store.counters().unwrap().reads;
             clock.advance(HOUR);
             reads = store.counters().unwrap().reads - before;
-            let stored = &tube.schedules(None, 1).unwrap().schedules[0];
+            let stored = &tube.schedules(None, 1).unwrap().items[0];
             assert_eq!((stored.runs, stored.skipped), (run + 1, 0));
         }
         reads

@@ -56,7 +56,7 @@ fn taken_task_has_an_owner_and_a_count_of_takes() {
         assert_eq!((owner.held, owner.is_parked), (ZERO, false));
         assert_eq!(claim.owner().unwrap().unwrap(), owner);
         assert_eq!(case.state(id), Some(State::Taken));
-        assert!(case.tube.list(State::Ready, None, 10).unwrap().tasks.is_empty());
+        assert!(case.tube.list(State::Ready, None, 10).unwrap().items.is_empty());
         case.advance(250);
         assert_eq!(claim.owner().unwrap().unwrap().held, ms(250));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
@@ -82,7 +82,7 @@ fn claimed_task_cannot_be_claimed_again_and_its_claim_is_not_extended() {
         }
         assert_eq!(claim.expires_in().unwrap(), Some(secs(6)));
         assert_eq!(other.try_take().unwrap().map(|claim| claim.id()), None);
-        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().tasks.len(), 1);
+        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().items.len(), 1);
         claim.ack().unwrap();
     });
 }

@@ -20,7 +20,7 @@ pub fn done(result: &str) -> Ending {
 }
 
 pub fn listed(tube: &Tube, state: State) -> Vec<u64> {
-    tube.list(state, None, 1000).unwrap().tasks.iter().map(|task| task.id).collect()
+    tube.list(state, None, 1000).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 pub fn movements(tube: &Tube) -> [u64; 3] {
@@ -86,9 +86,10 @@ fn move_keeps_state_options_and_failure() {
         claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
         case.advance(1000);
         for id in [delayed, failed] {
-            let before = case.info(id);
+            let mut info = case.info(id);
             let receipt = case.tube.move_to(id, &to).unwrap();
-            assert_eq!((receipt.state, to.peek(id).unwrap().info), (before.state, before));
+            info.tube = to.name().into();
+            assert_eq!((receipt.state, to.peek(id).unwrap().info), (info.state, info));
         }
         assert_eq!((groups(&case.tube), groups(&to)), (vec![], vec![("timeout".to_owned(), 1)]));
         assert_eq!(tasks(&to), counts([("delayed", 1), ("buried", 1), ("total", 2)]));

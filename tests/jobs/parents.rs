@@ -31,7 +31,7 @@ fn task_with_an_open_parent_is_blocked() {
             (Ok(vec![]), Ok(vec![]))
         );
         assert_eq!(case.tasks(), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
-        let blocked = case.tube.list(State::Blocked, None, 10).unwrap().tasks;
+        let blocked = case.tube.list(State::Blocked, None, 10).unwrap().items;
         assert_eq!(blocked, [case.info(child)]);
 
         let refused = case.tube.claim(child).unwrap_err();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Claim, Ending, Failure, Keep, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Claim, Ending, Failure, Filter, Keep, Put, State, Store, Tube, TubeOptions};
 
 use super::files::{after_a_kill, create_with};
 use super::rng::Rng;
@@ -320,7 +320,11 @@ impl Run {
                 })
                 .collect();
             expected.sort_unstable_by(|one, other| other.cmp(one));
-            let listed = self.tube.list_group(group, None, 1_000).unwrap().tasks;
+            let listed = self
+                .tube
+                .list(Filter::new().group(group).newest_first(), None, 1_000)
+                .unwrap()
+                .items;
             let listed: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
             assert_eq!(listed, expected.iter().map(|(_, id)| *id).collect::<Vec<u64>>());
             let groups = self.tube.groups().unwrap();

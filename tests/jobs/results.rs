@@ -19,7 +19,7 @@ fn done(result: &str) -> Ending {
 }
 
 fn listed(case: &Case, state: State) -> Vec<u64> {
-    case.tube.list(state, None, 10).unwrap().tasks.iter().map(|task| task.id).collect()
+    case.tube.list(state, None, 10).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 /// Q060, B005
@@ -245,7 +245,7 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
         for _ in 0..2 {
             tube.put_many(["x", "x"]).unwrap();
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
-            let first = tube.list(State::Ready, None, 1).unwrap().tasks[0].id;
+            let first = tube.list(State::Ready, None, 1).unwrap().items[0].id;
             let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
             for put in &mut waiting {
                 poll_pending(put, Waker::noop());

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Cursor, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
+use tubewell::{Cursor, Filter, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
 
 use crate::disk::{Disk, Medium};
 use crate::entries::read;
@@ -146,7 +146,8 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
 fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
     let mut found = BTreeMap::new();
     for group in tube.groups()? {
-        let listed = tube.list_group(&group.name, None, 10_000)?.tasks;
+        let listed =
+            tube.list(Filter::new().group(&group.name).newest_first(), None, 10_000)?.items;
         let mut ids: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
         ids.sort_unstable();
         found.insert(group.name, (group.count, ids));
@@ -158,7 +159,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
     let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = tube.list(state, place, 10_000)?;
-        all.extend(page.tasks);
+        all.extend(page.items);
         match page.next {
             Some(next) => place = Some(next),
             None => return Ok(all),

@@ -206,7 +206,7 @@ impl Run {
             written.1 = nth;
         }
         let of_states = [State::Ready, State::Taken, State::Buried].map(|state| {
-            let tasks = self.tube.list(state, None, 1000).unwrap().tasks;
+            let tasks = self.tube.list(state, None, 1000).unwrap().items;
             let after = if state == State::Taken { State::Ready } else { state };
             tasks.into_iter().map(move |task| (task.id, after))
         });
@@ -287,7 +287,7 @@ impl Ledger {
         let found = days_of(&tube, today);
         let mut tasks = BTreeMap::new();
         for state in [State::Ready, State::Taken, State::Buried] {
-            let listed = tube.list(state, None, 1000).unwrap().tasks;
+            let listed = tube.list(state, None, 1000).unwrap().items;
             tasks.extend(listed.into_iter().map(|task| (task.id, state)));
         }
         let fitting =

@@ -20,7 +20,7 @@ fn result(text: &str) -> Option<Vec<u8>> {
 }
 
 fn ids_of(tube: &Tube, state: State) -> Vec<u64> {
-    tube.list(state, None, 99).unwrap().tasks.iter().map(|task| task.id).collect()
+    tube.list(state, None, 99).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 #[test]

@@ -345,7 +345,7 @@ fn state_of(status: Status) -> State {
 
 fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
     let states = [State::Ready, State::Taken, State::Delayed, State::Buried];
-    let list = |state| tube.list(state, None, 10_000).unwrap().tasks;
+    let list = |state| tube.list(state, None, 10_000).unwrap().items;
     states.into_iter().flat_map(list).collect()
 }
 

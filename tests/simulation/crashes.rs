@@ -185,7 +185,7 @@ impl Simulator {
             found.tubes.insert(info.name.clone());
             let tube = self.store().tube(&info.name).unwrap();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-                for task in tube.list(state, None, 1000).unwrap().tasks {
+                for task in tube.list(state, None, 1000).unwrap().items {
                     let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().data);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
@@ -220,7 +220,7 @@ impl Simulator {
             let tube = self.store().tube(&name).unwrap();
             let mut found = Vec::new();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-                for task in tube.list(state, None, 1000).unwrap().tasks {
+                for task in tube.list(state, None, 1000).unwrap().items {
                     let Some((seq, body)) = self.read_body(&tube, task.id) else { return };
                     self.model.record_id(seq, task.id);
                     found.push((seq, task.state, self.stored(&task, body)));

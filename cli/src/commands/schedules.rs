@@ -84,7 +84,7 @@ pub fn list(store: &Store, args: &Schedules, output: &mut Output) -> CommandResu
         loop {
             let page = tube.schedules(after, PAGE)?;
             damaged += page.damaged;
-            for schedule in &page.schedules {
+            for schedule in &page.items {
                 if output.json {
                     output.object(&ScheduleRecord::new(&name, schedule))?;
                 } else {

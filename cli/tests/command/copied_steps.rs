@@ -60,7 +60,7 @@ fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
     for info in store.tubes().unwrap() {
         let tube = store.tube(&info.name).unwrap();
         for state in [tubewell::State::Ready, tubewell::State::Blocked] {
-            for task in tube.list(state, None, 100).unwrap().tasks {
+            for task in tube.list(state, None, 100).unwrap().items {
                 let body = tube.peek(task.id).unwrap().data;
                 tasks.push((task.id, String::from_utf8(body).unwrap()));
             }

@@ -314,8 +314,8 @@ impl System {
             };
             loop {
                 let page = tube.list(state, after, limit).unwrap();
-                assert!(page.tasks.len() <= limit);
-                for info in &page.tasks {
+                assert!(page.items.len() <= limit);
+                for info in &page.items {
                     assert_eq!(info.state, state);
                     let key = (info.pri, info.id);
                     order.entry(info.sub_queue.clone()).or_default().push(key);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Tube, Where};
+use tubewell::{Filter, Tube};
 
 use super::System;
 use super::convert::{name_of, state_of};
@@ -43,8 +43,8 @@ impl System {
         for state in [tubewell::State::Ready, tubewell::State::Taken, tubewell::State::Buried] {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
-                let page = handle.list_bodies(&Where::new().state(state), after, 40).unwrap();
-                got.extend(page.tasks.into_iter().map(|it| (self.number(it.info.id), it.data)));
+                let page = handle.list_bodies(&Filter::new().state(state), after, 40).unwrap();
+                got.extend(page.items.into_iter().map(|it| (self.number(it.info.id), it.data)));
                 after = page.next;
                 if after.is_none() {
                     break;

@@ -168,8 +168,8 @@ impl System {
         let (mut all, mut ids, mut after) = (BTreeMap::new(), Vec::new(), None);
         loop {
             let page = tube.schedules(after, limit).unwrap();
-            assert!(page.schedules.len() <= limit && page.damaged == 0);
-            for info in page.schedules {
+            assert!(page.items.len() <= limit && page.damaged == 0);
+            for info in page.items {
                 ids.push(info.id);
                 all.insert(self.number(info.id), self.actual_schedule(info));
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Failure, Put, Reschedule, Schedule, Select, State, Ticket, TubeOptions, Update, WhenFull,
+    Failure, Filter, Put, Reschedule, Schedule, State, Ticket, TubeOptions, Update, WhenFull,
 };
 
 use super::puts::moment;
@@ -39,17 +39,17 @@ impl Script<'_> {
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
         self.note("groups", jobs.groups());
-        self.note("list_group", jobs.list_group("broken", None, 2));
+        self.note("list_group", jobs.list(Filter::new().group("broken").newest_first(), None, 2));
         self.note("outcome", jobs.outcome(ids[0]));
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
         self.note("kick", jobs.kick(1));
-        self.note("kick_where", jobs.kick_where(Select::new().group("broken").limit(1)));
+        self.note("kick_where", jobs.kick_where(Filter::new().group("broken").limit(1)));
         self.note("resolve", jobs.resolve(ids[3], Some(b"by hand")));
         self.note("forget", jobs.forget(ids[3]));
         self.note("not done", jobs.forget(ids[4]));
         self.note("bury", jobs.bury(ids[0]));
-        self.note("delete", jobs.delete_where(Select::new().state(State::Buried).tag("dead")));
+        self.note("delete", jobs.delete_where(Filter::new().state(State::Buried).tag("dead")));
     }
 
     pub fn many(&self) {

@@ -68,7 +68,7 @@ impl Checked for Simulation {
         }
         for key in KEYS {
             let found = self.world.store.by_key(key).unwrap();
-            let found = found.map(|found| (found.info.id, found.tube));
+            let found = found.map(|found| (found.id, found.tube));
             let expected = self.by_key(key).map(|id| (id, self.tasks[&id].tube.to_string()));
             assert_eq!(found, expected, "the task with {key:?}");
         }
@@ -95,7 +95,7 @@ impl Simulation {
         let mut ids = BTreeSet::new();
         let mut tasks = Vec::new();
         for (state, status) in STATES {
-            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().tasks;
+            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().items;
             for info in listed {
                 assert!(ids.insert(info.id), "task {} is listed twice", info.id);
                 let data = String::from_utf8(tube.peek(info.id).unwrap().data).unwrap();
