@@ -36,7 +36,8 @@ fn moved_task_is_in_the_other_tube_only() {
         let to = other(&case.store, case.driver);
         let large = "large ".repeat(1000);
         let ids = [case.put("first"), case.put(&large), case.put("last")];
-        let before = ids.map(|id| case.tube.peek(id).unwrap());
+        let mut before = ids.map(|id| case.tube.peek(id).unwrap());
+        before[1].info.tube = to.name().into();
         let receipt = case.tube.move_to(ids[1], &to).unwrap();
         assert_eq!((receipt.id, receipt.state), (ids[1], State::Ready));
         assert_eq!(case.state(ids[1]), None);
