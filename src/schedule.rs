@@ -239,7 +239,7 @@ impl Schedule {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
     /// jobs.schedule(hourly.restored(17, 4, 1))?;
-    /// let stored = &jobs.schedules(None, 10)?.schedules[0];
+    /// let stored = &jobs.schedules(None, 10)?.items[0];
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -363,7 +363,7 @@ impl Reschedule {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
     /// jobs.reschedule("report", Reschedule::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(jobs.schedules(None, 9)?.schedules[0].tags, ["checked", "ann"]);
+    /// assert_eq!(jobs.schedules(None, 9)?.items[0].tags, ["checked", "ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]

@@ -87,7 +87,7 @@ impl Tube {
     ///
     /// # Example: retry one dead letter
     /// ```
-    /// use tubewell::{Error};
+    /// use tubewell::{Error, State};
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;

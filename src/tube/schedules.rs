@@ -90,7 +90,7 @@ impl Tube {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// jobs.reschedule("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules(None, 1)?.schedules[0].times, Some(10));
+    /// assert_eq!(jobs.schedules(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn reschedule(&self, key: &str, change: Reschedule) -> Result<Receipt> {
