@@ -184,7 +184,7 @@ impl Runner {
     }
 
     fn report(&self) -> Outcome {
-        for film in self.films.list_bodies(&Filter::new(), None, 1000)?.items {
+        for film in self.films.list_bodies(Filter::new(), None, 1000)?.items {
             let name = String::from_utf8_lossy(&film.data);
             match self.films.outcome(film.info.id)? {
                 Some(Ending::Done { result }) => {

@@ -64,9 +64,9 @@ fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.schedules(None, 100);
     let _ = tube.peek_ready(100);
     for tag in TAGS {
-        read_pages(tube, oracle, |after| tube.list(&Filter::new().tag(tag), after, 2));
+        read_pages(tube, oracle, |after| tube.list(Filter::new().tag(tag), after, 2));
     }
-    read_pages(tube, oracle, |after| tube.list(&Filter::new().soonest_first(), after, 2));
+    read_pages(tube, oracle, |after| tube.list(Filter::new().soonest_first(), after, 2));
     for group in tube.groups().unwrap_or_default() {
         read_pages(tube, oracle, |after| {
             tube.list(Filter::new().group(&group.name).newest_first(), after, 2)

@@ -131,7 +131,7 @@ pub fn read(store: &Store) -> Found {
         let page = tube.list(state, None, 1000);
         add(format!("list {state}"), page.map(|page| each(page.items, |it| it.id)));
     }
-    let page = |after: Option<Cursor>| tube.list(&Filter::new().tag("all"), after, 1000);
+    let page = |after: Option<Cursor>| tube.list(Filter::new().tag("all"), after, 1000);
     add("list_where".into(), page(None).map(|page| each(page.items, |it| it.id)));
     add("groups".into(), tube.groups().map(|all| each(all, |it| it)));
     for group in 0..4 {

@@ -75,8 +75,8 @@ fn listings_write_and_flush_nothing() {
             store.list(Filter::new().tag("tag 1"), None, 99).unwrap();
             store.tags(None, 99).unwrap();
             store.find(1).unwrap();
-            tube.list(&Filter::new().tag("tag 1"), None, 99).unwrap();
-            tube.list_bodies(&Filter::new(), None, 99).unwrap();
+            tube.list(Filter::new().tag("tag 1"), None, 99).unwrap();
+            tube.list_bodies(Filter::new(), None, 99).unwrap();
             tube.peek_ready(99).unwrap();
         };
         assert_eq!((rows_edited(store, list), flushes_and_commits(store, list)), (0, (0, 0)));

@@ -98,10 +98,10 @@ fn every_list_has_the_time_of_the_put() {
         case.advance(1000);
         let tube = &case.tube;
         let mut found = tube.list(State::Ready, None, 9).unwrap().items;
-        found.extend(tube.list(&Filter::new(), None, 9).unwrap().items);
+        found.extend(tube.list(Filter::new(), None, 9).unwrap().items);
         found.extend(tube.peek_ready(9).unwrap());
         let tagged = case.store.list(Filter::new().tag("tag"), None, 9).unwrap().items;
-        found.extend(tagged.into_iter().chain(case.store.by_key("job").unwrap()).map(|it| it));
+        found.extend(tagged.into_iter().chain(case.store.by_key("job").unwrap()));
         assert_eq!(found.len(), 5);
         assert!(found.iter().all(|info| info.id == id && info.put_at == at(secs(2))));
         assert!(found.iter().all(|info| *info == case.info(id)));

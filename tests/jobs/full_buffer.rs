@@ -137,8 +137,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         let page = tube.list(State::Ready, None, 1).unwrap();
         assert_eq!(page.items[0].id, ready);
         let first_of = |page: tubewell::Page<tubewell::TaskInfo>| page.items[0].id;
-        assert_eq!(first_of(tube.list(&Filter::new().tag("red"), None, 1).unwrap()), ready);
-        assert_eq!(tube.list_bodies(&Filter::new(), None, 1).unwrap().items.len(), 1);
+        assert_eq!(first_of(tube.list(Filter::new().tag("red"), None, 1).unwrap()), ready);
+        assert_eq!(tube.list_bodies(Filter::new(), None, 1).unwrap().items.len(), 1);
         assert_eq!(
             tube.list(Filter::new().group("smtp").newest_first(), None, 1).unwrap().items.len(),
             1

@@ -155,7 +155,7 @@ fn states_are_listed_as_by_list() {
         let Tasks { tube, .. } = Tasks::put(&store, driver);
         for of in [State::Ready, State::Taken, State::Buried, State::Done, State::Delayed] {
             let page = tube.list(of, None, 10_000).unwrap();
-            assert_eq!(tube.list(&state(of), None, 10_000).unwrap(), page, "{of}");
+            assert_eq!(tube.list(state(of), None, 10_000).unwrap(), page, "{of}");
         }
     }
 }
@@ -171,8 +171,8 @@ fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
         let delayed: Vec<u64> =
             (0..100).map(|_| case.add(case.draft("x").delay(secs(1)))).collect();
         for (of, ids_of) in [(State::Taken, &taken), (State::Delayed, &delayed)] {
-            let first = case.tube.list(&state(of), None, 50).unwrap();
-            let second = case.tube.list(&state(of), first.next.clone(), 50).unwrap();
+            let first = case.tube.list(state(of), None, 50).unwrap();
+            let second = case.tube.list(state(of), first.next.clone(), 50).unwrap();
             assert_eq!((ids(&first), ids(&second)), (ids_of[..50].to_vec(), ids_of[50..].to_vec()));
             assert_eq!(second.next, None);
         }
@@ -188,13 +188,13 @@ fn page_has_as_many_tasks_as_its_limit() {
             case.put("x");
         }
         for limit in [1, 25, 30, 31] {
-            let page = case.tube.list(&state(State::Ready), None, limit).unwrap();
+            let page = case.tube.list(state(State::Ready), None, limit).unwrap();
             assert_eq!(page.items.len(), limit.min(30));
             assert_eq!(page.next.is_some(), limit < 30);
         }
-        let empty = case.tube.list(&Filter::new(), None, 0).unwrap();
+        let empty = case.tube.list(Filter::new(), None, 0).unwrap();
         assert_eq!(ids(&empty), [0; 0]);
-        let rest = case.tube.list(&Filter::new(), empty.next, 99).unwrap();
+        let rest = case.tube.list(Filter::new(), empty.next, 99).unwrap();
         assert_eq!(rest.items.len(), 30);
     });
 }
@@ -207,7 +207,7 @@ fn a_task_is_counted_in_its_state_only() {
         let counted = || {
             let states =
                 [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried];
-            let count = |of| case.tube.list(&state(of), None, 9).unwrap().items.len();
+            let count = |of| case.tube.list(state(of), None, 9).unwrap().items.len();
             let listed = states.map(count);
             let tasks = case.tube.statistics().unwrap().tasks;
             let known = [tasks.ready, tasks.taken, tasks.delayed, tasks.blocked, tasks.buried];
@@ -323,7 +323,7 @@ fn page_with_bodies_ends_after_four_mebibytes() {
     tube.put_many((0..9).map(|n| vec![n; 3 << 20])).unwrap();
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list_bodies(&Filter::new(), after, 100).unwrap();
+        let page = tube.list_bodies(Filter::new(), after, 100).unwrap();
         assert!(page.items.len() <= 2);
         for task in page.items {
             assert_eq!(task.data, vec![u8::try_from(task.info.id).unwrap(); 3 << 20]);
@@ -364,13 +364,13 @@ fn conditions_that_no_task_can_meet_are_refused() {
             let refused = case.tube.list(&wanted, None, 9);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{wanted:?}: {refused:?}");
         }
-        let next = case.tube.list(&state(State::Ready), None, 0).unwrap().next;
-        case.tube.list(&state(State::Buried), next, 9).unwrap();
+        let next = case.tube.list(state(State::Ready), None, 0).unwrap().next;
+        case.tube.list(state(State::Buried), next, 9).unwrap();
         case.put("y");
-        let next = || case.tube.list(&state(State::Ready), None, 1).unwrap().next;
-        let refused = case.tube.list(&state(State::Buried), next(), 9);
+        let next = || case.tube.list(state(State::Ready), None, 1).unwrap().next;
+        let refused = case.tube.list(state(State::Buried), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        let refused = case.tube.list(&Filter::new().tag("t"), next(), 9);
+        let refused = case.tube.list(Filter::new().tag("t"), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     });
 }

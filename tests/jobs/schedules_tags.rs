@@ -61,7 +61,7 @@ fn schedule_is_not_found_by_the_tags_of_its_runs() {
         case.advance(0);
         let run = case.run(1).0;
         assert_eq!(tagged(&case.store, "foo"), [run]);
-        let listed = case.tube.list(&Filter::new().tag("foo"), None, 9).unwrap();
+        let listed = case.tube.list(Filter::new().tag("foo"), None, 9).unwrap();
         assert_eq!(listed.items.iter().map(|task| task.id).collect::<Vec<_>>(), [run]);
         let recurring = Filter::new().tag("foo").state(State::Recurring);
         assert_eq!(case.tube.list(&recurring, None, 9).unwrap().items, []);

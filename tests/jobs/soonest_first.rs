@@ -114,7 +114,7 @@ fn page_begins_behind_its_cursor_while_delayed_tasks_come_and_go() {
         let (mut seen, mut after, mut gone) = (Vec::new(), None, Vec::new());
         let mut rng = Rng::new(11);
         loop {
-            let page = case.tube.list(&soonest(), after, 3).unwrap();
+            let page = case.tube.list(soonest(), after, 3).unwrap();
             seen.extend(page.items.iter().map(|info| info.id));
             let last = seen.last().copied().unwrap();
             for id in [last, rng.below(40)] {
@@ -147,7 +147,7 @@ fn cursor_stays_among_tasks_with_one_moment_when_the_clocks_differ_slightly() {
             (0..9).map(|_| case.add(case.draft("x").not_before(at(secs(9))))).collect();
         let (mut seen, mut after) = (Vec::new(), None);
         for page in 1.. {
-            let listed = case.tube.list(&soonest(), after, 2).unwrap();
+            let listed = case.tube.list(soonest(), after, 2).unwrap();
             seen.extend(listed.items.iter().map(|info| info.id));
             after = listed.next;
             if after.is_none() || seen.len() > all.len() {
@@ -166,7 +166,7 @@ fn page_of_soonest_tasks_ends_early_among_the_times_of_other_tasks() {
         let task = |n: u64| case.draft(&format!("{n}")).ttl(HOUR);
         case.tube.put_many((0..2_500).map(task)).unwrap();
         let last = case.add(case.draft("x").delay(2 * HOUR));
-        let page = case.tube.list(&soonest(), None, 5).unwrap();
+        let page = case.tube.list(soonest(), None, 5).unwrap();
         assert_eq!((page.items.len(), page.next.is_some()), (0, true));
         assert_eq!(in_pages(&case.tube, &soonest(), 5), [last]);
     });
@@ -182,12 +182,12 @@ fn conditions_that_no_delayed_task_can_meet_are_refused_with_the_soonest_first()
             assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         }
         let of_others: Cursor = "1d5.7".parse().unwrap();
-        let refused = case.tube.list(&soonest(), Some(of_others), 1).unwrap_err();
+        let refused = case.tube.list(soonest(), Some(of_others), 1).unwrap_err();
         assert!(refused.to_string().contains("not of a page of delayed tasks"), "{refused}");
         let own: Cursor = "1s5.7".parse().unwrap();
         let delayed = Filter::new().state(State::Delayed);
         assert!(case.tube.list(&delayed, Some(own.clone()), 1).is_err());
-        assert_eq!(case.tube.list(&soonest(), Some(own), 1).unwrap().items, []);
+        assert_eq!(case.tube.list(soonest(), Some(own), 1).unwrap().items, []);
         assert!("1s5.7.x".parse::<Cursor>().is_err());
     });
 }

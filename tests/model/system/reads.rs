@@ -43,7 +43,7 @@ impl System {
         for state in [tubewell::State::Ready, tubewell::State::Taken, tubewell::State::Buried] {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
-                let page = handle.list_bodies(&Filter::new().state(state), after, 40).unwrap();
+                let page = handle.list_bodies(Filter::new().state(state), after, 40).unwrap();
                 got.extend(page.items.into_iter().map(|it| (self.number(it.info.id), it.data)));
                 after = page.next;
                 if after.is_none() {

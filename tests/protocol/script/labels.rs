@@ -19,7 +19,7 @@ impl Script<'_> {
         self.note("next soonest", jobs.list(&soonest, first.next, 1));
         let wanted = Filter::new().tag("green").sub_queue("ann");
         self.note("list_bodies", jobs.list_bodies(&wanted, None, 10));
-        self.note("by owner", jobs.list(&Filter::new().owner("recorder"), None, 10));
+        self.note("by owner", jobs.list(Filter::new().owner("recorder"), None, 10));
         self.note("peek_ready", jobs.peek_ready(2));
     }
 
