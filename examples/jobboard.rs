@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Ending, Error, FIFOTTL, Failure, Keep, Put, Result, Select, State, Store, Task, Tube,
-    TubeOptions, Update, Where,
+    Claim, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, State, Store, Task, Tube,
+    TubeOptions, Update,
 };
 
 /// The priorities of a jobboard. The most urgent one is the lowest number.
@@ -31,18 +31,18 @@ fn post(board: &Tube, priority: Priority, name: &str, details: &str) -> Result<u
 /// The jobs on the board: the most urgent ones first, and of those the oldest ones first. A listing
 /// claims nothing, so a job may be gone when a conductor has chosen it.
 fn jobs(board: &Tube, only_unclaimed: bool) -> Result<Vec<Task>> {
-    let wanted = if only_unclaimed { Where::new().state(State::Ready) } else { Where::new() };
+    let wanted = if only_unclaimed { Filter::new().state(State::Ready) } else { Filter::new() };
     let mut jobs = list(board, &wanted)?;
     // Without a condition, jobs that are consumed and kept, or in the trash, are listed too.
     jobs.retain(|job| matches!(job.info.state, State::Ready | State::Taken));
     Ok(jobs)
 }
 
-fn list(board: &Tube, wanted: &Where) -> Result<Vec<Task>> {
+fn list(board: &Tube, wanted: &Filter) -> Result<Vec<Task>> {
     let (mut tasks, mut after) = (Vec::new(), None);
     loop {
         let page = board.list_bodies(wanted, after, 100)?;
-        tasks.extend(page.tasks);
+        tasks.extend(page.items);
         after = page.next;
         if after.is_none() {
             return Ok(tasks);
@@ -179,12 +179,12 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 /// An operator waits until a job is in the trash, mends it, and puts it back on the board.
 fn mend(board: &Tube, job: u64) -> Result<()> {
     board.wait_done(job, None)?;
-    let trash = Where::new().group(TRASH);
+    let trash = Filter::new().group(TRASH);
     for job in list(board, &trash)? {
         let why = job.info.failure.map(|failure| failure.message).unwrap_or_default();
         println!("in the trash: {} {}: {why}", job.info.id, String::from_utf8_lossy(&job.body));
     }
     board.update(job, Update::new().body("boot: server 4"))?;
-    board.kick_where(Select::new().group(TRASH))?;
+    board.kick_where(Filter::new().group(TRASH))?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tubewell::worker::{IntoOutcome, Job, Outcome, Worker};
 use tubewell::{
-    Backoff, FIFOTTL, Failure, Finish, Keep, ManualClock, Overlap, Put, Result, Schedule, Select,
+    Backoff, FIFOTTL, Failure, Filter, Finish, Keep, ManualClock, Overlap, Put, Result, Schedule,
     State, Store, Tube, TubeOptions,
 };
 
@@ -109,9 +109,9 @@ impl Office {
 
     /// Prints in which stage the tracked letters are, and what has happened to them so far.
     fn print_tracked(&self) -> Result<()> {
-        for letter in self.store.tagged(TRACKED, None, 100)?.tasks {
-            println!("letter {} is {} in {}:", letter.info.id, letter.info.state, letter.tube);
-            let history = self.store.tube(&letter.tube)?.history(letter.info.id)?;
+        for letter in self.store.list(Filter::new().tag(TRACKED), None, 100)?.items {
+            println!("letter {} is {} in {}:", letter.id, letter.state, letter.tube);
+            let history = self.store.tube(&letter.tube)?.history(letter.id)?;
             let put = history.first().map(|entry| entry.at);
             for entry in history {
                 let age = put.and_then(|put| entry.at.duration_since(put).ok()).unwrap_or_default();
@@ -155,12 +155,12 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     // An operator makes space, and kicks the letters that failed for lack of it.
     office.is_full.store(false, Ordering::SeqCst);
-    let kicked = office.archive.kick_where(Select::new().group("disk full"))?;
+    let kicked = office.archive.kick_where(Filter::new().group("disk full"))?;
     println!("{kicked} letters are attempted again");
     work_for(90)?;
 
     let mails = office.mails.statistics()?.tasks.ready;
-    let filed = office.archive.list(State::Done, None, 100)?.tasks.len();
+    let filed = office.archive.list(State::Done, None, 100)?.items.len();
     println!("{filed} letters, {mails} mails");
     if (filed, mails) != (3, 4) {
         return Err("a letter or a mail is missing or double".into());

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, FIFOTTL, Failure, ManualClock, Put, State, Store, Tube, TubeOptions,
+    Backoff, Claim, FIFOTTL, Failure, Filter, ManualClock, Put, State, Store, Tube, TubeOptions,
 };
 
 /// Calls a web hook, which fails a number of times before it succeeds.
@@ -36,7 +36,7 @@ fn attempt(hook: Claim, clock: &ManualClock, log: &mut Vec<String>) -> tubewell:
 
 /// The time until the next delayed task is ready. Only a manual clock needs it.
 fn next_due(hooks: &Tube) -> tubewell::Result<Option<Duration>> {
-    let delayed = hooks.list(State::Delayed, None, 100)?.tasks;
+    let delayed = hooks.list(State::Delayed, None, 100)?.items;
     Ok(delayed.iter().filter_map(|task| task.due_in).min())
 }
 
@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     clock.advance(Duration::from_secs(3600));
     for group in hooks.groups()? {
         println!("{} tasks: {}", group.count, group.name);
-        for task in hooks.list_group(&group.name, None, 100)?.tasks {
+        for task in hooks.list(Filter::new().group(&group.name).newest_first(), None, 100)?.items {
             let failure = task.failure.ok_or("no failure was recorded")?;
             let ago = failure.ago.as_secs() / 60;
             println!(

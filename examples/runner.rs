@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tubewell::{
-    Claim, ClaimToken, Ending, Error, FIFO, Failure, Keep, Store, Tube, TubeOptions, Where,
+    Claim, ClaimToken, Ending, Error, FIFO, Failure, Filter, Keep, Store, Tube, TubeOptions,
 };
 
 /// How many children run at a time. Those of earlier runners count.
@@ -107,8 +107,8 @@ impl Runner {
 
     /// Ends the claims of runners that died after the park and before the start of the child.
     fn revoke_others(&self, parked: &[ClaimToken]) -> Outcome {
-        let taken = Where::new().owner(LABEL); // at most `CHILDREN`
-        for task in self.films.list_where(&taken, None, 100)?.tasks {
+        let taken = Filter::new().owner(LABEL); // at most `CHILDREN`
+        for task in self.films.list(&taken, None, 100)?.items {
             if !parked.iter().any(|token| token.id() == task.id) {
                 self.films.revoke(task.id)?;
             }
@@ -184,7 +184,7 @@ impl Runner {
     }
 
     fn report(&self) -> Outcome {
-        for film in self.films.list_bodies(&Where::new(), None, 1000)?.tasks {
+        for film in self.films.list_bodies(Filter::new(), None, 1000)?.items {
             let name = String::from_utf8_lossy(&film.body);
             match self.films.outcome(film.info.id)? {
                 Some(Ending::Done { result }) => {

@@ -2,9 +2,9 @@
 
 mod delivered;
 mod event;
-mod filter;
 mod index;
 mod local;
+mod places;
 mod subscription;
 
 use std::cell::Cell;
@@ -14,17 +14,17 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::filter::Filter;
+use crate::kinds::KindSet;
 use crate::sync::Mutex;
 use crate::user_code;
 
 pub use delivered::Delivered;
 pub(crate) use delivered::SubscriptionState;
-pub(crate) use event::KindSet;
-pub use event::{Event, EventKind};
-pub(crate) use filter::Facts;
-pub use filter::Filter;
+pub use event::Event;
 pub(crate) use local::{EventBytes, Listing};
 use local::{Subscriptions, Wanted};
+pub(crate) use places::Facts;
 pub(crate) use subscription::{Asked, EventSource};
 pub use subscription::{EventStream, Subscription};
 

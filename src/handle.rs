@@ -88,17 +88,17 @@ impl StoreHandle {
 
     /// The description of a task that was taken.
     pub(crate) fn describe(&self, grant: &Grant) -> TaskInfo {
-        let Grant { tube, id, header, .. } = grant;
+        let Grant { tube, name, id, header, .. } = grant;
         match self {
             StoreHandle::Here(store) => {
                 let describe = |core: &mut Core| core.describe(*tube, *id, Shelf::Ready, header);
                 let described = store.inner().map(|inner| inner.run(describe));
-                described.unwrap_or_else(|_| describe_unreachable(*id, header))
+                described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
             StoreHandle::Remote(_) => {
                 let claimed = Claimed { key: grant.key(), tube: None };
                 let described = self.make(grant.buffer, claimed, &DescribeHeld {});
-                described.unwrap_or_else(|_| describe_unreachable(*id, header))
+                described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
         }
     }

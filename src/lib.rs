@@ -54,7 +54,7 @@
 //! assert_eq!(task.takes(), 2);
 //! task.bury()?;
 //! assert!(mail.try_take()?.is_none());
-//! assert_eq!(mail.list(State::Buried, None, 10)?.tasks.len(), 1);
+//! assert_eq!(mail.list(State::Buried, None, 10)?.items.len(), 1);
 //!
 //! mail.kick(1)?;
 //! # assert!(mail.try_take()?.is_some());
@@ -95,7 +95,7 @@
 //!     store.close()?;
 //!     worker.join().unwrap()
 //! })
-//! # .map(|()| assert_eq!(store.statistics()["jobs"].tasks.done, 2))
+//! # .map(|()| assert_eq!(store.statistics().unwrap()["jobs"].tasks.done, 2))
 //! # ?; Ok::<(), Error>(())
 //! ```
 //!
@@ -319,10 +319,12 @@ mod ending;
 mod error;
 mod events;
 mod failure;
+mod filter;
 mod finish;
 mod handle;
 mod history;
 mod id_map;
+mod kinds;
 mod limit;
 mod listing;
 mod metrics;
@@ -342,7 +344,6 @@ mod rate;
 mod restore;
 mod salvage;
 mod schedule;
-mod selection;
 mod serve;
 mod session;
 mod session_id;
@@ -422,12 +423,14 @@ pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, 
 pub use durability::{Durability, WhenFull};
 pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
-pub use events::{Callback, Delivered, Event, EventKind, EventStream, Filter, Subscription};
+pub use events::{Callback, Delivered, Event, EventStream, Subscription};
 pub use failure::Failure;
+pub use filter::Filter;
 pub use finish::Finish;
 pub use history::HistoryEntry;
+pub use kinds::EventKind;
 pub use limit::{Limit, PausedSubQueue};
-pub use listing::{TagCount, TaggedPage, TaskPage, Where};
+pub use listing::{Page, TagCount};
 pub use metrics::{Bin, Day, Summary};
 pub use on_key::OnKey;
 pub use on_parent::OnParent;
@@ -438,8 +441,7 @@ pub use put::{IntoPut, Put, TOKEN_TIME};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
-pub use schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo, SchedulePage};
-pub use selection::Select;
+pub use schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo};
 pub use serve::{ServeOptions, Served, is_socket_served, socket_beside};
 pub use session::Session;
 pub use session_id::SessionId;
@@ -448,7 +450,7 @@ pub use statistics::{CallCounts, Statistics, TaskCounts};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Page, Progress, Receipt, State, Task, TaskInfo, TubeTask};
+pub use task::{Cursor, Progress, Receipt, State, Task, TaskInfo};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]

@@ -10,7 +10,8 @@ use crate::core::{
     ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
     Watching,
 };
-use crate::events::{EventBytes, Filter, Subscription};
+use crate::events::{EventBytes, Subscription};
+use crate::filter::Filter;
 use crate::pipeline::StoreInner;
 use crate::signal::Signal;
 use crate::sync::Mutex;

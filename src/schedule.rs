@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use crate::put::{Encoded, of_bytes};
-use crate::task::Cursor;
 use crate::{Bytes, Error, IntoPut, Result};
 
 /// When the runs of a schedule are.
@@ -253,7 +252,7 @@ impl<P> Schedule<P> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
     /// jobs.schedule(hourly.restored(17, 4, 1))?;
-    /// let stored = &jobs.schedules(None, 10)?.schedules[0];
+    /// let stored = &jobs.schedules(None, 10)?.items[0];
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -377,7 +376,7 @@ impl Reschedule {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
     /// jobs.reschedule("report", Reschedule::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(jobs.schedules(None, 9)?.schedules[0].tags, ["checked", "ann"]);
+    /// assert_eq!(jobs.schedules(None, 9)?.items[0].tags, ["checked", "ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
@@ -438,20 +437,6 @@ pub struct ScheduleInfo {
     pub size: u64,
     /// Why it stands still, if it does: nothing is lost, and it goes on when the reason is gone.
     pub stopped: Option<String>,
-}
-
-/// One page of a tube's schedules.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SchedulePage {
-    /// The schedules, in the order in which they were first stored.
-    pub schedules: Vec<ScheduleInfo>,
-    /// The start of the next page; `None` on the last page.
-    pub next: Option<Cursor>,
-    /// How many schedules were left out, since their records are damaged.
-    /// [`verify`](crate::Store::verify) reports them.
-    pub damaged: u64,
 }
 
 /// The shortest interval.

@@ -176,7 +176,7 @@ impl Session {
     /// # let store = Store::in_memory()?;
     /// let worker = store.session_named("worker-3")?;
     /// worker.describe("encoder", r#"{"version": 7}"#)?;
-    /// let owners = store.owners();
+    /// let owners = store.owners()?;
     /// assert_eq!(owners[0].label.as_deref(), Some("worker-3"));
     /// assert_eq!((owners[0].kind.as_deref(), owners[0].running), (Some("encoder"), 0));
     /// # Ok::<(), tubewell::Error>(())

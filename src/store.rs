@@ -58,7 +58,11 @@ pub struct Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("tubes", &self.tubes().len()).finish_non_exhaustive()
+        let mut fields = f.debug_struct("Store");
+        if let Ok(tubes) = self.tubes() {
+            fields.field("tubes", &tubes.len());
+        }
+        fields.finish_non_exhaustive()
     }
 }
 
@@ -153,19 +157,24 @@ impl Store {
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// All tubes, by name, with their options and the number of waiters; none if the owner of the store
-    /// does not answer a connection. Does not block.
-    #[must_use]
-    pub fn tubes(&self) -> Vec<TubeInfo> {
-        self.make(&Tubes {}).unwrap_or_default()
+    /// All tubes, by name, with their options and the number of waiters. Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn tubes(&self) -> Result<Vec<TubeInfo>> {
+        self.make(&Tubes {})
     }
 
     /// The sessions that have tasks or have [described](Session::describe) themselves, and those
     /// that have [parked](Claim::park) a claim which stands. By label, those without a label first.
     ///
-    /// A session is listed as long as it has a claim, however long it has made no call. None are listed
-    /// if the owner of the store does not answer a connection. Does not block. The cost grows with the
-    /// number of claims.
+    /// A session is listed as long as it has a claim, however long it has made no call. Does not block. The
+    /// cost grows with the number of claims.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
@@ -175,36 +184,37 @@ impl Store {
     /// jobs.put("one")?;
     /// let worker = store.session_named("worker-3")?;
     /// let job = worker.tube("jobs")?.try_take()?.unwrap();
-    /// let owners = store.owners();
+    /// let owners = store.owners()?;
     /// assert_eq!((owners[0].label.as_deref(), owners[0].running), (Some("worker-3"), 1));
     ///
     /// job.ack()?;
-    /// assert!(store.owners().is_empty());
+    /// assert!(store.owners()?.is_empty());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
     #[doc(alias = "workers")]
-    pub fn owners(&self) -> Vec<OwnerInfo> {
-        self.make(&Owners {}).unwrap_or_default()
+    pub fn owners(&self) -> Result<Vec<OwnerInfo>> {
+        self.make(&Owners {})
     }
 
     /// The id of the next task that is put. Waits for nothing.
     ///
-    /// It is 0 until a task is put or restored, and if the owner of the store does not answer a
-    /// connection. The run after a killed one skips up to 1,048,576 ids.
+    /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// let store = Store::in_memory()?;
-    /// assert_eq!(store.next_id(), 0);
+    /// assert_eq!(store.next_id()?, 0);
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
-    /// assert_eq!(store.next_id(), 1);
+    /// assert_eq!(store.next_id()?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
-    pub fn next_id(&self) -> u64 {
-        self.make(&NextId {}).unwrap_or_default()
+    pub fn next_id(&self) -> Result<u64> {
+        self.make(&NextId {})
     }
 
     /// Drops a tube with all its tasks, unless it is in use.
@@ -226,7 +236,7 @@ impl Store {
     /// let old = store.create_tube("old", FIFO, TubeOptions::new())?;
     /// old.put("not needed")?;
     /// store.drop_tube("old")?;
-    /// assert!(store.tubes().is_empty());
+    /// assert!(store.tubes()?.is_empty());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn drop_tube(&self, name: &str) -> Result<()> {
@@ -604,7 +614,6 @@ impl Store {
         Ok(Store { handle: StoreHandle::Here(store) })
     }
 
-    /// The store, for what only its owner can do.
     /// Makes a call on the store.
     fn make<V: Begin<On = InStore>>(&self, verb: &V) -> Result<V::Answer> {
         self.handle.make(FILE, (), verb)
@@ -615,6 +624,7 @@ impl Store {
         CallFuture::of(&self.handle, FILE, (), verb)
     }
 
+    /// The store, for what only its owner can do.
     pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
         self.handle.here(what)
     }

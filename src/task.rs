@@ -135,6 +135,8 @@ pub struct Receipt {
 pub struct TaskInfo {
     /// The id of the task. Ids are unique in the store, increase, and are never reused.
     pub id: u64,
+    /// The name of the tube that it is in.
+    pub tube: String,
     /// Its state.
     pub state: State,
     /// Its priority; 0 is the most urgent.
@@ -249,19 +251,6 @@ impl fmt::Display for Progress {
     }
 }
 
-/// A task without its body, and the tube that it is in; from
-/// [`Store::by_key`](crate::Store::by_key), [`Store::find`](crate::Store::find) and
-/// [`Store::tagged`](crate::Store::tagged).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct TubeTask {
-    /// The name of the tube.
-    pub tube: String,
-    /// The task without its body.
-    pub info: TaskInfo,
-}
-
 /// A task with its body.
 #[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -358,10 +347,9 @@ impl<'de> serde::Deserialize<'de> for Task {
     }
 }
 
-/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or
-/// [`list_group`](crate::Tube::list_group), [`list_where`](crate::Tube::list_where) or
-/// [`tagged`](crate::Store::tagged). It is valid for the state, the failure group or the tag of whose
-/// page it is.
+/// A position in a listing, at which the next [`Page`](crate::Page) begins: of [`Tube::list`](crate::Tube::list),
+/// [`Store::list`](crate::Store::list) or [`Tube::schedules`](crate::Tube::schedules). It is valid for the
+/// state, the failure group or the tag of whose page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
@@ -383,7 +371,7 @@ impl<'de> serde::Deserialize<'de> for Task {
 ///
 /// let after: Cursor = url.strip_prefix("/jobs?after=").unwrap().parse()?;
 /// let page = tube.list(State::Ready, Some(after), 2)?;
-/// assert_eq!(page.tasks.len(), 1);
+/// assert_eq!(page.items.len(), 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -429,19 +417,4 @@ impl From<Position> for Cursor {
     fn from(position: Position) -> Cursor {
         Cursor { position, of: None }
     }
-}
-
-/// One page of a tube's tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Page {
-    /// The tasks, in order.
-    pub tasks: Vec<TaskInfo>,
-    /// The start of the next page; `None` on the last page.
-    pub next: Option<Cursor>,
-    /// How many tasks were left out, since their records are damaged.
-    /// [`verify`](crate::Store::verify) reports them.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub damaged: u64,
 }

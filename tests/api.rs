@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tubewell::{
     Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
-    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, OptionValue,
-    Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics, Storage,
-    Store, StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo, Ticket,
-    Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
+    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load, ManualClock,
+    OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics,
+    Storage, Store, StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo,
+    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -62,7 +62,7 @@ fn public_types_have_the_common_traits() {
     is_value::<Event>();
     is_value::<EventKind>();
     is_value::<OptionValue>();
-    is_value::<Page>();
+    is_value::<Page<TaskInfo>>();
     is_value::<Put>();
     is_value::<Receipt>();
     is_value::<SessionId>();
@@ -90,7 +90,7 @@ fn public_types_have_the_common_traits() {
     is_default::<Counters>();
     is_default::<Durability>();
     is_default::<ManualClock>();
-    is_default::<Page>();
+    is_default::<Page<TaskInfo>>();
     is_default::<Put>();
     is_default::<Statistics>();
     is_default::<StoreOptions>();
@@ -121,7 +121,7 @@ fn ids_by_text(tube: &Tube, state: State, limit: usize) -> Vec<u64> {
     loop {
         let after = text.map(|text| text.parse().unwrap());
         let page = tube.list(state, after, limit).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
+        ids.extend(page.items.iter().map(|task| task.id));
         match page.next {
             Some(next) => text = Some(next.to_string()),
             None => return ids,
@@ -198,12 +198,16 @@ fn made_up_cursors_are_harmless() {
                     };
                     for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                         if let Ok(page) = tube.list(state, Some(cursor.clone()), 10) {
-                            assert!(page.tasks.iter().all(|task| task.state == state));
+                            assert!(page.items.iter().all(|task| task.state == state));
                         }
                     }
                     for name in ["zzz", ""] {
-                        if let Ok(page) = tube.list_group(name, Some(cursor.clone()), 10) {
-                            assert_eq!(page.tasks, []);
+                        if let Ok(page) = tube.list(
+                            Filter::new().group(name).newest_first(),
+                            Some(cursor.clone()),
+                            10,
+                        ) {
+                            assert_eq!(page.items, []);
                         }
                     }
                 }
@@ -225,7 +229,7 @@ fn tube_not_found_suggests_the_tube_that_was_meant() {
     assert_eq!(store.session().tube("order").err(), error("order", Some("orders")));
     assert_eq!(store.drop_tube("Mail").err(), error("Mail", Some("mail")));
     assert_eq!(store.drop_tube("clicks").err(), error("clicks", None));
-    assert_eq!(store.tubes().len(), 2);
+    assert_eq!(store.tubes().unwrap().len(), 2);
     let text = store.drop_tube("clicks").unwrap_err().to_string();
     assert_eq!(text, r#"tube "clicks" not found; check the name"#);
 }

@@ -23,7 +23,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
         let page = tube.list(State::Ready, place, 10_000).unwrap();
-        let data = page.tasks.iter().map(|task| tube.peek(task.id).unwrap().body);
+        let data = page.items.iter().map(|task| tube.peek(task.id).unwrap().body);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {
             Some(next) => place = Some(next),
@@ -94,7 +94,7 @@ fn backup_opens_like_a_killed_store() {
 
     let copy = Store::options().clock(&clock).open(dir.path().join("copy")).unwrap();
     assert_eq!(copy.verify().unwrap(), [""; 0]);
-    let infos = |store: &Store| store.tubes();
+    let infos = |store: &Store| store.tubes().unwrap();
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));

@@ -84,7 +84,7 @@ fn assert_panic_in_tube_stops_store(
 }
 
 fn waiter_count(store: &Store) -> u64 {
-    store.tubes().iter().map(|tube| tube.waiting + tube.waiting_puts).sum()
+    store.tubes().unwrap().iter().map(|tube| tube.waiting + tube.waiting_puts).sum()
 }
 
 #[track_caller]

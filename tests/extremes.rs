@@ -136,8 +136,8 @@ fn verbs_accept_any_number() {
         let tube = store.create_tube(driver, driver, options).unwrap();
         let id = tube.put("x").unwrap().id;
         let page = tube.list(State::Ready, None, usize::MAX).unwrap();
-        assert_eq!(page.tasks.len(), 1);
-        assert_eq!(tube.list(State::Ready, None, 0).unwrap().tasks.len(), 0);
+        assert_eq!(page.items.len(), 1);
+        assert_eq!(tube.list(State::Ready, None, 0).unwrap().items.len(), 0);
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
         let claim = tube.take(Duration::MAX).unwrap().unwrap();
         assert_eq!(claim.release(Duration::ZERO).unwrap().state, State::Ready);

@@ -34,7 +34,7 @@ fn reads_to_open(path: &Path) -> u64 {
     let copy = path.with_extension("killed");
     std::fs::copy(path, &copy).unwrap();
     let store = options(&ManualClock::new()).open(&copy).unwrap();
-    let reads = store.counters().reads;
+    let reads = store.counters().unwrap().reads;
     assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.total, 640);
     reads
 }
@@ -76,9 +76,9 @@ fn idle_work_does_not_flush_a_small_store() {
     let store = options(&clock).open_in_memory().unwrap();
     store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
     store.flush().unwrap();
-    let flushes = store.counters().flushes;
+    let flushes = store.counters().unwrap().flushes;
     clock.advance(SECOND * 60);
-    assert_eq!(store.counters().flushes, flushes);
+    assert_eq!(store.counters().unwrap().flushes, flushes);
 }
 
 const MIB: u64 = 1 << 20;
@@ -134,9 +134,9 @@ fn idle_work_shrinks_drained_file() {
     let after = size(&path);
     assert!(after < 3 * MIB, "{before} bytes before, {after} after");
     // The file shrinks once in an idle period.
-    let writes = store.counters().writes;
+    let writes = store.counters().unwrap().writes;
     clock.advance(SECOND * 59);
-    assert_eq!(store.counters().writes, writes, "a second write in one idle period");
+    assert_eq!(store.counters().unwrap().writes, writes, "a second write in one idle period");
     assert_eq!(store.verify().unwrap(), [""; 0]);
     // The waiting take, the tasks and the claim have survived the shrink.
     tube.put("for the waiting take").unwrap();
@@ -162,10 +162,10 @@ fn idle_work_does_not_shrink_file_with_backlog() {
         let (store, tube) = backlog(&path, &clock, tasks);
         tube.put_many((0..bodies).map(|_| vec![1; body])).unwrap();
         store.flush().unwrap();
-        let (before, flushes) = (size(&path), store.counters().flushes);
+        let (before, flushes) = (size(&path), store.counters().unwrap().flushes);
         assert!((4 * MIB..32 * MIB).contains(&before), "{before} bytes");
         clock.advance(MINUTE * 60);
-        assert_eq!((size(&path), store.counters().flushes), (before, flushes));
+        assert_eq!((size(&path), store.counters().unwrap().flushes), (before, flushes));
     }
 }
 
@@ -267,9 +267,9 @@ fn file_does_not_alternate_between_shrinking_and_growing() {
         store.flush().unwrap();
         let mut flushes = Vec::new();
         for _ in 0..10 {
-            let before = store.counters().flushes;
+            let before = store.counters().unwrap().flushes;
             clock.advance(SECOND * 6);
-            flushes.push(store.counters().flushes - before);
+            flushes.push(store.counters().unwrap().flushes - before);
             put_large(1);
             store.flush().unwrap();
         }

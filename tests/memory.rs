@@ -170,7 +170,9 @@ fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
             disk.wait_for_database_write();
             // A commit that is too large for the journal is written to the database by its caller. It is the one
             // that is blocked then, and no caller waits for the journal.
-            wait_until(|| store.counters().journal_waits > 0 || !producers.put_once(&tubes[2]));
+            wait_until(|| {
+                store.counters().unwrap().journal_waits > 0 || !producers.put_once(&tubes[2])
+            });
             producers.put_until_full(&tubes[2]);
             let grown = allocated().saturating_sub(before);
             let accepted = producers.accepted.load(Ordering::SeqCst);

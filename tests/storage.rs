@@ -102,7 +102,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
         })
     };
     has_begun.recv().unwrap();
-    while store.tubes()[0].waiting == 0 {
+    while store.tubes().unwrap()[0].waiting == 0 {
         std::thread::yield_now();
     }
     disk.broken.store(true, Ordering::SeqCst);
@@ -197,7 +197,7 @@ fn take_many_releases_its_other_tasks_when_one_body_is_damaged() {
     let tube = store.tube("work").unwrap();
     assert!(matches!(tube.take_many(3, Duration::ZERO), Err(Error::Corrupt { .. })));
     store.flush().unwrap();
-    let tasks = store.statistics()["work"].tasks;
+    let tasks = store.statistics().unwrap()["work"].tasks;
     assert_eq!((tasks.ready, tasks.taken), (2, 0));
     assert_eq!(tube.take_many(3, Duration::ZERO).unwrap().len(), 2);
 }

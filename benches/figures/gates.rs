@@ -61,13 +61,13 @@ fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     for n in 0..100 {
         work.put(body(n, BODY))?;
         let claim = work.try_take()?.ok_or("no ready task")?;
-        let before = store.counters().flushes;
+        let before = store.counters()?.flushes;
         let mut finish = Finish::new();
         for mail in 0..3 {
             finish = finish.put(&mails, body(3 * n + mail, BODY));
         }
         claim.finish(finish)?;
-        flushes.push((store.counters().flushes - before) as f64);
+        flushes.push((store.counters()?.flushes - before) as f64);
     }
     store.close()?;
     let count = report.spread("flushes of a finish with three puts", &flushes, "");

@@ -36,18 +36,18 @@ pub struct Activity {
 impl Activity {
     /// Watches the store and all threads of this process for so many seconds, once the store has
     /// finished its idle work.
-    pub fn of_idle(store: &Store, seconds: u64) -> Activity {
+    pub fn of_idle(store: &Store, seconds: u64) -> Outcome<Activity> {
         std::thread::sleep(IDLE_WORK);
-        let (counters, (wakes, nanos)) = (store.counters(), thread_activity());
+        let (counters, (wakes, nanos)) = (store.counters()?, thread_activity());
         std::thread::sleep(Duration::from_secs(seconds));
-        let (later, (woken, used)) = (store.counters(), thread_activity());
-        Activity {
+        let (later, (woken, used)) = (store.counters()?, thread_activity());
+        Ok(Activity {
             // One wake-up is that of this thread. Reading the counters wakes no thread.
             wakes: woken - wakes - 1.0,
             cpu: (used - nanos) / 1e6,
             writes: (later.writes - counters.writes) as f64,
             flushes: (later.flushes - counters.flushes) as f64,
-        }
+        })
     }
 
     /// Reports the activity of a store that was watched for [`SECONDS`].
@@ -76,7 +76,7 @@ pub fn child(path: &Path, seconds: u64) -> Outcome {
         let tube = tube.clone();
         std::thread::spawn(move || tube.take(None).map(|_| ()))
     };
-    let Activity { wakes, cpu, writes, flushes } = Activity::of_idle(&store, seconds);
+    let Activity { wakes, cpu, writes, flushes } = Activity::of_idle(&store, seconds)?;
     println!("wakes {wakes}\ncpu {cpu}\nwrites {writes}\nflushes {flushes}");
     store.close()?;
     assert!(consumer.join().expect("no panic").is_err(), "closing the store ends the wait");

@@ -142,7 +142,7 @@ fn wakes(setting: &Setting, report: &mut Report) -> Outcome {
     });
     let mut times = Times::default();
     for n in 0..WAKES {
-        while store.tubes()[0].waiting == 0 {
+        while store.tubes()?[0].waiting == 0 {
             std::thread::sleep(PAUSE);
         }
         let start = Instant::now();

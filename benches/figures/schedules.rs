@@ -29,7 +29,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     report.target("open with a million schedules", "under 20 ms", got, slowest < 20.0);
 
     let store = Store::open(&path)?;
-    Activity::of_idle(&store, SECONDS).report("idle store with a million schedules", report);
+    Activity::of_idle(&store, SECONDS)?.report("idle store with a million schedules", report);
     store.close()?;
     std::fs::remove_file(&path)?;
     Ok(())

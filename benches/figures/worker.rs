@@ -188,7 +188,7 @@ fn stops(setting: &Setting, report: &mut Report) -> Outcome {
         for _ in 0..STOPS {
             let worker =
                 Worker::new(&store).on(&tube, |_: &Job| ()).concurrency(threads).start()?;
-            while store.tubes()[0].waiting < threads as u64 {
+            while store.tubes()?[0].waiting < threads as u64 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let (left, took) = timed(|| worker.stop(Duration::from_secs(10)));

@@ -80,7 +80,7 @@ pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
 pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     if let Place::File(path) = place {
         // An owner whose file is gone says so: to `put` and `stats` as to `create`.
-        if let Some(store) = owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock) {
+        if let Some(store) = owner_of(path, cli)? {
             return Ok(store);
         }
         must_exist(path)?;
@@ -92,19 +92,18 @@ pub fn open(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
 pub fn open_or_create(place: Place<'_>, cli: &Cli) -> CommandResult<Store> {
     let path = match place {
         Place::Owner(url) => {
-            let store = owner::connect(url, cli.secret_file.as_deref(), cli.trust_user);
-            return store.inspect(note_owners_clock);
+            let store = owner::connect(url, cli.secret_file.as_deref(), cli.trust_user)?;
+            note_owners_clock(&store)?;
+            return Ok(store);
         }
         Place::File(path) => path,
     };
-    if let Some(store) = owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock) {
+    if let Some(store) = owner_of(path, cli)? {
         return Ok(store);
     }
     // The owner may begin to serve the store while this waits.
     match open_file(path, cli, || !cli.no_socket && owner::socket_of(path).is_some()) {
-        Err(failure) if failure.exit == Exit::InUse => {
-            owner::of_file(path, cli.no_socket)?.inspect(note_owners_clock).ok_or(failure)
-        }
+        Err(failure) if failure.exit == Exit::InUse => owner_of(path, cli)?.ok_or(failure),
         opened => opened,
     }
 }
@@ -121,7 +120,7 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
     };
     let store = retry_in_use(cli, is_enough, || options().open(path));
     let store = store.map_err(|error| open_failure(path, error))?;
-    let clocks = store.clock_report();
+    let clocks = store.clock_report()?;
     if let Some(wall) = clocks.untrusted {
         note(&untrusted_clock(wall.saturating_sub(clocks.timeline)));
     }
@@ -131,9 +130,16 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
     Ok(store)
 }
 
+/// A connection to the owner of the file, if it serves the store.
+fn owner_of(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
+    let store = owner::of_file(path, cli.no_socket)?;
+    store.iter().try_for_each(note_owners_clock)?;
+    Ok(store)
+}
+
 /// Says that the owner of a store does not trust its wall clock.
-fn note_owners_clock(store: &Store) {
-    let clocks = store.clock_report();
+fn note_owners_clock(store: &Store) -> tubewell::Result<()> {
+    let clocks = store.clock_report()?;
     if let Some(wall) = clocks.untrusted {
         note(&format!(
             "the wall clock is {} ahead of the time of the store, whose owner does not trust it: delays \
@@ -142,12 +148,13 @@ fn note_owners_clock(store: &Store) {
             duration::show(wall.saturating_sub(clocks.timeline))
         ));
     }
+    Ok(())
 }
 
 /// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
-pub fn now(store: &Store) -> SystemTime {
-    let clocks = store.clock_report();
-    UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline)
+pub fn now(store: &Store) -> tubewell::Result<SystemTime> {
+    let clocks = store.clock_report()?;
+    Ok(UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline))
 }
 
 /// The remark that the wall clock is not trusted.
@@ -295,15 +302,10 @@ pub fn open_failure(path: &Path, error: Error) -> Failure {
     }
 }
 
-/// The tubes, or an error if the owner of the store does not answer.
-pub fn tubes(store: &Store) -> tubewell::Result<Vec<TubeInfo>> {
-    answered(store, Store::tubes)
-}
-
-/// The tubes with their counts, or an error if the owner of the store does not answer.
+/// The tubes with their counts.
 pub fn counted_tubes(store: &Store) -> tubewell::Result<Vec<(TubeInfo, Statistics)>> {
-    let tubes = tubes(store)?;
-    let mut counts = answered(store, Store::statistics)?;
+    let tubes = store.tubes()?;
+    let mut counts = store.statistics()?;
     // A tube without counts was created after the tubes were read, or dropped.
     let counted = |tube: TubeInfo| counts.remove(&tube.name).map(|counts| (tube, counts));
     Ok(tubes.into_iter().filter_map(counted).collect())
@@ -320,20 +322,6 @@ pub fn stored_in_file(store: &Store) -> tubewell::Result<u64> {
     let counted = counted_tubes(store)?;
     let in_file = counted.iter().filter(|(tube, _)| !tube.temporary);
     Ok(in_file.map(|(_, counts)| stored(counts)).sum())
-}
-
-/// The answer of a call that returns nothing, and no error, if the owner of the store does not answer.
-pub fn answered<T: Default + PartialEq>(
-    store: &Store,
-    ask: impl Fn(&Store) -> T,
-) -> tubewell::Result<T> {
-    let answer = ask(store);
-    if answer != T::default() {
-        return Ok(answer);
-    }
-    // Any call that returns an error tells whether the owner answers. The connection may be a new one.
-    store.find(0)?;
-    Ok(ask(store))
 }
 
 /// Opens a tube. If there is none, the failure names similar ones, or those that exist.
@@ -353,7 +341,7 @@ pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
         failure
     })?;
     if connection::owner().is_none()
-        && store.tubes().iter().any(|tube| tube.name == name && tube.temporary)
+        && store.tubes()?.iter().any(|tube| tube.name == name && tube.temporary)
     {
         let why = format!(
             "tube {name:?} keeps its tasks in memory only: they would end with this command"
@@ -381,7 +369,7 @@ pub fn check_has_delays(option: &str, tube: &Tube) -> CommandResult {
 
 /// The failure for a tube that does not exist.
 pub fn unknown_tube(store: &Store, name: &str) -> Failure {
-    let names: Vec<String> = match tubes(store) {
+    let names: Vec<String> = match store.tubes() {
         Ok(tubes) => tubes.into_iter().map(|tube| tube.name).collect(),
         Err(error) => return error.into(),
     };
@@ -469,17 +457,17 @@ mod tests {
         owner.create_tube("mail", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
         let served = owner.serve(ServeOptions::unix(directory.path().join("socket"))).unwrap();
         let store = tubewell::connect(served.url()).unwrap();
-        assert_eq!(tubes(&store).unwrap().len(), 1);
+        assert_eq!(store.tubes().unwrap().len(), 1);
         assert_eq!(counted_tubes(&store).unwrap()[0].1.tasks.ready, 1);
-        assert_eq!(answered(&store, Store::next_id).unwrap(), 1);
-        assert_eq!(answered(&store, Store::limits).unwrap(), []);
+        assert_eq!(store.next_id().unwrap(), 1);
+        assert_eq!(store.limits().unwrap(), []);
 
         // Calls return an error at once, where those of a connection that is lost wait for a new one.
         store.close().unwrap();
-        assert!(tubes(&store).is_err());
+        assert!(store.tubes().is_err());
         assert!(counted_tubes(&store).is_err());
-        assert!(answered(&store, Store::next_id).is_err());
-        assert!(answered(&store, Store::limits).is_err());
+        assert!(store.next_id().is_err());
+        assert!(store.limits().is_err());
         let failure = unknown_tube(&store, "mial");
         assert!(!failure.message.contains("not found"), "{}", failure.message);
     }

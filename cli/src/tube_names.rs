@@ -29,7 +29,7 @@ pub fn complete(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The tubes as the owner of the file knows them, if it serves the store.
 fn served(store: &Path) -> Option<Vec<String>> {
     let store = owner::connect_beside(store)?.ok()?;
-    Some(store.tubes().into_iter().map(|tube| tube.name).collect())
+    Some(store.tubes().ok()?.into_iter().map(|tube| tube.name).collect())
 }
 
 /// Not every shell quotes the words that it is given.

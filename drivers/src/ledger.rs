@@ -28,8 +28,8 @@ pub struct Found {
 pub struct FoundPage {
     /// The tasks, in order.
     pub tasks: Vec<(u64, Found)>,
-    /// The number of damaged records before the end of the page.
-    pub damaged: u64,
+    /// Where damaged records are: each is behind so many of the tasks.
+    pub damaged: Vec<usize>,
     /// Whether there may be more tasks.
     pub may_have_more: bool,
 }
@@ -382,7 +382,7 @@ impl<R: Rows> Ledger<'_, R> {
         limit: usize,
         newest_first: bool,
     ) -> Result<FoundPage, R::Error> {
-        let mut page = FoundPage { tasks: Vec::new(), damaged: 0, may_have_more: true };
+        let mut page = FoundPage { tasks: Vec::new(), damaged: Vec::new(), may_have_more: true };
         while page.may_have_more && page.tasks.len() < limit {
             let missing = limit - page.tasks.len();
             let rows = if newest_first {
@@ -396,9 +396,12 @@ impl<R: Rows> Ledger<'_, R> {
                 Some((last, _)) if newest_first => to.clone_from(last),
                 Some((last, _)) => from = keys::after(last),
             }
-            let (read, before) = (rows.len(), page.tasks.len());
-            page.tasks.extend(rows.into_iter().filter_map(|row| found_in(shelf, row).ok()));
-            page.damaged += (read - (page.tasks.len() - before)) as u64;
+            for row in rows {
+                match found_in(shelf, row) {
+                    Ok(found) => page.tasks.push(found),
+                    Err(_) => page.damaged.push(page.tasks.len()),
+                }
+            }
         }
         Ok(page)
     }

@@ -58,7 +58,8 @@ impl Queue {
             other => other.to_string(),
         })?;
         // This store is removed at the end, so it must not belong to another program.
-        if let Some(tube) = store.tubes().iter().find(|tube| !TUBES.contains(&tube.name.as_str())) {
+        if let Some(tube) = store.tubes()?.iter().find(|tube| !TUBES.contains(&tube.name.as_str()))
+        {
             return Err(format!(
                 "{name} has a tube {:?}: it belongs to another program",
                 tube.name
@@ -106,7 +107,7 @@ impl Queue {
 
     /// Puts files and the progress of the listing with one commit.
     pub fn record(&self, files: &[(u32, Vec<u8>)], listing: &Listing) -> Result<(), Failure> {
-        let older = self.files.list(State::Delayed, None, PAGE)?.tasks;
+        let older = self.files.list(State::Delayed, None, PAGE)?.items;
         let files = files.iter().map(|file| Ok(Put::new(Bincode.encode(file)?)));
         let progress = Put::new(Bincode.encode(listing)?).delay(Duration::MAX);
         self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Failure>>()?)?;
@@ -122,7 +123,7 @@ impl Queue {
         let latest = self
             .files
             .list(State::Delayed, None, PAGE)?
-            .tasks
+            .items
             .into_iter()
             .map(|task| task.id)
             .max();
@@ -163,7 +164,7 @@ pub fn tasks(tube: &Tube) -> impl Iterator<Item = Result<TaskInfo, Failure>> {
         Some(match page {
             Ok(page) => {
                 next = page.next.map(Some);
-                page.tasks.into_iter().map(Ok).collect::<Vec<_>>()
+                page.items.into_iter().map(Ok).collect::<Vec<_>>()
             }
             Err(error) => vec![Err(error.into())],
         })

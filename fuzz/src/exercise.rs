@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, LastFailure, ManualClock, Page,
-    Restore, Result, Select, State, Store, TaskInfo, Tube, TubeOptions, Update, Where,
+    Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, LastFailure, ManualClock,
+    Page, Restore, Result, State, Store, TaskInfo, Tube, TubeOptions, Update,
 };
 
 use crate::disk::Disk;
@@ -28,7 +28,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         if run == 0 {
             read_labels(&store, oracle);
         }
-        for info in store.tubes() {
+        for info in store.tubes().unwrap() {
             let Ok(tube) = store.tube(&info.name) else { continue };
             if run == 0 {
                 read_all(&tube, oracle);
@@ -64,11 +64,13 @@ fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.schedules(None, 100);
     let _ = tube.peek_ready(100);
     for tag in TAGS {
-        read_pages(tube, oracle, |after| tube.list_where(&Where::new().tag(tag), after, 2));
+        read_pages(tube, oracle, |after| tube.list(Filter::new().tag(tag), after, 2));
     }
-    read_pages(tube, oracle, |after| tube.list_where(&Where::new().soonest_first(), after, 2));
+    read_pages(tube, oracle, |after| tube.list(Filter::new().soonest_first(), after, 2));
     for group in tube.groups().unwrap_or_default() {
-        read_pages(tube, oracle, |after| tube.list_group(&group.name, after, 2));
+        read_pages(tube, oracle, |after| {
+            tube.list(Filter::new().group(&group.name).newest_first(), after, 2)
+        });
     }
 }
 
@@ -79,10 +81,10 @@ fn read_labels(store: &Store, oracle: Oracle) {
         let mut after = None;
         for page in 0.. {
             assert!(page < ITERATIONS_MAX, "the tasks with the tag {tag} do not end");
-            let Ok(tagged) = store.tagged(tag, after, 2) else { break };
-            for task in &tagged.tasks {
+            let Ok(tagged) = store.list(Filter::new().tag(tag), after, 2) else { break };
+            for task in &tagged.items {
                 if let Ok(tube) = store.tube(&task.tube) {
-                    read_task(&tube, &task.info, oracle);
+                    read_task(&tube, &task, oracle);
                 }
             }
             after = tagged.next;
@@ -97,15 +99,19 @@ fn read_labels(store: &Store, oracle: Oracle) {
     for n in 0..8 {
         let _ = store.by_key(&format!("key-{n}"));
     }
-    let _ = store.owners();
+    let _ = store.owners().unwrap();
 }
 
-fn read_pages(tube: &Tube, oracle: Oracle, read: impl Fn(Option<Cursor>) -> Result<Page>) {
+fn read_pages(
+    tube: &Tube,
+    oracle: Oracle,
+    read: impl Fn(Option<Cursor>) -> Result<Page<TaskInfo>>,
+) {
     let mut after = None;
     for page in 0.. {
         assert!(page < ITERATIONS_MAX, "a list of {:?} does not end", tube.name());
         let Ok(listed) = read(after) else { break };
-        for info in &listed.tasks {
+        for info in &listed.items {
             read_task(tube, info, oracle);
         }
         after = listed.next;
@@ -171,13 +177,15 @@ fn change_tubes(store: &Store, tube: &Tube) {
 /// Ends tasks as an administrator does, and forgets some of the kept ones.
 fn end_without_claim(tube: &Tube) {
     for group in tube.groups().unwrap_or_default() {
-        let Ok(page) = tube.list_group(&group.name, None, 2) else { continue };
-        for info in &page.tasks {
+        let Ok(page) = tube.list(Filter::new().group(&group.name).newest_first(), None, 2) else {
+            continue;
+        };
+        for info in &page.items {
             let _ = tube.resolve(info.id, Some(&result(info.id)));
         }
     }
     if let Ok(page) = tube.list(State::Done, None, 3) {
-        for info in &page.tasks {
+        for info in &page.items {
             let _ = tube.wait_done(info.id, Duration::ZERO);
             let _ = tube.forget(info.id);
         }
@@ -188,19 +196,19 @@ fn end_without_claim(tube: &Tube) {
 fn edit(tube: &Tube) {
     for state in [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done] {
         let Ok(page) = tube.list(state, None, 3) else { continue };
-        for info in &page.tasks {
+        for info in &page.items {
             let _ = tube.set_priority(info.id, info.pri ^ 1);
             let _ = tube.update(info.id, Update::new().delay(Duration::ZERO));
             let _ = tube.add_tags(info.id, ["red", "new"]);
             let _ = tube.remove_tags(info.id, ["green"]);
             let _ = tube.log(info.id, &entry(info.id));
         }
-        let ids: Vec<u64> = page.tasks.iter().take(1).map(|info| info.id).collect();
+        let ids: Vec<u64> = page.items.iter().take(1).map(|info| info.id).collect();
         let _ = tube.delete_many(&ids);
-        let _ = tube.delete_where(Select::new().state(state).limit(1));
+        let _ = tube.delete_where(Filter::new().state(state).limit(1));
     }
     for group in tube.groups().unwrap_or_default() {
-        let _ = tube.kick_where(Select::new().group(group.name).limit(1));
+        let _ = tube.kick_where(Filter::new().group(group.name).limit(1));
     }
 }
 

@@ -10,7 +10,8 @@ use tubewell_wire::{CallError, Items};
 use super::request::read_value;
 use super::{Connection, Request, into_error};
 use crate::core::from_bytes;
-use crate::events::{Asked, EventSource, Filter, Subscription};
+use crate::events::{Asked, EventSource, Subscription};
+use crate::filter::Filter;
 use crate::{Error, Event, Result};
 
 struct RemoteEvents {

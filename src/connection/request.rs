@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::core::verb::{Named, TubeName, Verb, put_verb};
 use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, Wire, from_bytes};
-use crate::events::Filter;
+use crate::filter::Filter;
 use crate::random::random_id;
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId, WhenFull};

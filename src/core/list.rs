@@ -22,10 +22,10 @@ use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
     Ack, AckClaims, AckMany, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint,
     CountsOf, Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget,
-    Groups, HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListGroup, ListWhere,
-    Log, LogHeld, MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
+    Groups, HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log,
+    LogHeld, MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
     ReleaseAll, ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze,
-    SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Tagged, Touch, UpdateTask, WriteStep,
+    SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{
     PutAndWait, PutOrWait, Space, SpaceInTube, WaitDone, WaitDrained,
@@ -98,10 +98,10 @@ pub(in crate::core) trait SeeVerb {
 
 verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
-        FindTube, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tagged, Tubes;
+        FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
     in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
         DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
-        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListGroup, ListSchedules, ListWhere, Log, MoveSome, MoveTo, OwnerOf, Parents,
+        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListSchedules, Log, MoveSome, MoveTo, OwnerOf, Parents,
         Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,
         RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
         Steps, Truncate, UpdateTask, WaitDone, WaitDrained;

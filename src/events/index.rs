@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-use super::event::KindSet;
-use super::filter::{FIELDS, Facts, Place, TAG};
+use super::places::{FIELDS, Facts, Place, TAG};
 use crate::id_map::IdMap;
+use crate::kinds::KindSet;
 
 /// The number of a subscriber.
 pub(super) type SubscriberId = u64;
@@ -260,8 +260,9 @@ mod tests {
     use super::*;
     use crate::State;
     use crate::events::event::Event;
-    use crate::events::event::EventKind::{self, Ack, Bury, Put};
-    use crate::events::filter::Filter;
+    use crate::events::places::places_of;
+    use crate::filter::Filter;
+    use crate::kinds::EventKind::{self, Ack, Bury, Put};
 
     fn event(tube: &str, kind: EventKind, key: Option<&str>, owner: Option<&str>) -> Event {
         Event {
@@ -281,14 +282,14 @@ mod tests {
     impl Index<usize> {
         fn insert(&mut self, filter: &Filter, number: usize) -> SubscriberId {
             let (id, kinds) = (self.next_id(), filter.passing_kinds());
-            self.list(id, kinds, &filter.places());
+            self.list(id, kinds, &places_of(filter));
             self.begin(id, kinds, number);
             id
         }
 
         fn remove(&mut self, id: SubscriberId, filter: &Filter) -> Option<usize> {
             let ended = self.end(id);
-            self.unlist(id, filter.passing_kinds(), &filter.places());
+            self.unlist(id, filter.passing_kinds(), &places_of(filter));
             ended
         }
     }

@@ -10,11 +10,13 @@ use tubewell_wire::HomeProcess;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use super::delivered::SubscriptionState;
-use super::event::{Event, KindSet};
-use super::filter::{Facts, Filter, Place};
+use super::event::Event;
 use super::index::{Index, SubscriberId};
+use super::places::{Facts, Place, places_of};
 use super::subscription::{Asked, EventSource, Subscription};
 use crate::Result;
+use crate::filter::Filter;
+use crate::kinds::KindSet;
 use crate::sync::Mutex;
 
 /// The events of a store of this process, as one subscription gets them.
@@ -255,7 +257,7 @@ impl Listing {
 
     fn for_places(&self, step: impl Fn(&mut Index<Subscriber>, KindSet, &[Place])) {
         let kinds = self.filter.passing_kinds();
-        for places in self.filter.places().chunks(PLACES_STEP) {
+        for places in places_of(&self.filter).chunks(PLACES_STEP) {
             step(&mut self.subscriptions.lock().index, kinds, places);
         }
     }

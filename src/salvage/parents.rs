@@ -43,7 +43,8 @@ impl Salvage<'_> {
     fn describe_child(&self, info: &mut TaskInfo, header: &Header, group: Option<&str>) {
         let is_delayed = !self.clocks().is_ready(header);
         if is_delayed && group.is_none() {
-            info.due_in = describe(info.id, State::Delayed, header, self.clocks()).due_in;
+            let delayed = describe(&info.tube, info.id, State::Delayed, header, self.clocks());
+            info.due_in = delayed.due_in;
         }
         match group {
             Some(group) => (info.state, info.group) = (State::Buried, Some(group.to_owned())),

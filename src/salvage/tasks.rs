@@ -28,7 +28,7 @@ impl Salvage<'_> {
         }
         tasks.sort_unstable();
         for (id, key) in tasks {
-            match self.task(space, id, &key) {
+            match self.task((tube, space), id, &key) {
                 Ok((task, header)) if task.info.state == State::Recurring => {
                     self.report_schedule(tube, task, &header)?;
                 }
@@ -99,7 +99,7 @@ impl Salvage<'_> {
     }
 
     /// A task without its notes, and its header.
-    fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
+    fn task(&mut self, (tube, space): (&str, u32), id: u64, key: &[u8]) -> Result<(Task, Header)> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
         let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
@@ -113,7 +113,7 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        let info = describe(id, State::on_shelf(shelf), &record.header, self.clocks());
+        let info = describe(tube, id, State::on_shelf(shelf), &record.header, self.clocks());
         Ok((Task::of(info, data), record.header))
     }
 

@@ -16,7 +16,8 @@ use super::verbs;
 use crate::connection::{Request, encode_value, read_call};
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, to_bytes};
-use crate::events::{EventStream, Filter};
+use crate::events::EventStream;
+use crate::filter::Filter;
 use crate::signal::{Signal, SignalWait};
 use crate::wait::{self, TakeFuture};
 use crate::{Error, Result, SessionId, Store};
@@ -74,8 +75,8 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
         Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.catch_up()),
         Request::Verify => peer.on_thread(Share::Copies, move || store.verify()),
         Request::Backup(path) => peer.on_thread(Share::Copies, move || store.backup(path)),
-        Request::Counters => now(&Ok(store.counters())),
-        Request::Clock => now(&Ok(store.clock_report())),
+        Request::Counters => now(&store.counters()),
+        Request::Clock => now(&store.clock_report()),
         Request::Heartbeat => peer.answer_beat(),
         Request::Subscribe { number, filter, capacity } => {
             subscribe(peer, number, filter, capacity)?
@@ -86,7 +87,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
 
 /// `number`: that of the subscription.
 fn subscribe(peer: &Arc<Peer>, number: u64, filter: Filter, capacity: usize) -> Result<Answering> {
-    let combinations = filter.check()?;
+    let combinations = filter.check_events()?;
     let permit = peer.shares.permit(Share::Combinations, combinations)?;
     let bytes = Some(peer.shares.events.clone());
     let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes)?;

@@ -1,7 +1,6 @@
 //! Statistics, events, clocks and verification of a store.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tubewell_drivers::verify_rows;
 
@@ -9,7 +8,8 @@ use super::{Store, last_commit};
 use crate::connection::Request;
 use crate::core::list::AllCounts;
 use crate::core::{Core, FILE, stored_totals};
-use crate::events::{Filter, Subscription};
+use crate::events::Subscription;
+use crate::filter::Filter;
 use crate::handle::StoreHandle;
 use crate::micros::{duration, micros_ceil};
 use crate::pipeline::StoreInner;
@@ -18,22 +18,24 @@ use crate::storage::Engine;
 use crate::{ClockReport, Counters, Date, Error, Result};
 
 impl Store {
-    /// The counts of tasks and calls of every tube, exact for the changes that takers can see; none if
-    /// the owner of the store does not answer a connection. Does not block. The cost does not depend on
-    /// the number of tasks.
+    /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
+    /// block. The cost does not depend on the number of tasks.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
-    /// assert_eq!(store.statistics()["jobs"].tasks.ready, 1);
+    /// assert_eq!(store.statistics()?["jobs"].tasks.ready, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
     #[doc(alias = "metrics")]
-    pub fn statistics(&self) -> BTreeMap<String, Statistics> {
-        self.make(&AllCounts {}).unwrap_or_default()
+    pub fn statistics(&self) -> Result<BTreeMap<String, Statistics>> {
+        self.make(&AllCounts {})
     }
 
     /// Subscribes to the events of all tubes from now on: one for each change of a task.
@@ -75,14 +77,15 @@ impl Store {
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
-    /// and tags. Those of [`subscribe`](Store::subscribe).
+    /// and tags, or a condition that a subscription does not use, which the error names. Those of [`subscribe`](Store::subscribe).
     ///
     /// # Example
     /// See [`Filter`].
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
-    pub fn events(&self, filter: Filter, capacity: usize) -> Result<Subscription> {
-        filter.check()?;
+    pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> Result<Subscription> {
+        let filter = filter.into();
+        filter.check_events()?;
         match &self.handle {
             StoreHandle::Here(store) => store.events_of(filter, capacity, None),
             StoreHandle::Remote(owner) => owner.events(filter, capacity),
@@ -138,17 +141,20 @@ impl Store {
         Ok(findings)
     }
 
-    /// The reads, writes and flushes of the file since the store was opened; zeros if the owner of the
-    /// store does not answer a connection. Does not block.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
+    /// The reads, writes and flushes of the file since the store was opened. Does not block.
+    ///
+    /// While the storage has failed, and after a close, the reads, writes and flushes are 0: they are those
+    /// of the open file.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn counters(&self) -> Result<Counters> {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => {
-                return owner.ask(&Request::Counters).unwrap_or_default();
-            }
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Counters),
         };
-        let Ok(inner) = store.inner() else { return Counters::default() };
+        let inner = store.inner()?;
         let (commits, rows, journal_waits) = inner
             .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
         let opened_at = store.open_store().opened_at;
@@ -165,11 +171,20 @@ impl Store {
                 reads: io.reads(),
             })
         });
-        read.unwrap_or(Counters { commits, opened_at, rows, journal_waits, ..Counters::default() })
+        Ok(read.unwrap_or(Counters {
+            commits,
+            opened_at,
+            rows,
+            journal_waits,
+            ..Counters::default()
+        }))
     }
 
     /// The day of UTC that the [metrics](crate::TubeOptions::metrics) of tubes count now: that of the
     /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
+    ///
+    /// # Errors
+    /// Those of [`clock_report`](Store::clock_report).
     ///
     /// # Example
     /// ```
@@ -177,42 +192,35 @@ impl Store {
     /// use tubewell::{Date, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// assert_eq!(store.today(), Date::of(UNIX_EPOCH + store.clock_report().timeline));
+    /// assert_eq!(store.today()?, Date::of(UNIX_EPOCH + store.clock_report()?.timeline));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[must_use]
-    pub fn today(&self) -> Date {
-        Date::of_micros(micros_ceil(self.clock_report().timeline))
+    pub fn today(&self) -> Result<Date> {
+        Ok(Date::of_micros(micros_ceil(self.clock_report()?.timeline)))
     }
 
     /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
-    /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
-    #[must_use]
-    pub fn clock_report(&self) -> ClockReport {
-        let unknown = || ClockReport {
-            timeline: Duration::ZERO,
-            wall: Duration::ZERO,
-            untrusted: None,
-            set_back: None,
-        };
+    /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit). Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn clock_report(&self) -> Result<ClockReport> {
         let store = match &self.handle {
-            StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => {
-                return owner.ask(&Request::Clock).unwrap_or_else(|_| unknown());
-            }
+            StoreHandle::Here(store) => store.inner()?,
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Clock),
         };
-        let Ok(store) = store.inner() else { return unknown() };
         let (timeline, untrusted, set_back) = store.run(|core| {
             let timeline = core.now.timeline;
             let untrusted = core.untrusted.or_else(|| core.wall.untrusted(timeline));
             (timeline, untrusted, core.lead.set_back)
         });
-        ClockReport {
+        Ok(ClockReport {
             timeline: duration(timeline),
             wall: duration(store.clock().wall()),
             untrusted: untrusted.map(duration),
             set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
-        }
+        })
     }
 }
 

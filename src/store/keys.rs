@@ -3,11 +3,11 @@
 use super::Store;
 use crate::Result;
 use crate::core::list::ByKey;
-use crate::task::TubeTask;
+use crate::task::TaskInfo;
 use crate::wait::CallFuture;
 
 impl Store {
-    /// The task that has this [key](crate::Put::key), with the tube that it is in; `None` if no task
+    /// The task that has this [key](crate::Put::key), with its tube; `None` if no task
     /// has it. A task that is done and [kept](crate::TubeOptions::keep_done) has its key.
     ///
     /// If the last change of the task is still to be flushed, the call blocks for that flush, so
@@ -29,11 +29,11 @@ impl Store {
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// let id = mails.put(Put::new("to: ann").key("welcome ann"))?.id;
     /// let task = store.by_key("welcome ann")?.unwrap();
-    /// assert_eq!((task.tube.as_str(), task.info.id, task.info.state), ("mails", id, State::Ready));
+    /// assert_eq!((task.tube.as_str(), task.id, task.state), ("mails", id, State::Ready));
     /// assert_eq!(store.by_key("welcome bob")?, None);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn by_key(&self, key: &str) -> Result<Option<TubeTask>> {
+    pub fn by_key(&self, key: &str) -> Result<Option<TaskInfo>> {
         self.make(&ByKey { key: key.into() })
     }
 
@@ -41,7 +41,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`by_key`](Store::by_key).
-    pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TubeTask>> {
+    pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TaskInfo>> {
         self.make_async(ByKey { key: key.into() })
     }
 }

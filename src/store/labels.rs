@@ -1,4 +1,4 @@
-//! Tags, and tasks by their ids.
+//! Tasks of any tube: listings, tags, and tasks by their ids.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,43 +6,54 @@ use std::collections::BTreeSet;
 use super::Store;
 use crate::Result;
 use crate::core::TAG_COUNTS_PAGE;
-use crate::core::list::{Find, TagCounts, Tagged};
-use crate::listing::{TagCount, TaggedPage};
-use crate::task::{Cursor, TubeTask};
+use crate::core::list::{Find, ListInStore, TagCounts};
+use crate::filter::Filter;
+use crate::listing::{Page, TagCount};
+use crate::task::{Cursor, TaskInfo};
 use crate::wait::CallFuture;
 
 impl Store {
-    /// The tasks with a [tag](crate::Put::tag), in all tubes and in any state, in the order of their
-    /// ids: up to `limit` of them, at most 1,000, after the cursor `after`.
+    /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
+    /// after the cursor `after`. The filter has a [`tag`](Filter::tag) or a [`tube`](Filter::tube).
     ///
-    /// The next page begins at [`TaggedPage::next`], which is `None` after the last page. A page may have
+    /// With a tube, the page is that of [`Tube::list`](crate::Tube::list). Without one, the tasks are those
+    /// of all tubes, in the order of their ids, at most 1,000. The
+    /// next page begins at [`Page::next`], which is `None` after the last page. A page may have
     /// fewer tasks than `limit` although there are more: the rows of truncated and dropped tubes are
-    /// skipped until they are removed. A task that gets or loses the tag between two pages is listed if
+    /// skipped until they are removed, and so are tasks that do not meet the other conditions. A task that
+    /// gets or loses the tag between two pages is listed if
     /// its id is behind the cursor; all others are listed once. No tag is refused: of one that no task
     /// has, the page is empty. The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing.
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, the filter has neither a tag
+    /// nor a tube, or a condition that the listing does not use, which the error names, or no task can meet
+    /// its conditions. [`TubeNotFound`](crate::Error::TubeNotFound).
     /// [`Closed`](crate::Error::Closed); [`Unavailable`](crate::Error::Unavailable).
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    /// use tubewell::{FIFO, Filter, Put, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// for name in ["mails", "reports"] {
     ///     let tube = store.create_tube(name, FIFO, TubeOptions::new())?;
     ///     tube.put(Put::new("work").tag("customer 7"))?;
     /// }
-    /// let page = store.tagged("customer 7", None, 100)?;
-    /// let tubes: Vec<&str> = page.tasks.iter().map(|task| &*task.tube).collect();
+    /// let page = store.list(Filter::new().tag("customer 7"), None, 100)?;
+    /// let tubes: Vec<&str> = page.items.iter().map(|task| &*task.tube).collect();
     /// assert_eq!(tubes, ["mails", "reports"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
     #[doc(alias = "pagination")]
-    pub fn tagged(&self, tag: &str, after: Option<Cursor>, limit: usize) -> Result<TaggedPage> {
-        self.make(&Tagged { tag: tag.into(), after, limit })
+    pub fn list(
+        &self,
+        filter: impl Into<Filter>,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
+        self.make(&ListInStore { filter: filter.into(), after, limit })
     }
 
     /// The tags that several tasks have, with their numbers of tasks: those that are used most first,
@@ -96,7 +107,7 @@ impl Store {
         }
     }
 
-    /// The task with this id, with the tube that it is in; `None` if no tube has it.
+    /// The task with this id, with its tube; `None` if no tube has it.
     ///
     /// Looks into one tube after the other, up to 1,000 at a time: its time grows with the number of
     /// tubes. [`by_key`](Store::by_key) finds a task with one look-up. If the last change of the task is
@@ -121,7 +132,7 @@ impl Store {
     /// assert_eq!(store.find(id + 1)?, None);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn find(&self, id: u64) -> Result<Option<TubeTask>> {
+    pub fn find(&self, id: u64) -> Result<Option<TaskInfo>> {
         let mut after = None;
         loop {
             let step = self.make(&Find { id, after })?;
@@ -136,7 +147,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`find`](Store::find).
-    pub fn find_async(&self, id: u64) -> CallFuture<Option<TubeTask>> {
+    pub fn find_async(&self, id: u64) -> CallFuture<Option<TaskInfo>> {
         let store = self.clone();
         CallFuture::new(async move {
             let mut after = None;

@@ -28,7 +28,7 @@ impl Store {
     ///
     /// let store = Store::in_memory()?;
     /// store.set_limit("database", 2)?;
-    /// let limits = store.limits();
+    /// let limits = store.limits()?;
     /// assert_eq!((limits[0].name.as_str(), limits[0].most, limits[0].taken), ("database", 2, 0));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -67,10 +67,12 @@ impl Store {
         self.make_async(SetLimit { name: name.into(), most: None })
     }
 
-    /// The limits that are set, by name, and how many tasks hold them; none if the owner of the store does
-    /// not answer a connection. Does not block.
-    #[must_use]
-    pub fn limits(&self) -> Vec<Limit> {
-        self.make(&AllLimits {}).unwrap_or_default()
+    /// The limits that are set, by name, and how many tasks hold them. Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
+    pub fn limits(&self) -> Result<Vec<Limit>> {
+        self.make(&AllLimits {})
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Tube;
 use crate::core::KICK_STEP;
-use crate::core::list::{Bury, Delete, Kick, KickTask, List, OwnerOf, Peek, Revoke, Truncate};
-use crate::task::{Cursor, Page, Task};
+use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
+use crate::task::Task;
 use crate::wait::CallFuture;
-use crate::{Owner, Receipt, Result, State};
+use crate::{Owner, Receipt, Result};
 
 impl<T> Tube<T> {
     /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
@@ -262,42 +262,6 @@ impl<T> Tube<T> {
     pub fn peek_async(&self, id: u64) -> CallFuture<Task<T>> {
         let (task, coder) = (self.make_async(Peek { id }), self.coder.clone());
         CallFuture::new(async move { Ok(task.await?.with_coder(coder)) })
-    }
-
-    /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most
-    /// 10,000, after the cursor `after`.
-    ///
-    /// The order is that of takes. Ready tasks of a tube with sub-queues are listed sub-queue by
-    /// sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a
-    /// tube that [limits](crate::TubeOptions::keep_buried) how many it keeps. The next page begins at
-    /// [`Page::next`], which is `None` after the last page. With a `limit` of 0 the page is empty,
-    /// and its `next` is where the page would have begun. A task that changes between two pages may
-    /// be in none or in both. A task that cannot be read is left out and counted
-    /// ([`Page::damaged`]). The call does not block, and includes changes whose flush is not done.
-    ///
-    /// # Errors
-    /// Those of every call.
-    ///
-    /// # Example: all tasks, page by page
-    /// ```
-    /// # use tubewell::{FIFO, State, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// tube.put_many(["a", "b", "c"])?;
-    /// let mut cursor = None;
-    /// loop {
-    ///     let page = tube.list(State::Ready, cursor, 2)?;
-    ///     page.tasks.iter().for_each(|task| println!("{} {}", task.id, task.size));
-    ///     match page.next {
-    ///         Some(next) => cursor = Some(next),
-    ///         None => break,
-    ///     }
-    /// }
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "pagination")]
-    pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.make(&List { state, after, limit })
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on

@@ -8,18 +8,18 @@ use crate::core::verb::{Begin, InTube};
 use crate::core::{SelectStep, UpdateRequest};
 use crate::task::Cursor;
 use crate::wait::CallFuture;
-use crate::{Receipt, Result, Select, State, Update};
+use crate::{Filter, Receipt, Result, State, Update};
 
 /// A step of a call on selected tasks: after a cursor, of up to this many tasks.
-type Step<V> = fn(Select, Option<Cursor>, u64) -> V;
+type Step<V> = fn(Filter, Option<Cursor>, u64) -> V;
 
-const DELETE_WHERE: Step<DeleteWhere> = |select, after, limit| DeleteWhere { select, after, limit };
-const KICK_WHERE: Step<KickWhere> = |select, after, limit| KickWhere { select, after, limit };
+const DELETE_WHERE: Step<DeleteWhere> = |filter, after, limit| DeleteWhere { filter, after, limit };
+const KICK_WHERE: Step<KickWhere> = |filter, after, limit| KickWhere { filter, after, limit };
 
 /// How far a call on selected tasks has come.
 #[derive(Debug)]
 struct Selecting {
-    select: Select,
+    filter: Filter,
     /// How many more tasks it may change.
     left: u64,
     changed: u64,
@@ -188,8 +188,8 @@ impl<T> Tube<T> {
         self.make(&DeleteMany { ids: ids.to_vec() })
     }
 
-    /// Deletes the selected tasks, and returns how many. The selection names a state, a failure
-    /// group or a tag; [`truncate`](Tube::truncate) removes all tasks.
+    /// Deletes the tasks that meet all conditions of `filter`, and returns how many. The filter has a
+    /// state, a failure group or a tag; [`truncate`](Tube::truncate) removes all tasks.
     ///
     /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
     /// order of their burials, and others with a tag in the order of their ids. Claims on taken
@@ -205,25 +205,27 @@ impl<T> Tube<T> {
     /// blocks no thread.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the selection has no state, no group and no tag, or a group
-    /// and a state other than buried. Nothing was deleted.
+    /// [`Invalid`](crate::Error::Invalid): the filter has no state, no group and no tag, a group
+    /// and a state other than buried, or a condition that a delete does not use, which the error names.
+    /// Nothing was deleted.
     /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of
     /// them. That, and those of every call: of more than 512 tasks, some may have been deleted.
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Failure, Select, Store, TubeOptions};
+    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put("work")?;
     /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
-    /// assert_eq!(jobs.delete_where(Select::new().group("timeout"))?, 1);
+    /// assert_eq!(jobs.delete_where(Filter::new().group("timeout"))?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn delete_where(&self, select: Select) -> Result<u64> {
-        select.check_delete()?;
-        self.on_selected(select, DELETE_WHERE)
+    pub fn delete_where(&self, filter: impl Into<Filter>) -> Result<u64> {
+        let filter = filter.into();
+        filter.check_delete()?;
+        self.on_selected(filter, DELETE_WHERE)
     }
 
     /// As [`delete_where`](Tube::delete_where), as a future that blocks no thread. If it is dropped
@@ -231,12 +233,13 @@ impl<T> Tube<T> {
     ///
     /// # Errors
     /// The future resolves to those of [`delete_where`](Tube::delete_where).
-    pub fn delete_where_async(&self, select: Select) -> CallFuture<u64> {
-        let checked = select.check_delete();
-        self.on_selected_async(checked.map(|()| select), DELETE_WHERE)
+    pub fn delete_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
+        let filter = filter.into();
+        let checked = filter.check_delete();
+        self.on_selected_async(checked.map(|()| filter), DELETE_WHERE)
     }
 
-    /// Kicks the selected buried tasks, and returns how many: those of a failure group in the order
+    /// Kicks the buried tasks that meet all conditions of `filter`, and returns how many: those of a failure group in the order
     /// of their burials, and others as [`kick`](Tube::kick) does.
     ///
     /// Each task is ready in its old place, with its attempts forgiven. Kicks at most as many tasks
@@ -248,12 +251,12 @@ impl<T> Tube<T> {
     /// [`kick_where_async`](Tube::kick_where_async) blocks no thread.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the selection has a state other than buried. Nothing was
-    /// kicked. Those of every call: of more than 512 tasks, some may have been kicked.
+    /// [`Invalid`](crate::Error::Invalid): the filter has a state other than buried, or a condition that a
+    /// kick does not use, which the error names. Nothing was kicked. Those of every call: of more than 512 tasks, some may have been kicked.
     ///
     /// # Example: the mail server is back
     /// ```
-    /// use tubewell::{FIFO, Failure, Select, Store, TubeOptions};
+    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
@@ -261,14 +264,14 @@ impl<T> Tube<T> {
     ///     mails.put(to)?;
     ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
     /// }
-    /// assert_eq!(mails.kick_where(Select::new().group("smtp").limit(1))?, 1);
+    /// assert_eq!(mails.kick_where(Filter::new().group("smtp").limit(1))?, 1);
     /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "redrive")]
     #[doc(alias = "retry")]
-    pub fn kick_where(&self, select: Select) -> Result<u64> {
-        self.on_selected(select.for_kick()?, KICK_WHERE)
+    pub fn kick_where(&self, filter: impl Into<Filter>) -> Result<u64> {
+        self.on_selected(filter.into().for_kick()?, KICK_WHERE)
     }
 
     /// As [`kick_where`](Tube::kick_where), as a future that blocks no thread. If it is dropped
@@ -277,8 +280,8 @@ impl<T> Tube<T> {
     ///
     /// # Errors
     /// The future resolves to those of [`kick_where`](Tube::kick_where).
-    pub fn kick_where_async(&self, select: Select) -> CallFuture<u64> {
-        self.on_selected_async(select.for_kick(), KICK_WHERE)
+    pub fn kick_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
+        self.on_selected_async(filter.into().for_kick(), KICK_WHERE)
     }
 
     pub(crate) fn update_verb(&self, id: u64, update: Update<T>) -> Result<UpdateTask> {
@@ -286,24 +289,24 @@ impl<T> Tube<T> {
         Ok(UpdateTask { id, request: UpdateRequest::of(update) })
     }
 
-    fn on_selected<V>(&self, select: Select, step: Step<V>) -> Result<u64>
+    fn on_selected<V>(&self, filter: Filter, step: Step<V>) -> Result<u64>
     where
         V: Begin<On = InTube, Answer = SelectStep>,
     {
-        let mut steps = Selecting::new(select);
+        let mut steps = Selecting::new(filter);
         while let Some(verb) = steps.next(step) {
             steps.note(self.make(&verb)?);
         }
         Ok(steps.changed)
     }
 
-    fn on_selected_async<V>(&self, select: Result<Select>, step: Step<V>) -> CallFuture<u64>
+    fn on_selected_async<V>(&self, filter: Result<Filter>, step: Step<V>) -> CallFuture<u64>
     where
         V: Begin<On = InTube, Answer = SelectStep>,
     {
         let tube = self.to_bytes();
         CallFuture::new(async move {
-            let mut steps = Selecting::new(select?);
+            let mut steps = Selecting::new(filter?);
             while let Some(verb) = steps.next(step) {
                 steps.note(tube.make_async(verb).await?);
             }
@@ -313,13 +316,13 @@ impl<T> Tube<T> {
 }
 
 impl Selecting {
-    fn new(select: Select) -> Selecting {
-        Selecting { left: select.limit.unwrap_or(u64::MAX), select, changed: 0, after: None }
+    fn new(filter: Filter) -> Selecting {
+        Selecting { left: filter.limit.unwrap_or(u64::MAX), filter, changed: 0, after: None }
     }
 
     /// The next step; `None` after the last one.
     fn next<V>(&self, step: Step<V>) -> Option<V> {
-        (self.left > 0).then(|| step(self.select.clone(), self.after.clone(), self.left))
+        (self.left > 0).then(|| step(self.filter.clone(), self.after.clone(), self.left))
     }
 
     fn note(&mut self, step: SelectStep) {

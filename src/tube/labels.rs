@@ -2,10 +2,9 @@
 
 use super::Tube;
 use crate::core::distinct_tags;
-use crate::core::list::{AddTags, ListBodies, ListWhere, PeekReady, RemoveTags};
-use crate::listing::{TaskPage, Where};
-use crate::task::{Cursor, Page, TaskInfo};
-use crate::{Receipt, Result};
+use crate::core::list::{AddTags, List, ListBodies, PeekReady, RemoveTags};
+use crate::task::{Cursor, Task, TaskInfo};
+use crate::{Filter, Page, Receipt, Result};
 
 impl<T> Tube<T> {
     /// Adds tags to a task, behind those that it has, whatever its state and whichever session has taken
@@ -60,28 +59,34 @@ impl<T> Tube<T> {
         self.make(&RemoveTags { id, tags: distinct_tags(tags) })
     }
 
-    /// Returns the tasks that meet all conditions of `wanted`, a page at a time: up to `limit` of them,
-    /// after the cursor `after`.
+    /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
+    /// after the cursor `after`. `tube.list(State::Buried, None, 100)` lists the tasks in one state.
     ///
     /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of
-    /// their times with [`soonest_first`](crate::Where::soonest_first), and else that of
-    /// [`list`](Tube::list), state by state. The next page begins at
-    /// [`Page::next`], which is `None` after the last page. One call looks at 10,000 tasks at most, and
-    /// at 1,000 of a tag, a group or times, and ends the page there: a page may have fewer tasks than `limit`,
-    /// or none, although there are more. The cursor is valid for the same conditions, and for others
-    /// with the same tag, group or state.
+    /// their times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state:
+    /// the ready and the taken tasks first, then those that are delayed, buried, blocked, and done and kept,
+    /// and the [schedules](Tube::schedule) last. Ready tasks of a tube with sub-queues are listed sub-queue
+    /// by sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a tube
+    /// that [limits](crate::TubeOptions::keep_buried) how many it keeps.
+    ///
+    /// The next page begins at [`Page::next`], which is `None` after the last page. One call looks at
+    /// 10,000 tasks at most, and at 1,000 of a tag, a group or times, and ends the page there: a page may
+    /// have fewer tasks than `limit`, or none, although there are more. With a `limit` of 0 the page is
+    /// empty, and its `next` is where the page would have begun. The cursor is valid for the same filter,
+    /// and for others with the same tag, group or state.
     ///
     /// A task that stays as it is is listed once, whichever others come and go between two pages.
-    /// One that changes its state may be in none or in both. The call does not block, and includes
-    /// changes whose flush is not done.
+    /// One that changes its state may be in none or in both. A task that cannot be read is left out and
+    /// counted ([`Page::damaged`]). The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, or no task can meet the
-    /// conditions: a failure group has buried tasks only, and an owner has taken tasks only.
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, the filter has a condition
+    /// that a listing does not use, which the error names, or no task can meet its conditions: a failure
+    /// group has buried tasks only, and an owner has taken tasks only.
     ///
-    /// # Example
+    /// # Example: all tasks with a tag, page by page
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions, Where};
+    /// use tubewell::{FIFO, Filter, Put, State, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
@@ -89,42 +94,53 @@ impl<T> Tube<T> {
     ///     mails.put(Put::new("mail").tag(to))?;
     /// }
     /// mails.bury(2)?;
-    /// let ready = Where::new().tag("ann").state(State::Ready);
-    /// let ids: Vec<u64> =
-    ///     mails.list_where(&ready, None, 10)?.tasks.iter().map(|task| task.id).collect();
-    /// assert_eq!(ids, [0]);
+    /// let (ready, mut after) = (Filter::new().tag("ann").state(State::Ready), None);
+    /// loop {
+    ///     let page = mails.list(&ready, after, 100)?;
+    ///     page.items.iter().for_each(|task| assert_eq!(task.id, 0));
+    ///     after = page.next;
+    ///     if after.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(mails.list(State::Buried, None, 100)?.items[0].id, 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "pagination")]
     #[doc(alias = "search")]
-    pub fn list_where(&self, wanted: &Where, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.make(&ListWhere { wanted: wanted.clone(), after, limit })
+    pub fn list(
+        &self,
+        filter: impl Into<Filter>,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
+        self.make(&List { filter: filter.into(), after, limit })
     }
 
-    /// As [`list_where`](Tube::list_where), with the bodies of the tasks. A page ends with the task with
+    /// As [`list`](Tube::list), with the bodies of the tasks. A page ends with the task with
     /// which it has 4 MiB of them.
     ///
     /// # Errors
-    /// Those of [`list_where`](Tube::list_where).
+    /// Those of [`list`](Tube::list).
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, State, Store, TubeOptions, Where};
+    /// use tubewell::{FIFO, State, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// mails.put_many(["to: ann", "to: bob"])?;
-    /// let page = mails.list_bodies(&Where::new().state(State::Ready), None, 10)?;
-    /// assert_eq!(page.tasks[1].data, b"to: bob");
+    /// let page = mails.list_bodies(State::Ready, None, 10)?;
+    /// assert_eq!(page.items[1].data, b"to: bob");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn list_bodies(
         &self,
-        wanted: &Where,
+        filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<TaskPage> {
-        self.make(&ListBodies { wanted: wanted.clone(), after, limit })
+    ) -> Result<Page<Task>> {
+        self.make(&ListBodies { filter: filter.into(), after, limit })
     }
 
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`

@@ -48,7 +48,7 @@ impl<T> Tube<T> {
     /// let store = Store::in_memory()?;
     /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
     /// mail.put_many(["to: ann", "to: bob"])?;
-    /// let today = store.today();
+    /// let today = store.today()?;
     /// for day in mail.days(today.plus_days(-6)..=today)? {
     ///     println!("{}: {} put, {} acked, median wait {:?}", day.date, day.puts, day.acks,
     ///         day.wait.percentile(0.5));

@@ -1,9 +1,9 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::list::{Ack, EndingOf, Forget, Groups, ListGroup, Resolve};
+use crate::core::list::{Ack, EndingOf, Forget, Groups, Resolve};
 use crate::wait::CallFuture;
-use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
+use crate::{Ending, FailureGroup, Receipt, Result};
 
 impl<T> Tube<T> {
     /// How a task has ended; `None` if it is ready, taken or delayed.
@@ -60,7 +60,8 @@ impl<T> Tube<T> {
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
     /// their names: the first 10,000. The counts are kept, so that nothing is scanned. Tasks that
-    /// were buried without a failure are in none.
+    /// were buried without a failure are in none. [`list`](Tube::list) of a filter with the
+    /// [group](crate::Filter::group) has its tasks.
     ///
     /// Does not block. Includes changes whose flush is not done.
     ///
@@ -69,7 +70,7 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Failure, Store, TubeOptions};
+    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
@@ -77,33 +78,14 @@ impl<T> Tube<T> {
     /// jobs.try_take()?.unwrap().fail(Failure::new("timeout", "no answer in 30 s"))?;
     /// let groups = jobs.groups()?;
     /// assert_eq!((groups[0].name.as_str(), groups[0].count), ("timeout", 1));
-    /// let page = jobs.list_group("timeout", None, 100)?;
-    /// assert_eq!(page.tasks[0].id, id);
+    /// let last_first = Filter::new().group("timeout").newest_first();
+    /// assert_eq!(jobs.list(last_first, None, 100)?.items[0].id, id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "failed")]
     #[doc(alias = "errors")]
     pub fn groups(&self) -> Result<Vec<FailureGroup>> {
         self.make(&Groups {})
-    }
-
-    /// The buried tasks of a failure group, those that were buried last first, a page at a time: up
-    /// to `limit` of them, at most 10,000, after the cursor `after`.
-    ///
-    /// The next page begins at [`Page::next`], which is `None` after the last page. A group without
-    /// a task has an empty page. With a `limit` of 0 the page is empty, and its `next` is where the
-    /// page would have begun. A cursor is valid for the group of whose page it is. The call does not
-    /// block, and includes changes whose flush is not done.
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is of another group, or of [`list`](Tube::list);
-    /// list the group again from its first page. Those of every call.
-    ///
-    /// # Example
-    /// See [`groups`](Tube::groups).
-    #[doc(alias = "failed")]
-    pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.make(&ListGroup { group: name.into(), after, limit })
     }
 
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:

@@ -4,7 +4,7 @@ use super::Tube;
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
-use crate::{IntoPut, Receipt, Reschedule, Result, Schedule, SchedulePage};
+use crate::{IntoPut, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
 
 impl<T> Tube<T> {
     /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
@@ -89,7 +89,7 @@ impl<T> Tube<T> {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// jobs.reschedule("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules(None, 1)?.schedules[0].times, Some(10));
+    /// assert_eq!(jobs.schedules(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn reschedule(&self, key: &str, change: Reschedule) -> Result<Receipt> {
@@ -124,7 +124,7 @@ impl<T> Tube<T> {
         &self,
         after: impl Into<Option<Cursor>>,
         limit: usize,
-    ) -> Result<SchedulePage> {
+    ) -> Result<Page<ScheduleInfo>> {
         self.make(&ListSchedules { after: after.into(), limit })
     }
 

@@ -125,7 +125,8 @@ fn number_of(store: &Store) -> Option<u64> {
     let probe = store.session();
     probe.describe("probe", "").ok()?;
     let id = probe.id();
-    let has_it = |owned: &&Owned| owned.owner.owners().iter().any(|info| info.session == id);
+    let has_it =
+        |owned: &&Owned| owned.owner.owners().unwrap().iter().any(|info| info.session == id);
     let number = owned().iter().find(has_it).map(|owned| owned.number);
     probe.end().unwrap();
     number

@@ -128,7 +128,7 @@ impl<'a> Check<'a> {
     ) -> Result<Report, Error> {
         let clock = clock();
         let store = medium.open(&clock)?;
-        let opened_at = store.counters().opened_at;
+        let opened_at = store.counters().unwrap().opened_at;
         let report = Report { opened_at, ..Report::default() };
         let mut check = Check { medium, sample, clock, store, report };
         check.verify();
@@ -207,7 +207,7 @@ impl<'a> Check<'a> {
     /// Lists and peeks all tasks. Returns the tube and the state of each listed task.
     fn list_and_peek(&mut self) -> BTreeMap<u64, (String, State)> {
         let mut listed = BTreeMap::new();
-        for info in self.store.tubes() {
+        for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
             for state in OPEN.into_iter().chain([State::Done]) {
                 for id in self.list(&tube, state) {
@@ -237,7 +237,7 @@ impl<'a> Check<'a> {
     fn list(&mut self, tube: &Tube, state: State) -> Vec<u64> {
         let (mut all, mut cursor): (_, Option<Cursor>) = (Vec::new(), None);
         while let Some(page) = self.ok(tube.list(state, cursor.take(), 1000)) {
-            all.extend(page.tasks.iter().map(|task| task.id));
+            all.extend(page.items.iter().map(|task| task.id));
             if page.damaged > 0 {
                 self.report.errors.push(format!("{} damaged tasks", page.damaged));
             }
@@ -268,7 +268,7 @@ impl<'a> Check<'a> {
         expected: &[Arc<Tasks>],
     ) -> BTreeSet<u64> {
         self.clock.advance(Duration::from_secs(7200));
-        for info in self.store.tubes() {
+        for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
             let kicked = tube.kick(1000);
             self.ok(kicked);
@@ -322,7 +322,7 @@ impl<'a> Check<'a> {
     /// tasks, those left by the takes, and no others.
     fn put_and_reopen(&mut self, left: &BTreeSet<u64>) {
         let mut put = BTreeMap::new();
-        for info in self.store.tubes() {
+        for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
             let bodies = [0, 1, 2].map(|nth| vec![nth; 600 * usize::from(nth)]);
             let receipts = self.ok(tube.put_many(bodies.clone())).unwrap_or_default();
@@ -345,7 +345,7 @@ impl<'a> Check<'a> {
             let later = findings.into_iter().map(|text| format!("after a reopen: {text}"));
             self.report.errors.extend(later);
         }
-        for info in self.store.tubes() {
+        for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
             for state in OPEN {
                 for id in self.list(&tube, state) {

@@ -7,8 +7,8 @@ use std::fmt::Debug;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Cursor, Ending, Error, FIFOTTL, Failure, Keep, Put, Result, Schedule, State, Store, Tube,
-    TubeOptions, Where,
+    Cursor, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Schedule, State, Store,
+    Tube, TubeOptions,
 };
 
 use crate::rng::Rng;
@@ -61,7 +61,7 @@ pub fn fill(
                     claim.park(Duration::MAX).unwrap();
                     // No list of waiting tasks has it.
                     tasks.remove(&id);
-                    record(store.counters().commits, &tasks, None);
+                    record(store.counters().unwrap().commits, &tasks, None);
                     continue;
                 }
                 claim.fail(failure).unwrap()
@@ -98,16 +98,16 @@ pub fn read(store: &Store) -> Found {
     let mut found = Found::new();
     let mut add = |call: String, texts: Result<Vec<String>>| drop(found.insert(call, texts));
     for tag in TAGS {
-        let tasks = store.tagged(tag, None, 1000).map(|page| page.tasks);
+        let tasks = store.list(Filter::new().tag(tag), None, 1000).map(|page| page.items);
         // Other tubes have tasks with these tags, too.
         let of_tube = tasks.map(|all| all.into_iter().filter(|task| task.tube == TUBE).collect());
-        add(format!("tagged {tag}"), of_tube.map(|all: Vec<_>| each(all, |it| it.info.id)));
+        add(format!("tagged {tag}"), of_tube.map(|all: Vec<_>| each(all, |it| it.id)));
     }
     let Ok(tube) = store.tube(TUBE) else { return found };
     for nth in 0..TASKS {
-        let id_of = |task: Option<tubewell::TubeTask>| each(task, |it| (it.tube, it.info.id));
+        let id_of = |task: Option<tubewell::TaskInfo>| each(task, |it| (it.tube, it.id));
         add(format!("key {nth}"), store.by_key(&key(nth)).map(id_of));
-        let stated = |task: Option<tubewell::TubeTask>| each(task, |it| (it.tube, it.info));
+        let stated = |task: Option<tubewell::TaskInfo>| each(task, |it| it);
         add(format!("find {nth}"), store.find(nth).map(stated));
         add(format!("history {nth}"), tube.history(nth).map(|all| each(all, |it| it)));
         if nth % 6 == 5 {
@@ -129,20 +129,21 @@ pub fn read(store: &Store) -> Found {
     }
     for state in [State::Taken, State::Blocked, State::Done] {
         let page = tube.list(state, None, 1000);
-        add(format!("list {state}"), page.map(|page| each(page.tasks, |it| it.id)));
+        add(format!("list {state}"), page.map(|page| each(page.items, |it| it.id)));
     }
-    let page = |after: Option<Cursor>| tube.list_where(&Where::new().tag("all"), after, 1000);
-    add("list_where".into(), page(None).map(|page| each(page.tasks, |it| it.id)));
+    let page = |after: Option<Cursor>| tube.list(Filter::new().tag("all"), after, 1000);
+    add("list_where".into(), page(None).map(|page| each(page.items, |it| it.id)));
     add("groups".into(), tube.groups().map(|all| each(all, |it| it)));
     for group in 0..4 {
-        let page = tube.list_group(&format!("group-{group}"), None, 1000);
-        add(format!("group {group}"), page.map(|page| each(page.tasks, |it| it.id)));
+        let page =
+            tube.list(Filter::new().group(format!("group-{group}")).newest_first(), None, 1000);
+        add(format!("group {group}"), page.map(|page| each(page.items, |it| it.id)));
     }
     let schedules = tube.schedules(None, 10);
-    add("schedules".into(), schedules.map(|page| each(page.schedules, |it| it)));
-    let today = store.today();
+    add("schedules".into(), schedules.map(|page| each(page.items, |it| it)));
+    let today = store.today().unwrap();
     add("days".into(), tube.days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)));
-    add("limits".into(), Ok(each(store.limits(), |it| (it.name, it.most))));
+    add("limits".into(), Ok(each(store.limits().unwrap(), |it| (it.name, it.most))));
     found
 }
 

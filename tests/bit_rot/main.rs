@@ -134,7 +134,7 @@ fn commit_number_shows_rolled_back_commit() {
     let before = disk.copy();
     let lost = tube.put("lost").unwrap();
     let after = disk.copy();
-    assert_eq!(open(after.clone()).unwrap().counters().opened_at, lost.commit);
+    assert_eq!(open(after.clone()).unwrap().counters().unwrap().opened_at, lost.commit);
     let newest: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
     for at in &newest {
         let mut bytes = after.clone();
@@ -143,7 +143,7 @@ fn commit_number_shows_rolled_back_commit() {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let tube = store.tube("work").unwrap();
         assert_eq!(tube.peek(kept.id).unwrap().body, b"kept");
-        assert!(store.counters().opened_at < lost.commit);
+        assert!(store.counters().unwrap().opened_at < lost.commit);
         assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));
     }
     // A damaged earlier commit is not rolled back: the open returns an error.

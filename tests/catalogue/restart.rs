@@ -254,7 +254,7 @@ fn tube_is_unusable_until_driver_is_registered() {
     drop(tube);
 
     let store = file.reopen(store);
-    assert_eq!(store.tubes().len(), 1);
+    assert_eq!(store.tubes().unwrap().len(), 1);
     let refused = store.tube("case").and_then(|tube| tube.try_take()).err();
     assert!(
         matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
@@ -310,7 +310,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     drop(tube);
 
     let store = file.reopen(store);
-    let usable = || store.tubes().iter().map(|tube| tube.usable).collect::<Vec<_>>();
+    let usable = || store.tubes().unwrap().iter().map(|tube| tube.usable).collect::<Vec<_>>();
     assert_eq!(usable(), [false]);
     let tube = store.tube("case").unwrap();
     let assert_driver_unknown = |answer: Option<Error>| {
@@ -377,7 +377,9 @@ fn restart_empties_temporary_tube() {
         let store = file.reopen(store);
         let tube = store.tube("temporary").unwrap();
         assert_eq!(tube.driver(), *driver);
-        assert!(store.tubes().iter().all(|tube| tube.temporary == (tube.name == "temporary")));
+        assert!(
+            store.tubes().unwrap().iter().all(|tube| tube.temporary == (tube.name == "temporary"))
+        );
         assert_eq!(tasks(&tube), counts([]));
         assert_eq!(take(&tube), None);
         let id = tube.put(draft(driver, "new")).unwrap().id;

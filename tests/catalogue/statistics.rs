@@ -205,7 +205,7 @@ fn store_statistics_have_one_entry_per_tube() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         other.put("x").unwrap();
-        let all = case.store.statistics();
+        let all = case.store.statistics().unwrap();
         assert_eq!(all.keys().collect::<Vec<_>>(), ["case", "other"]);
         assert_eq!(all["case"], case.tube.statistics().unwrap());
         assert_eq!(all["other"], other.statistics().unwrap());
@@ -220,7 +220,7 @@ fn dropped_tube_has_no_statistics() {
         case.store.drop_tube("case").unwrap();
         let dropped = Error::TubeDropped { name: "case".to_owned() };
         assert_eq!(case.tube.statistics().err(), Some(dropped));
-        assert!(case.store.statistics().is_empty());
+        assert!(case.store.statistics().unwrap().is_empty());
     });
 }
 
@@ -256,8 +256,8 @@ fn state_counts_match_listed_tasks() {
         let listed = |state| {
             let page = case.tube.list(state, None, 100).unwrap();
             assert!(page.next.is_none());
-            assert!(page.tasks.iter().all(|task| task.state == state));
-            page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+            assert!(page.items.iter().all(|task| task.state == state));
+            page.items.iter().map(|task| task.id).collect::<Vec<_>>()
         };
         assert_eq!(listed(State::Ready), [2, 4]);
         assert_eq!(listed(State::Taken), [0, 1]);

@@ -112,7 +112,7 @@ fn interval_goes_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
         let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
         let run = file.open();
-        let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().schedules[0].runs;
+        let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().items[0].runs;
         let last = runs(&run);
         run.close();
         for further in 1..=3 {
@@ -158,19 +158,19 @@ fn clock_report_says_that_the_clock_was_set_back() {
     file.open().close();
     file.clock.set_wall(START + DAY);
     let run = file.open();
-    let report = run.store.clock_report();
+    let report = run.store.clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 9, Some(DAY * 8)));
     assert_eq!(report.untrusted, None);
     run.close();
     file.advance(HOUR);
     let run = file.open();
-    let report = run.store.clock_report();
+    let report = run.store.clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 9 + HOUR, None));
     // Set right again: the timeline is that of the clock.
     run.close();
     file.clock.set_wall(START + DAY * 10);
     let run = file.open();
-    let report = run.store.clock_report();
+    let report = run.store.clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 10, None));
     run.close();
 }
@@ -198,12 +198,12 @@ mod cron {
     }
 
     fn runs(run: &Run) -> u64 {
-        run.tube.schedules(None, 1).unwrap().schedules[0].runs
+        run.tube.schedules(None, 1).unwrap().items[0].runs
     }
 
     /// When the next run is, on the wall clock.
     fn next(run: &Run) -> Duration {
-        let next = run.tube.schedules(None, 1).unwrap().schedules[0].next;
+        let next = run.tube.schedules(None, 1).unwrap().items[0].next;
         next.duration_since(std::time::UNIX_EPOCH).unwrap()
     }
 
@@ -343,7 +343,7 @@ mod cron {
         file.clock.set_wall(START + MINUTE);
         file.advance(Duration::ZERO);
         for tube in tubes {
-            for schedule in tube.schedules(None, 99).unwrap().schedules {
+            for schedule in tube.schedules(None, 99).unwrap().items {
                 assert_eq!(schedule.next, std::time::UNIX_EPOCH + START + HOUR);
             }
         }

@@ -81,12 +81,12 @@ impl Run {
 
     /// The position of the timeline.
     pub fn timeline(&self) -> Duration {
-        self.store.clock_report().timeline
+        self.store.clock_report().unwrap().timeline
     }
 
     /// The wall clock at open, if the store does not trust it.
     pub fn untrusted(&self) -> Option<Duration> {
-        self.store.clock_report().untrusted
+        self.store.clock_report().unwrap().untrusted
     }
 
     /// The numbers of ready and delayed tasks.

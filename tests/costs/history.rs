@@ -52,9 +52,9 @@ fn take_of_a_task_with_a_history_writes_nothing() {
             tube.put_many(["x"; 3]).unwrap();
             store.flush().unwrap();
             for _ in 0..3 {
-                let before = store.counters();
+                let before = store.counters().unwrap();
                 take(tube);
-                let after = store.counters();
+                let after = store.counters().unwrap();
                 assert_eq!((after.rows, after.writes), (before.rows, before.writes));
             }
         });

@@ -1,6 +1,6 @@
 //! Tags, and the calls that read by them.
 
-use tubewell::{Claim, FIFO, FIFOTTL, Keep, Put, TubeOptions, UTUBETTL, Where};
+use tubewell::{Claim, FIFO, FIFOTTL, Filter, Keep, Put, TubeOptions, UTUBETTL};
 
 use crate::{flushes_and_commits, rows_edited, with_tube};
 
@@ -72,11 +72,11 @@ fn listings_write_and_flush_nothing() {
     with_tube(UTUBETTL, TubeOptions::new(), |store, tube| {
         tube.put_many((0..100).map(|n| tagged(n % 4).sub_queue(format!("{n}")))).unwrap();
         let list = || {
-            store.tagged("tag 1", None, 99).unwrap();
+            store.list(Filter::new().tag("tag 1"), None, 99).unwrap();
             store.tags(None, 99).unwrap();
             store.find(1).unwrap();
-            tube.list_where(&Where::new().tag("tag 1"), None, 99).unwrap();
-            tube.list_bodies(&Where::new(), None, 99).unwrap();
+            tube.list(Filter::new().tag("tag 1"), None, 99).unwrap();
+            tube.list_bodies(Filter::new(), None, 99).unwrap();
             tube.peek_ready(99).unwrap();
         };
         assert_eq!((rows_edited(store, list), flushes_and_commits(store, list)), (0, (0, 0)));

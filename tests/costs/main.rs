@@ -35,9 +35,9 @@ fn store_on(path: &std::path::Path) -> Store {
 
 /// The number of flushes and commits of `work`.
 fn flushes_and_commits(store: &Store, work: impl FnOnce()) -> (u64, u64) {
-    let before = store.counters();
+    let before = store.counters().unwrap();
     work();
-    let after = store.counters();
+    let after = store.counters().unwrap();
     (after.flushes - before.flushes, after.commits - before.commits)
 }
 
@@ -51,15 +51,15 @@ fn with_tube(driver: &str, options: TubeOptions, check: impl FnOnce(&Store, &Tub
 
 /// The number of rows that `work` edits, header and counts included.
 fn rows_edited(store: &Store, work: impl FnOnce()) -> u64 {
-    let before = store.counters().rows;
+    let before = store.counters().unwrap().rows;
     work();
-    store.counters().rows - before
+    store.counters().unwrap().rows - before
 }
 
 fn bytes_written(store: &Store, work: impl FnOnce()) -> u64 {
-    let before = store.counters().bytes_written;
+    let before = store.counters().unwrap().bytes_written;
     work();
-    store.counters().bytes_written - before
+    store.counters().unwrap().bytes_written - before
 }
 
 /// The allocations of this thread in one call, as the mean of `calls` calls, rounded up.

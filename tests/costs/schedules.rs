@@ -87,7 +87,7 @@ fn start_after_a_month_is_one_commit_for_the_run() {
             let store = open();
             clock.advance(Duration::ZERO);
             let runs = store.tube("work").unwrap().statistics().unwrap().tasks.ready - ready;
-            let counters = store.counters();
+            let counters = store.counters().unwrap();
             costs.push((
                 runs,
                 counters.commits - counters.opened_at,
@@ -127,11 +127,11 @@ fn many_schedules_cost_an_idle_store_nothing() {
     store.close().unwrap();
     let store = open();
     clock.advance(Duration::from_secs(10));
-    let before = store.counters();
+    let before = store.counters().unwrap();
     for _ in 0..9 {
         clock.advance(HOUR);
     }
-    assert_eq!(store.counters(), before);
+    assert_eq!(store.counters().unwrap(), before);
     clock.advance(HOUR);
     assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -158,12 +158,12 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         clock.advance(Duration::ZERO);
         let mut reads = 0;
         for run in 1..4 {
-            let last = tube.schedules(None, 1).unwrap().schedules[0].last.unwrap();
+            let last = tube.schedules(None, 1).unwrap().items[0].last.unwrap();
             tube.claim(last).unwrap().ack().unwrap();
-            let before = store.counters().reads;
+            let before = store.counters().unwrap().reads;
             clock.advance(HOUR);
-            reads = store.counters().reads - before;
-            let stored = &tube.schedules(None, 1).unwrap().schedules[0];
+            reads = store.counters().unwrap().reads - before;
+            let stored = &tube.schedules(None, 1).unwrap().items[0];
             assert_eq!((stored.runs, stored.skipped), (run + 1, 0));
         }
         reads

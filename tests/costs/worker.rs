@@ -89,15 +89,15 @@ fn waiting_worker_costs_nothing() {
             count.fetch_add(1, Ordering::SeqCst);
         });
         let worker = worker.start().unwrap();
-        while store.tubes()[0].waiting < 8 {
+        while store.tubes().unwrap()[0].waiting < 8 {
             std::thread::yield_now();
         }
-        let before = store.counters();
+        let before = store.counters().unwrap();
         tube.statistics().unwrap();
-        let after = store.counters();
+        let after = store.counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits, before.flushes));
         assert_eq!((after.rows, after.reads), (before.rows, before.reads));
-        assert_eq!(store.tubes()[0].waiting, 8);
+        assert_eq!(store.tubes().unwrap()[0].waiting, 8);
         worker.stop(None).unwrap();
         assert_eq!(jobs.load(Ordering::SeqCst), 0);
     });

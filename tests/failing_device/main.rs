@@ -101,7 +101,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
             Err(error) => return vec![error.to_string()],
         };
         let page = tube.list(State::Ready, None, 100_000).unwrap();
-        for task in page.tasks {
+        for task in page.items {
             match tube.peek(task.id) {
                 Ok(task) => drop(found.insert(label(&task.body))),
                 Err(error) => return vec![error.to_string()],

@@ -122,7 +122,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
         let clock = ManualClock::new();
         let store = options().clock(&clock).open_on(Disk::storage(&disk.after_kill())).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        store.statistics().values().map(|statistics| statistics.tasks.total).sum::<u64>()
+        store.statistics().unwrap().values().map(|statistics| statistics.tasks.total).sum::<u64>()
     };
     assert_eq!(tasks_after_kill(), left);
     for name in names {
@@ -174,7 +174,7 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     disk.add_space(8 * MIB);
     clock.advance(Duration::from_secs(15));
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tasks = tube.list(State::Ready, None, 1000).unwrap().tasks;
+    let tasks = tube.list(State::Ready, None, 1000).unwrap().items;
     let ids: Vec<u64> = tasks.iter().map(|task| task.id).collect();
     // The put whose outcome was unknown is the last one.
     assert_eq!(ids.len(), accepted.len() + unknown);

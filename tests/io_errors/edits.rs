@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Durability, Failure, ManualClock, Put, Result, Select, State, Store, Tube, TubeOptions,
+    Durability, Failure, Filter, ManualClock, Put, Result, State, Store, Tube, TubeOptions,
     UTUBETTL, Update,
 };
 
@@ -45,15 +45,15 @@ const EDITS: [(&str, Edit); 17] = [
     ("other tags and another place", |tube| {
         tube.update(2, Update::new().tags(["new"]).priority(7).body("small")).map(drop)
     }),
-    ("delete a tag", |tube| tube.delete_where(Select::new().tag("buried")).map(drop)),
+    ("delete a tag", |tube| tube.delete_where(Filter::new().tag("buried")).map(drop)),
     ("a moment", |tube| {
         let in_2126 = UNIX_EPOCH + Duration::from_secs(4_922_899_200);
         tube.update(1, Update::new().not_before(in_2126)).map(drop)
     }),
     ("cancel", |tube| tube.cancel(0).map(drop)),
     ("delete many", |tube| tube.delete_many(&[0, 1, 3, 4, 99]).map(drop)),
-    ("delete a state", |tube| tube.delete_where(Select::new().state(State::Ready)).map(drop)),
-    ("kick a group", |tube| tube.kick_where(Select::new().group("old")).map(drop)),
+    ("delete a state", |tube| tube.delete_where(Filter::new().state(State::Ready)).map(drop)),
+    ("kick a group", |tube| tube.kick_where(Filter::new().group("old")).map(drop)),
 ];
 
 /// The state of a task, its priority, its body, whether its delay has an end, and its tags.
@@ -103,8 +103,8 @@ fn contents(store: &Store) -> Contents {
         let has =
             |task: &Option<Found>| task.iter().any(|task| task.4.iter().any(|own| own == tag));
         let expected = (0..TASKS).zip(&tasks).filter(|(_, task)| has(task)).map(|(id, _)| id);
-        let found = store.tagged(tag, None, 99).unwrap().tasks;
-        let found: Vec<u64> = found.iter().map(|task| task.info.id).collect();
+        let found = store.list(Filter::new().tag(tag), None, 99).unwrap().items;
+        let found: Vec<u64> = found.iter().map(|task| task.id).collect();
         assert_eq!(found, expected.collect::<Vec<u64>>(), "the tag {tag}");
     }
     let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));

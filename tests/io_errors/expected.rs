@@ -57,7 +57,7 @@ impl Contents {
 
     fn of_store(store: &Store) -> Contents {
         let mut found = Contents::default();
-        for info in store.tubes() {
+        for info in store.tubes().unwrap() {
             let tube = store.tube(&info.name).unwrap();
             found.insert(&info.name, "", Stored::Ready);
             for (state, stored) in [
@@ -67,7 +67,7 @@ impl Contents {
                 (State::Buried, Stored::Buried),
             ] {
                 let page = tube.list(state, None, 1000).unwrap();
-                for task in page.tasks {
+                for task in page.items {
                     let owner = tube.owner_of(task.id).unwrap();
                     let is_parked = owner.is_some_and(|owner| owner.is_parked);
                     let stored = if is_parked { Stored::Parked } else { stored };

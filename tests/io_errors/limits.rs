@@ -54,7 +54,7 @@ type Limits = (Vec<(String, u32)>, Vec<String>);
 
 fn limits(store: &Store) -> Limits {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let limits = store.limits().into_iter().map(|limit| (limit.name, limit.most));
+    let limits = store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
     let paused = store.tube("pages").unwrap().paused_sub_queues().unwrap();
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }
@@ -121,7 +121,7 @@ fn takes_all(disk: &Arc<Disk>, plan: Plan, most: usize) -> bool {
     clock.advance(RETRY_TIME);
     store.flush().unwrap();
     // What is left can be taken, as many of each sub-queue as may be.
-    let ready = tube.list(State::Ready, None, 1000).unwrap().tasks;
+    let ready = tube.list(State::Ready, None, 1000).unwrap().items;
     let mut left = BTreeMap::<String, usize>::new();
     for task in ready {
         *left.entry(task.sub_queue.unwrap()).or_default() += 1;

@@ -174,7 +174,7 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let store = Store::options().open_on(copy.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
     let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
-    assert!(page.tasks.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
+    assert!(page.items.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
     failed
 }
 
@@ -319,7 +319,7 @@ fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let ready_ids = |store: &Store| {
         assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
         let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
-        page.tasks.iter().map(|task| task.id).collect::<Vec<u64>>()
+        page.items.iter().map(|task| task.id).collect::<Vec<u64>>()
     };
     let reopened = Store::options().open_on(disk.after_power_cut().storage()).unwrap();
     assert_eq!(ready_ids(&reopened), [kept, &[last]].concat(), "{plan:?}");

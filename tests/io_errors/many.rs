@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Durability, Ending, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result, State,
-    Store, TaskInfo, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Failure, Filter, Keep, LastFailure, ManualClock, Put, Restore, Result,
+    State, Store, TaskInfo, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -76,7 +76,7 @@ fn bury_with(tube: &Tube, id: u64, group: &str) {
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let list = |state| tube.list(state, None, 1000).unwrap().tasks;
+    let list = |state| tube.list(state, None, 1000).unwrap().items;
     let mut tasks = [State::Ready, State::Buried, State::Done].map(list).concat();
     for task in &mut tasks {
         // These go on with the clock.
@@ -85,7 +85,8 @@ fn contents(store: &Store) -> Contents {
         task.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
     }
     let group_of = |group: tubewell::FailureGroup| {
-        let listed = tube.list_group(&group.name, None, 1000).unwrap().tasks;
+        let listed =
+            tube.list(Filter::new().group(&group.name).newest_first(), None, 1000).unwrap().items;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
     let done = list(State::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());

@@ -53,7 +53,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let Ok(tube) = store.tube("work") else { return Contents { tasks: None, days: Vec::new() } };
     let tasks = Some(tube.statistics().unwrap().tasks.total);
-    let today = store.today();
+    let today = store.today().unwrap();
     let days = match tube.info().unwrap().metrics {
         0 => Vec::new(),
         _ => tube.days(today.plus_days(-9)..=today).unwrap(),

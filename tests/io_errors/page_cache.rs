@@ -35,10 +35,10 @@ fn ready(store: &Store) -> Vec<u64> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let page = store.tube("work").unwrap().list(State::Ready, None, 10_000).unwrap();
     let tube = store.tube("work").unwrap();
-    for task in &page.tasks {
+    for task in &page.items {
         assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));
     }
-    page.tasks.iter().map(|task| task.id).collect()
+    page.items.iter().map(|task| task.id).collect()
 }
 
 /// A page of a new area whose first flush fails does not reach the disk by a rewrite through the

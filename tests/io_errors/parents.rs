@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Failure, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, Select, State,
+    Durability, Failure, Filter, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, State,
     Store, Tube, TubeOptions, UTUBETTL,
 };
 
@@ -60,7 +60,7 @@ const OF_CHILDREN: [(&str, Call); 12] = [
     ("bury", |_, next| next.bury(4).map(drop)),
     ("delete", |_, next| next.delete(5).map(drop)),
     ("delete_many", |work, _| work.delete_many(&[9, 10, 11, 12]).map(drop)),
-    ("delete_where", |work, _| work.delete_where(Select::new().state(State::Blocked)).map(drop)),
+    ("delete_where", |work, _| work.delete_where(Filter::new().state(State::Blocked)).map(drop)),
     ("resolve", |_, next| next.resolve(4, None).map(drop)),
     ("kick", |work, _| work.kick(9).map(|kicked| assert_eq!(kicked, 2))),
     ("kick_task", |work, _| work.kick_task(11).map(drop)),
@@ -195,7 +195,7 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
     let children = |store: &Store| -> Children {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let next = store.tube(TUBES[1]).unwrap();
-        let list = |state| next.list(state, None, 1000).unwrap().tasks;
+        let list = |state| next.list(state, None, 1000).unwrap().items;
         let mut infos = [State::Ready, State::Blocked, State::Buried].map(list).concat();
         infos.retain(|info| info.id <= CHILDREN);
         infos.sort_unstable_by_key(|info| info.id);

@@ -215,10 +215,10 @@ impl Scenario {
     /// Every ready task can be taken: all of them, or one of each sub-queue that no parked claim
     /// makes busy.
     fn check_ready_tasks_are_takeable(&self) {
-        for info in self.store().tubes() {
+        for info in self.store().tubes().unwrap() {
             let tube = self.store().tube(&info.name).unwrap();
-            let ready = tube.list(State::Ready, None, 1000).unwrap().tasks;
-            let taken = tube.list(State::Taken, None, 1000).unwrap().tasks;
+            let ready = tube.list(State::Ready, None, 1000).unwrap().items;
+            let taken = tube.list(State::Taken, None, 1000).unwrap().items;
             let subs = |tasks: &[TaskInfo]| -> BTreeSet<_> {
                 tasks.iter().map(|task| task.sub_queue.clone()).collect()
             };

@@ -80,7 +80,7 @@ fn contents(store: &Store) -> Contents {
     for name in ["work", "other"] {
         let tube = store.tube(name).unwrap();
         for state in [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Done] {
-            for info in tube.list(state, None, 100).unwrap().tasks {
+            for info in tube.list(state, None, 100).unwrap().items {
                 let (body, steps) =
                     (tube.peek(info.id).unwrap().body.into(), tube.steps(info.id).unwrap());
                 let parents = tube.parents(info.id).unwrap();

@@ -60,13 +60,13 @@ fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
         let tube = store.tube(name).unwrap();
-        let list = |state| tube.list(state, None, 1000).unwrap().tasks;
+        let list = |state| tube.list(state, None, 1000).unwrap().items;
         let listed = STATES.map(list).concat();
         let tasks = listed.iter().map(|info| {
             let mut task = tube.peek(info.id).unwrap();
             if let Some(key) = &task.info.key {
                 let found = store.by_key(key).unwrap().unwrap();
-                assert_eq!((found.tube.as_str(), found.info.id), (name, info.id), "{key}");
+                assert_eq!((found.tube.as_str(), found.id), (name, info.id), "{key}");
             }
             // These go on with the clock, and with calls that were refused.
             task.info.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);

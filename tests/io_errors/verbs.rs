@@ -132,7 +132,7 @@ impl Scenario {
     pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let Ok(page) = tube.list(State::Ready, None, 1) else { return };
-        let Some(task) = page.tasks.first() else { return };
+        let Some(task) = page.items.first() else { return };
         let mut claim = match tube.claim(task.id) {
             Ok(claim) => claim,
             // A parked claim makes its sub-queue busy.
@@ -166,7 +166,7 @@ impl Scenario {
     pub(super) fn delete(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let Ok(page) = tube.list(State::Ready, None, 1) else { return };
-        let Some(task) = page.tasks.first() else { return };
+        let Some(task) = page.items.first() else { return };
         let Ok(found) = tube.peek(task.id) else { return };
         let body = String::from_utf8(found.body.to_vec()).unwrap();
         let deleted = tube.delete(task.id).map(drop);

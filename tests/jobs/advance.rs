@@ -25,7 +25,8 @@ fn advanced_task_is_taken_from_the_next_tube() {
         let receipt = claim.advance(&next, case.draft("second")).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, State::Ready));
         assert_eq!((case.state(id), state(&next, id)), (None, Some(State::Ready)));
-        let names: Vec<String> = case.store.tubes().into_iter().map(|tube| tube.name).collect();
+        let names: Vec<String> =
+            case.store.tubes().unwrap().into_iter().map(|tube| tube.name).collect();
         assert_eq!(names, ["case", "other"]);
         assert_eq!((case.tasks(), case.take()), (counts([("done", 1)]), None));
         assert_eq!(tasks(&next), counts([("ready", 1), ("total", 1)]));

@@ -5,8 +5,8 @@
 use std::time::SystemTime;
 
 use tubewell::{
-    Error, FIFOTTL, Failure, Keep, LIMFIFOTTL, OnKey, Restore, Salvaged, Schedule, State,
-    StoreOptions, TubeOptions, Update, Where,
+    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Restore, Salvaged, Schedule, State,
+    StoreOptions, TubeOptions, Update,
 };
 
 use super::files::{after_a_kill, create, create_with, draft};
@@ -18,7 +18,7 @@ impl Case {
     #[track_caller]
     fn assert_put_at(&self, id: u64, moment: SystemTime) {
         let found = self.store.find(id).unwrap().unwrap();
-        assert_eq!(found.info.put_at, moment);
+        assert_eq!(found.put_at, moment);
         self.advance(1000);
     }
 }
@@ -97,11 +97,11 @@ fn every_list_has_the_time_of_the_put() {
         let id = case.add(case.draft("x").key("job").tag("tag"));
         case.advance(1000);
         let tube = &case.tube;
-        let mut found = tube.list(State::Ready, None, 9).unwrap().tasks;
-        found.extend(tube.list_where(&Where::new(), None, 9).unwrap().tasks);
+        let mut found = tube.list(State::Ready, None, 9).unwrap().items;
+        found.extend(tube.list(Filter::new(), None, 9).unwrap().items);
         found.extend(tube.peek_ready(9).unwrap());
-        let tagged = case.store.tagged("tag", None, 9).unwrap().tasks;
-        found.extend(tagged.into_iter().chain(case.store.by_key("job").unwrap()).map(|it| it.info));
+        let tagged = case.store.list(Filter::new().tag("tag"), None, 9).unwrap().items;
+        found.extend(tagged.into_iter().chain(case.store.by_key("job").unwrap()));
         assert_eq!(found.len(), 5);
         assert!(found.iter().all(|info| info.id == id && info.put_at == at(secs(2))));
         assert!(found.iter().all(|info| *info == case.info(id)));
@@ -227,7 +227,7 @@ fn restored_task_has_the_time_of_its_put() {
         // It has waited in this store since then only.
         case.advance(1000);
         assert_eq!(case.take_all(), [0, 3, 4, 5]);
-        let today = case.store.today();
+        let today = case.store.today().unwrap();
         assert_eq!(case.tube.days(today..=today).unwrap()[0].wait.max, secs(1));
     });
 }

@@ -263,7 +263,7 @@ fn lowered_retention_removes_the_surplus_of_an_idle_tube() {
             assert_eq!(kept_and_buried(&case.tube), (2, 3));
             let listed = |state| {
                 let page = case.tube.list(state, None, 9).unwrap();
-                page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+                page.items.iter().map(|task| task.id).collect::<Vec<_>>()
             };
             assert_eq!(listed(State::Done), [557, 559]);
             assert_eq!(listed(State::Buried), [554, 556, 558]);
@@ -353,7 +353,7 @@ fn create_alters_an_existing_tube_if_it_may() {
 fn alter_to_the_same_options_writes_nothing() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFOTTL, all_options());
-    let flushes = || store.counters().flushes;
+    let flushes = || store.counters().unwrap().flushes;
     let before = flushes();
     tube.alter(all_options()).unwrap();
     tube.unpause().unwrap();

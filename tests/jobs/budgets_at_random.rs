@@ -86,7 +86,7 @@ impl World {
                 self.hand_out(taken);
             }
             10 | 11 => {
-                let id = self.rng.below(self.store.next_id().max(1));
+                let id = self.rng.below(self.store.next_id().unwrap().max(1));
                 let taken = self.tube.claim(id).map(Some);
                 self.hand_out(taken);
             }
@@ -152,7 +152,7 @@ impl World {
 
     fn kick(&mut self) {
         let Ok(buried) = self.tube.list(State::Buried, None, 3) else { return };
-        for info in buried.tasks {
+        for info in buried.items {
             match self.tube.kick_task(info.id) {
                 Ok(_) | Err(Error::OutcomeUnknown { .. }) => {
                     self.handed_out.remove(&info.id);

@@ -56,7 +56,7 @@ fn taken_task_has_an_owner_and_a_count_of_takes() {
         assert_eq!((owner.held, owner.is_parked), (ZERO, false));
         assert_eq!(claim.owner().unwrap().unwrap(), owner);
         assert_eq!(case.state(id), Some(State::Taken));
-        assert!(case.tube.list(State::Ready, None, 10).unwrap().tasks.is_empty());
+        assert!(case.tube.list(State::Ready, None, 10).unwrap().items.is_empty());
         case.advance(250);
         assert_eq!(claim.owner().unwrap().unwrap().held, ms(250));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
@@ -82,7 +82,7 @@ fn claimed_task_cannot_be_claimed_again_and_its_claim_is_not_extended() {
         }
         assert_eq!(claim.expires_in().unwrap(), Some(secs(6)));
         assert_eq!(other.try_take().unwrap().map(|claim| claim.id()), None);
-        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().tasks.len(), 1);
+        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().items.len(), 1);
         claim.ack().unwrap();
     });
 }
@@ -403,7 +403,7 @@ fn max_runtime_survives_a_restart_and_needs_a_timed_driver() {
     let refused = store.create_tube("zero", FIFOTTL, TubeOptions::new().max_runtime(ZERO));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let store = file.reopen(store);
-    assert_eq!(store.tubes()[0].max_runtime, Some(secs(25)));
+    assert_eq!(store.tubes().unwrap()[0].max_runtime, Some(secs(25)));
     let differs = store.create_tube("case", FIFOTTL, TubeOptions::new().if_not_exists(true));
     assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
     let tube = store.create_tube("case", FIFOTTL, options().if_not_exists(true)).unwrap();

@@ -105,7 +105,7 @@ fn second_ack_is_refused_and_counts_nothing() {
         let acked = |id| (id, tubewell::EventKind::Ack, State::Done);
         assert!(log.read().ends_with(&[acked(0), acked(1)]));
         for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-            assert_eq!(case.tube.list(state, None, 10).unwrap().tasks, []);
+            assert_eq!(case.tube.list(state, None, 10).unwrap().items, []);
         }
     });
 }

@@ -280,7 +280,7 @@ fn truncated_and_dropped_tubes_leave_no_count_behind() {
                 assert_sound(&store);
                 let (_file, killed) = after_a_kill(&file);
                 assert_sound(&killed);
-                assert_eq!(killed.tubes().len(), 0);
+                assert_eq!(killed.tubes().unwrap().len(), 0);
             }
             assert_sound(&store);
             drop(tube);

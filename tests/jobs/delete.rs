@@ -20,7 +20,7 @@ fn delete_removes_task_in_every_state() {
             assert_eq!(case.state(id), Some(*state));
             assert_eq!(case.tube.delete(id).unwrap().state, State::Done);
             assert_eq!(case.state(id), None);
-            assert_eq!(case.tube.list(*state, None, 10).unwrap().tasks, []);
+            assert_eq!(case.tube.list(*state, None, 10).unwrap().items, []);
         }
         assert_eq!(case.tasks(), counts([("done", states.len() as u64)]));
         case.advance(20_000);
@@ -48,7 +48,8 @@ fn renew_and_touch_of_deleted_task_are_refused() {
 #[test]
 fn dropped_tube_is_not_listed() {
     for_each_driver(ALL, |case| {
-        let names = || case.store.tubes().into_iter().map(|tube| tube.name).collect::<Vec<_>>();
+        let names =
+            || case.store.tubes().unwrap().into_iter().map(|tube| tube.name).collect::<Vec<_>>();
         case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         assert_eq!(names(), ["case", "other"]);
         case.store.drop_tube("other").unwrap();
@@ -70,7 +71,7 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
         case.tube.bury(2).unwrap();
         assert_eq!(case.take_all(), [0, 1]);
         assert_busy();
-        assert_eq!(case.store.tubes().len(), 1);
+        assert_eq!(case.store.tubes().unwrap().len(), 1);
         case.tube.release(0, ZERO).unwrap();
         assert_busy();
         case.tube.release(1, ZERO).unwrap();
@@ -83,7 +84,7 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
 
         assert_eq!(case.tasks(), counts([("ready", 2), ("buried", 1), ("total", 3)]));
         case.store.drop_tube("case").unwrap();
-        assert_eq!(case.store.tubes().len(), 0);
+        assert_eq!(case.store.tubes().unwrap().len(), 0);
         assert_eq!(case.tube.peek(0).err(), Some(Error::TubeDropped { name: "case".into() }));
     });
 }

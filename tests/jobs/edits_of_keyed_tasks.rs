@@ -1,6 +1,6 @@
 //! Changes and deletes of tasks with a key.
 
-use tubewell::{Error, Failure, Put, Select, State, Update};
+use tubewell::{Error, Failure, Filter, Put, State, Update};
 
 use super::files::create;
 use super::support::*;
@@ -9,7 +9,7 @@ use super::support::*;
 fn changed_task_keeps_its_key() {
     for_each_driver(TIMED, |case| {
         let id = case.add(case.draft("x").key("a").pri(5));
-        let found = || case.store.by_key("a").unwrap().map(|task| task.info.id);
+        let found = || case.store.by_key("a").unwrap().map(|task| task.id);
         let update = |update: Update| _ = case.tube.update(id, update).unwrap();
         case.tube.set_priority(id, 1).unwrap();
         assert_eq!(found(), Some(id));
@@ -20,7 +20,7 @@ fn changed_task_keeps_its_key() {
         case.tube.set_priority(id, 7).unwrap();
         claim.bury_with(Failure::new("g", "message")).unwrap();
         case.tube.set_priority(id, 3).unwrap();
-        assert_eq!(case.tube.kick_where(Select::new().group("g")).unwrap(), 1);
+        assert_eq!(case.tube.kick_where(Filter::new().group("g")).unwrap(), 1);
         assert_eq!(found(), Some(id));
         let refused = case.tube.put(case.draft("y").key("a"));
         assert!(matches!(refused, Err(Error::KeyInUse { .. })), "{refused:?}");
@@ -36,7 +36,7 @@ fn key_of_deleted_task_is_free() {
         |case, id| _ = case.tube.delete_if(id, &[State::Ready]).unwrap(),
         |case, id| assert_eq!(case.tube.delete_many(&[id, id]).unwrap(), 1),
         |case, _| {
-            assert_eq!(case.tube.delete_where(Select::new().state(State::Ready)).unwrap(), 1);
+            assert_eq!(case.tube.delete_where(Filter::new().state(State::Ready)).unwrap(), 1);
         },
     ];
     for delete in deletes {
@@ -60,7 +60,7 @@ fn keyed_task_with_new_priority_is_found_after_a_reopen() {
         drop(tube);
         let store = file.reopen(store);
         let task = store.by_key("a").unwrap().unwrap();
-        assert_eq!((task.info.id, task.info.pri), (id, 2));
+        assert_eq!((task.id, task.pri), (id, 2));
         assert_sound(&store);
     }
 }

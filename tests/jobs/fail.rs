@@ -190,7 +190,7 @@ fn released_task_is_listed_as_ready_again() {
         case.put_all([0]);
         let listed = |state| {
             let page = case.tube.list(state, None, 10).unwrap();
-            page.tasks.iter().map(|info| info.id).collect::<Vec<u64>>()
+            page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((listed(State::Ready), listed(State::Taken)), (vec![], vec![0]));

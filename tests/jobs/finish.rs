@@ -26,10 +26,10 @@ fn finish_acks_with_a_result_and_puts() {
             .put(&mail, case.draft("to: ann"))
             .put(&case.tube, case.draft("again"))
             .put(&mail, case.draft("to: bob"));
-        let before = case.store.counters().commits;
+        let before = case.store.counters().unwrap().commits;
         let receipt = claim.finish(finish).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, State::Done));
-        assert_eq!(case.store.counters().commits - before, 1);
+        assert_eq!(case.store.counters().unwrap().commits - before, 1);
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
         assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
@@ -88,7 +88,8 @@ fn refused_finish_changes_nothing() {
         let gone = case.store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
         case.store.drop_tube("gone").unwrap();
         let id = case.put("x");
-        let before = (Finish::new().result("R").put(&next, case.draft("a")), case.store.next_id());
+        let before =
+            (Finish::new().result("R").put(&next, case.draft("a")), case.store.next_id().unwrap());
         let all = |finish: Finish| finish.put(&next, case.draft("b"));
         let invalid = [
             all(Finish::new().result("R").advance(&next, "b")),
@@ -119,7 +120,7 @@ fn refused_finish_changes_nothing() {
         for tube in [&next, &small, &plain, &memory] {
             assert_eq!(tasks(tube), counts([]));
         }
-        assert_eq!(case.store.next_id(), before.1);
+        assert_eq!(case.store.next_id().unwrap(), before.1);
         // And what was refused is accepted when nothing is in its way.
         case.tube.claim(id).unwrap().finish(before.0).unwrap();
     });

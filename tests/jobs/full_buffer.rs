@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 
 use tubewell::{
-    Claim, ClaimToken, Error, FIFOTTL, Failure, Keep, ManualClock, Put, Receipt, Schedule, State,
-    Store, Ticket, Tube, TubeOptions, WhenFull, Where,
+    Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Put, Receipt, Schedule,
+    State, Store, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -120,31 +120,34 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(tube.children(ready).unwrap(), [child]);
         assert!(tube.owner_of(first.id()).unwrap().is_some());
         // Of all tubes.
-        assert_eq!(store.by_key("the key").unwrap().unwrap().info.id, ready);
-        assert_eq!(block_on(store.by_key_async("the key")).unwrap().unwrap().info.id, ready);
+        assert_eq!(store.by_key("the key").unwrap().unwrap().id, ready);
+        assert_eq!(block_on(store.by_key_async("the key")).unwrap().unwrap().id, ready);
         assert_eq!(store.find(ready).unwrap().unwrap().tube, "case");
         assert_eq!(block_on(store.find_async(ready)).unwrap().unwrap().tube, "case");
-        assert_eq!(store.tagged("red", None, 9).unwrap().tasks.len(), 1);
+        assert_eq!(store.list(Filter::new().tag("red"), None, 9).unwrap().items.len(), 1);
         assert!(store.tags(None, 9).unwrap().is_empty(), "no tag has two tasks");
-        assert_eq!(store.tubes().len(), 1);
-        assert!(store.limits().is_empty());
-        assert_eq!(store.statistics().len(), 1);
-        assert!(store.next_id() > ready);
-        assert!(!store.owners().is_empty());
-        let _ = (store.counters(), store.clock_report(), store.session());
+        assert_eq!(store.tubes().unwrap().len(), 1);
+        assert!(store.limits().unwrap().is_empty());
+        assert_eq!(store.statistics().unwrap().len(), 1);
+        assert!(store.next_id().unwrap() > ready);
+        assert!(!store.owners().unwrap().is_empty());
+        let _ = (store.counters().unwrap(), store.clock_report().unwrap(), store.session());
         // Of a tube.
         let tube = &store.tube("case").unwrap();
         let page = tube.list(State::Ready, None, 1).unwrap();
-        assert_eq!(page.tasks[0].id, ready);
-        let first_of = |page: tubewell::Page| page.tasks[0].id;
-        assert_eq!(first_of(tube.list_where(&Where::new().tag("red"), None, 1).unwrap()), ready);
-        assert_eq!(tube.list_bodies(&Where::new(), None, 1).unwrap().tasks.len(), 1);
-        assert_eq!(tube.list_group("smtp", None, 1).unwrap().tasks.len(), 1);
+        assert_eq!(page.items[0].id, ready);
+        let first_of = |page: tubewell::Page<tubewell::TaskInfo>| page.items[0].id;
+        assert_eq!(first_of(tube.list(Filter::new().tag("red"), None, 1).unwrap()), ready);
+        assert_eq!(tube.list_bodies(Filter::new(), None, 1).unwrap().items.len(), 1);
+        assert_eq!(
+            tube.list(Filter::new().group("smtp").newest_first(), None, 1).unwrap().items.len(),
+            1
+        );
         assert_eq!(tube.peek_ready(1).unwrap()[0].id, ready);
         assert_eq!(tube.groups().unwrap().len(), 1);
-        assert_eq!(tube.schedules(None, 9).unwrap().schedules.len(), 1);
+        assert_eq!(tube.schedules(None, 9).unwrap().items.len(), 1);
         assert!(tube.paused_sub_queues().unwrap().is_empty());
-        let today = store.today();
+        let today = store.today().unwrap();
         assert!(tube.day(today).unwrap().puts > 0);
         assert_eq!(tube.days(today..=today).unwrap().len(), 1);
         assert!(tube.statistics().unwrap().tasks.buried == 1);

@@ -2,7 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Cursor, Ending, Error, Failure, Keep, Page, Put, Restore, State, Store, Tube, TubeOptions,
+    Cursor, Ending, Error, Failure, Filter, Keep, Page, Put, Restore, State, Store, TaskInfo, Tube,
+    TubeOptions,
 };
 
 use super::files::{after_a_kill, create, draft, groups};
@@ -13,8 +14,8 @@ fn group(name: &str, count: u64) -> (String, u64) {
     (name.to_owned(), count)
 }
 
-fn ids(page: &Page) -> Vec<u64> {
-    page.tasks.iter().map(|task| task.id).collect()
+fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
+    page.items.iter().map(|task| task.id).collect()
 }
 
 fn bury_next(tube: &Tube, group: &str) -> u64 {
@@ -26,7 +27,7 @@ fn bury_next(tube: &Tube, group: &str) -> u64 {
 fn pages(tube: &Tube, group: &str, limit: usize) -> Vec<Vec<u64>> {
     let (mut pages, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
-        let page = tube.list_group(group, cursor, limit).unwrap();
+        let page = tube.list(Filter::new().group(group).newest_first(), cursor, limit).unwrap();
         pages.push(ids(&page));
         cursor = page.next;
         if cursor.is_none() {
@@ -70,9 +71,9 @@ fn failure_without_message_is_listed_in_its_group() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.bury_with(Failure::new("g", "")).unwrap();
         assert_eq!(groups(&case.tube), [group("g", 1)]);
-        let page = case.tube.list_group("g", None, 10).unwrap();
+        let page = case.tube.list(Filter::new().group("g").newest_first(), None, 10).unwrap();
         assert_eq!((ids(&page), page.next), (vec![0], None));
-        assert_eq!(page.tasks[0].failure.as_ref().unwrap().message, "");
+        assert_eq!(page.items[0].failure.as_ref().unwrap().message, "");
     });
 }
 
@@ -99,15 +100,18 @@ fn group_is_listed_newest_first_in_contiguous_pages() {
 #[test]
 fn group_listing_refuses_foreign_cursor_and_unknown_group_is_empty() {
     for_each_driver(ALL, |case| {
-        case.put_all([0, 1]);
+        case.put_all([0, 1, 2]);
         case.advance(1);
         bury_next(&case.tube, "g");
         let ready = case.tube.list(State::Ready, None, 1).unwrap().next;
         assert!(ready.is_some());
-        let refused = case.tube.list_group("g", ready, 10);
+        let refused = case.tube.list(Filter::new().group("g").newest_first(), ready, 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         for unknown in ["", "h", "gg", &"x".repeat(70_000)] {
-            assert_eq!(case.tube.list_group(unknown, None, 10), Ok(Page::default()));
+            assert_eq!(
+                case.tube.list(Filter::new().group(unknown).newest_first(), None, 10),
+                Ok(Page::default())
+            );
         }
     });
 }
@@ -123,9 +127,12 @@ fn cursors_of_groups_and_of_buried_tasks_are_not_exchanged() {
                 bury_next(&case.tube, name);
                 case.advance(1);
             }
-            let by_text = |page: Page| page.next.unwrap().to_string().parse::<Cursor>().unwrap();
+            let by_text =
+                |page: Page<TaskInfo>| page.next.unwrap().to_string().parse::<Cursor>().unwrap();
             let list = |after, limit| case.tube.list(State::Buried, after, limit);
-            let list_group = |name, after, limit| case.tube.list_group(name, after, limit);
+            let list_group = |name, after, limit| {
+                case.tube.list(Filter::new().group(name).newest_first(), after, limit)
+            };
             let buried = by_text(list(None, 1).unwrap());
             let of_a = by_text(list_group("a", None, 1).unwrap());
             let of_b = by_text(list_group("b", None, 1).unwrap());
@@ -159,7 +166,9 @@ fn group_page_with_limit_zero_begins_where_the_next_page_does() {
             bury_next(&case.tube, "g");
             case.advance(1);
         }
-        let list = |cursor, limit| case.tube.list_group("g", cursor, limit).unwrap();
+        let list = |cursor, limit| {
+            case.tube.list(Filter::new().group("g").newest_first(), cursor, limit).unwrap()
+        };
         let start = list(None, 0);
         assert_eq!(ids(&start), [0_u64; 0]);
         assert!(start.next.is_some());
@@ -202,7 +211,10 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
             }
             assert_eq!(case.tube.kick(2), Ok(2));
             assert_eq!(ids(&case.tube.list(State::Ready, None, 9).unwrap()), [0, 1]);
-            assert_eq!(ids(&case.tube.list_group("g", None, 9).unwrap()), [3, 2]);
+            assert_eq!(
+                ids(&case.tube.list(Filter::new().group("g").newest_first(), None, 9).unwrap()),
+                [3, 2]
+            );
             assert_eq!(groups(&case.tube), [group("g", 2)]);
         });
     }
@@ -289,19 +301,21 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
             bury_next(&case.tube, "g");
             case.advance(1);
         }
-        let first = case.tube.list_group("g", None, 2).unwrap();
+        let first = case.tube.list(Filter::new().group("g").newest_first(), None, 2).unwrap();
         assert_eq!(ids(&first), [7, 6]);
         // The task of the cursor, and tasks of the next page.
         for id in [6, 5, 3] {
             case.tube.kick_task(id).unwrap();
         }
-        let second = case.tube.list_group("g", first.next, 2).unwrap();
+        let second =
+            case.tube.list(Filter::new().group("g").newest_first(), first.next, 2).unwrap();
         assert_eq!(ids(&second), [4, 2]);
         // It fails again: it is newer than the cursor now.
         let claim = case.tube.claim(5).unwrap();
         claim.bury_with(Failure::new("g", "again")).unwrap();
         case.tube.delete(1).unwrap();
-        let third = case.tube.list_group("g", second.next, 2).unwrap();
+        let third =
+            case.tube.list(Filter::new().group("g").newest_first(), second.next, 2).unwrap();
         assert_eq!((ids(&third), third.next), (vec![0], None));
         assert_eq!(pages(&case.tube, "g", 2).concat(), [5, 7, 4, 2, 0]);
         assert_eq!(groups(&case.tube), [group("g", 5)]);

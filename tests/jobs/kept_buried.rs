@@ -15,7 +15,7 @@ fn keep_buried(keep: Keep) -> TubeOptions {
 
 fn buried(tube: &Tube) -> Vec<u64> {
     let page = tube.list(State::Buried, None, 100).unwrap();
-    page.tasks.iter().map(|task| task.id).collect()
+    page.items.iter().map(|task| task.id).collect()
 }
 
 #[test]

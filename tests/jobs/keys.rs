@@ -27,7 +27,7 @@ fn keep(put: Put) -> Put {
 fn id_of(store: &Store, key: &str) -> Option<u64> {
     let found = store.by_key(key).unwrap();
     assert_eq!(block_on(store.by_key_async(key)).unwrap(), found);
-    found.map(|task| task.info.id)
+    found.map(|task| task.id)
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
                 (id, state)
             );
             let task = case.store.by_key("k").unwrap().unwrap();
-            assert_eq!((task.tube.as_str(), task.info.id, task.info.state), ("case", id, state));
-            assert_eq!(task.info.key.as_deref(), Some("k"));
+            assert_eq!((task.tube.as_str(), task.id, task.state), ("case", id, state));
+            assert_eq!(task.key.as_deref(), Some("k"));
         };
         refused(State::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -330,7 +330,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         stores::settle(&store);
         disk.unblock_flushes();
         let id = ticket.wait().unwrap().id;
-        assert_eq!(end_of(found).unwrap().unwrap().info.id, id);
+        assert_eq!(end_of(found).unwrap().unwrap().id, id);
         assert_eq!(end_of(kept).unwrap().id, id);
         assert_eq!(in_use(end_of(rejected)).0, id);
         assert_eq!(in_use(end_of(joined)).0, id);
@@ -400,7 +400,7 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
             [("ready", 7, State::Ready), ("buried", 5, State::Buried), ("done", 3, State::Done)]
         {
             let task = case.store.by_key(key).unwrap().unwrap();
-            assert_eq!((task.info.id, task.info.state), (id, state));
+            assert_eq!((task.id, task.state), (id, state));
         }
         let again = [Restore::new(put("new")).id(9), Restore::new(put("done")).id(8)];
         assert_eq!(in_use(case.tube.restore_many(again)), (3, State::Done));

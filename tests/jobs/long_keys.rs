@@ -15,8 +15,8 @@ fn url(length: usize, end: &str) -> String {
 
 fn id_of(store: &Store, key: &str) -> Option<u64> {
     let task = store.by_key(key).unwrap()?;
-    assert_eq!(task.info.key.as_deref(), Some(key));
-    Some(task.info.id)
+    assert_eq!(task.key.as_deref(), Some(key));
+    Some(task.id)
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub fn with_metrics() -> TubeOptions {
 
 /// The numbers of a tube today.
 pub fn today(store: &Store, tube: &Tube) -> Day {
-    tube.day(store.today()).unwrap()
+    tube.day(store.today().unwrap()).unwrap()
 }
 
 /// How many tasks were put, taken and acked.
@@ -72,7 +72,7 @@ fn numbers_of_a_new_tube_are_zero() {
             assert_eq!((summary.count, summary.mean, summary.percentile(0.5)), (0, ZERO, ZERO));
             assert!(summary.bins().is_empty());
         }
-        assert_eq!(day.date, case.store.today());
+        assert_eq!(day.date, case.store.today().unwrap());
         assert!(case.tube.days(Date::of(std::time::UNIX_EPOCH)..=day.date).unwrap().is_empty());
     });
 }
@@ -153,12 +153,12 @@ fn failed_counts_the_tasks_that_are_still_buried() {
 fn cancelled_task_is_failed_no_more_on_the_day_of_its_failure() {
     let (clock, store, tube, _) = two_tubes();
     let id = tube.put("x").unwrap().id;
-    let first = store.today();
+    let first = store.today().unwrap();
     fail(&tube);
     clock.advance(DAY);
     assert_eq!(failed(&tube.day(first).unwrap()), (1, 1));
     tube.cancel(id).unwrap();
-    let numbers = [first, store.today()].map(|date| failed(&tube.day(date).unwrap()));
+    let numbers = [first, store.today().unwrap()].map(|date| failed(&tube.day(date).unwrap()));
     assert_eq!(numbers, [(0, 1), (0, 0)]);
     assert!(tube.groups().unwrap().is_empty());
     assert_sound(&store);
@@ -193,15 +193,15 @@ fn take_after_a_lost_claim_is_a_retry() {
 fn failure_of_an_earlier_day_that_is_kicked_lowers_that_day() {
     let (clock, store, tube, _) = two_tubes();
     let id = tube.put("x").unwrap().id;
-    let first = store.today();
+    let first = store.today().unwrap();
     fail(&tube);
     clock.advance(DAY * 3 / 2);
     let numbers = |date| failed(&tube.day(date).unwrap());
-    assert_eq!((numbers(first), numbers(store.today())), ((1, 1), (0, 0)));
-    let days = tube.days(first..=store.today()).unwrap();
+    assert_eq!((numbers(first), numbers(store.today().unwrap())), ((1, 1), (0, 0)));
+    let days = tube.days(first..=store.today().unwrap()).unwrap();
     assert_eq!(days.iter().map(|day| (day.date, day.failed)).collect::<Vec<_>>(), [(first, 1)]);
     tube.kick_task(id).unwrap();
-    assert_eq!((numbers(first), numbers(store.today())), ((0, 1), (0, 0)));
+    assert_eq!((numbers(first), numbers(store.today().unwrap())), ((0, 1), (0, 0)));
     assert_sound(&store);
 }
 
@@ -251,18 +251,18 @@ fn failed_task_that_goes_on_in_another_tube_is_failed_in_none() {
 fn day_on_which_only_failed_tasks_are_counted_is_listed() {
     let (clock, store, one, other) = two_tubes();
     let id = one.put("x").unwrap().id;
-    let first = store.today();
+    let first = store.today().unwrap();
     fail(&one);
     clock.advance(DAY);
     one.move_to(id, &other).unwrap();
     let days = |tube: &Tube| -> Vec<(Date, u64)> {
-        let days = tube.days(first..=store.today()).unwrap();
+        let days = tube.days(first..=store.today().unwrap()).unwrap();
         days.iter().map(|day| (day.date, day.failed)).collect()
     };
-    assert_eq!(days(&other), [(first, 1), (store.today(), 0)]);
+    assert_eq!(days(&other), [(first, 1), (store.today().unwrap(), 0)]);
     assert_eq!(days(&one), [(first, 0)]);
     other.delete(id).unwrap();
-    assert_eq!(days(&other), [(store.today(), 0)]);
+    assert_eq!(days(&other), [(store.today().unwrap(), 0)]);
     assert_sound(&store);
 }
 
@@ -393,7 +393,10 @@ fn task_that_goes_on_in_another_tube_waits_anew() {
 fn tube_without_metrics_says_how_to_get_them() {
     let store = store_in_memory();
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
-    for error in [tube.day(store.today()).err(), tube.days(store.today()..=store.today()).err()] {
+    for error in [
+        tube.day(store.today().unwrap()).err(),
+        tube.days(store.today().unwrap()..=store.today().unwrap()).err(),
+    ] {
         let Some(Error::Invalid { what }) = error else { panic!("{error:?}") };
         assert!(what.contains("create it or alter it with metrics(days)"), "{what}");
     }
@@ -412,20 +415,20 @@ fn metrics_begin_and_end_with_an_alter() {
     assert_eq!(tube.info().unwrap().metrics, 30);
     take(&tube).unwrap();
     assert_eq!(cycles(&today(&store, &tube)), (0, 1, 0));
-    let first = store.today();
+    let first = store.today().unwrap();
     clock.advance(DAY * 5);
     tube.put("x").unwrap();
     // Fewer days: the first one is hidden, and so it stays.
     tube.alter(TubeOptions::new().metrics(5)).unwrap();
     let dates = || {
-        let days = tube.days(first..=store.today()).unwrap();
+        let days = tube.days(first..=store.today().unwrap()).unwrap();
         days.into_iter().map(|day| day.date).collect::<Vec<_>>()
     };
-    assert_eq!(dates(), [store.today()]);
+    assert_eq!(dates(), [store.today().unwrap()]);
     store.flush().unwrap();
     assert_eq!(cycles(&tube.day(first).unwrap()), (0, 0, 0));
     tube.alter(TubeOptions::new()).unwrap();
-    assert!(tube.days(first..=store.today()).is_err());
+    assert!(tube.days(first..=store.today().unwrap()).is_err());
     tube.alter(with_metrics()).unwrap();
     assert!(dates().is_empty());
     assert_sound(&store);
@@ -437,7 +440,7 @@ fn range_may_be_empty_or_far_away() {
     tube.put("x").unwrap();
     clock.advance(DAY);
     tube.put("y").unwrap();
-    let today = store.today();
+    let today = store.today().unwrap();
     let dates = |from: Date, to: Date| {
         tube.days(from..=to).unwrap().iter().map(|day| day.date).collect::<Vec<_>>()
     };

@@ -71,7 +71,7 @@ impl Run {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, options);
         let (tasks, claims, days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let first = store.today();
+        let first = store.today().unwrap();
         Run { rng, file, store, tube, tasks, claims, days, first, now: 0 }
     }
 
@@ -238,7 +238,7 @@ impl Run {
 
     /// Closes the store and opens it again: claims end, and their attempts count.
     fn reopen(&mut self) {
-        let temporary = self.store.tubes()[0].temporary;
+        let temporary = self.store.tubes().unwrap()[0].temporary;
         for (id, _) in std::mem::take(&mut self.claims) {
             self.give_back(id, 0, false);
         }
@@ -266,7 +266,7 @@ impl Run {
             }
         }
         let first = self.first;
-        let found = self.tube.days(first..=self.store.today()).unwrap();
+        let found = self.tube.days(first..=self.store.today().unwrap()).unwrap();
         let dates: Vec<_> = found.iter().map(|day| day.date).collect();
         let wanted: Vec<_> =
             expected.keys().map(|day| first.plus_days(i32::try_from(*day).unwrap())).collect();

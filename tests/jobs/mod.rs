@@ -57,6 +57,7 @@ mod evicted_slots;
 mod fail;
 mod failures;
 mod files;
+mod filter_uses;
 mod filters;
 mod filters_bounded;
 mod filters_by_tags;
@@ -69,7 +70,7 @@ mod kept_buried;
 mod keys;
 #[cfg(unix)]
 pub mod killed;
-mod list_where;
+mod list_filters;
 mod listing;
 mod long_keys;
 mod max_taken;

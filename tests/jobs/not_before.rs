@@ -455,7 +455,7 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
             let ticket = tube.deferred(WhenFull::Block).put(put()).unwrap();
             assert_eq!(ticket.wait().unwrap().state, State::Delayed);
             assert_eq!(tube.put_wait(put(), ZERO).unwrap().state, State::Delayed);
-            let listed = tube.list(State::Delayed, None, 9).unwrap().tasks;
+            let listed = tube.list(State::Delayed, None, 9).unwrap().items;
             assert!(listed.iter().all(|info| info.not_before == Some(at(secs(9)))));
             assert_eq!(listed.len(), 2);
         }

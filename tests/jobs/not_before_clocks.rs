@@ -160,7 +160,7 @@ fn moment_that_comes_during_an_outage_is_kept_after_it() {
         let unknown = tube.put("unknown");
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         clock.advance(secs(6));
-        assert_eq!(store.statistics()["case"].tasks.delayed, 3, "nothing is decided");
+        assert_eq!(store.statistics().unwrap()["case"].tasks.delayed, 3, "nothing is decided");
         disk.fail_flushes(false);
         clock.advance(secs(60));
         let states = [0, 1, 2].map(|id| state(&tube, id).unwrap());

@@ -8,7 +8,7 @@ use super::support::*;
 /// The ids of the ready tasks, in the order of the list.
 fn listed(case: &Case) -> Vec<u64> {
     let page = case.tube.list(State::Ready, None, 1000).unwrap();
-    page.tasks.iter().map(|info| info.id).collect()
+    page.items.iter().map(|info| info.id).collect()
 }
 
 /// Q032

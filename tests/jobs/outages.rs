@@ -50,7 +50,7 @@ fn put_during_storage_failure_returns_error_and_adds_no_task() {
             let refused = tube.put("refused").err();
             assert!(matches!(refused, Some(Error::Unavailable { .. })), "{refused:?}");
         }
-        let during = store.statistics()["case"];
+        let during = store.statistics().unwrap()["case"];
         assert_eq!((during.tasks.total, during.calls.put), (0, 0));
 
         disk.fail_flushes(false);
@@ -78,7 +78,7 @@ fn claims_are_seen_and_dropped_during_storage_failure() {
         assert!(matches!(failed, Some(Error::OutcomeUnknown { .. })), "{failed:?}");
         assert!(kept.is_current().unwrap() && kept.owner().unwrap().is_some());
         drop(dropped);
-        assert_eq!(store.statistics()["case"].tasks.taken, 1);
+        assert_eq!(store.statistics().unwrap()["case"].tasks.taken, 1);
 
         disk.fail_flushes(false);
         clock.advance(secs(60));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Ending, Error, EventKind, Failure, Keep, LastFailure, Put, Restore, State, Store, Tube,
+    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Put, Restore, State, Store, Tube,
     TubeOptions, WhenFull,
 };
 
@@ -36,8 +36,8 @@ fn fail_next(tube: &Tube, group: &str) -> u64 {
     claim.bury_with(Failure::new(group, "it did not work")).unwrap().id
 }
 
-fn ids(page: &tubewell::Page) -> Vec<u64> {
-    page.tasks.iter().map(|task| task.id).collect()
+fn ids(page: &tubewell::Page<tubewell::TaskInfo>) -> Vec<u64> {
+    page.items.iter().map(|task| task.id).collect()
 }
 
 fn kept(tube: &Tube) -> u64 {
@@ -204,14 +204,20 @@ fn failure_groups_are_counted_and_listed_newest_first() {
         tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
     };
     assert_eq!(groups(&tube), [("crash".into(), 2), ("timeout".into(), 3)]);
-    let page = tube.list_group("timeout", None, 2).unwrap();
+    let page = tube.list(Filter::new().group("timeout").newest_first(), None, 2).unwrap();
     assert_eq!(ids(&page), [3, 2]);
-    assert_eq!(page.tasks[0].failure.as_ref().unwrap().message, "it did not work");
-    let page = tube.list_group("timeout", page.next, 2).unwrap();
+    assert_eq!(page.items[0].failure.as_ref().unwrap().message, "it did not work");
+    let page = tube.list(Filter::new().group("timeout").newest_first(), page.next, 2).unwrap();
     assert_eq!((ids(&page), page.next), (vec![0], None));
-    assert_eq!(ids(&tube.list_group("unknown", None, 2).unwrap()), [] as [u64; 0]);
+    assert_eq!(
+        ids(&tube.list(Filter::new().group("unknown").newest_first(), None, 2).unwrap()),
+        [] as [u64; 0]
+    );
     let ready = tube.list(State::Ready, None, 1).unwrap().next;
-    assert!(matches!(tube.list_group("timeout", ready, 2), Err(Error::Invalid { .. })));
+    assert!(matches!(
+        tube.list(Filter::new().group("timeout").newest_first(), ready, 2),
+        Err(Error::Invalid { .. })
+    ));
     tube.kick_task(2).unwrap();
     tube.delete(3).unwrap();
     tube.resolve(1, None).unwrap();
@@ -220,7 +226,10 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     let store = open(&file);
     let tube = store.tube("case").unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
-    assert_eq!(ids(&tube.list_group("timeout", None, 9).unwrap()), [0]);
+    assert_eq!(
+        ids(&tube.list(Filter::new().group("timeout").newest_first(), None, 9).unwrap()),
+        [0]
+    );
     assert_sound(&store);
 }
 
@@ -280,7 +289,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
             tube.put_and_wait("question", None).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
-        assert_eq!(kept(&tube), tube.list(State::Done, None, 9).unwrap().tasks.len() as u64);
+        assert_eq!(kept(&tube), tube.list(State::Done, None, 9).unwrap().items.len() as u64);
         assert_sound(&store);
     }
 }

@@ -6,7 +6,7 @@ use super::support::*;
 
 /// Label, running and overdue of each owner.
 fn listed(store: &Store) -> Vec<(String, u64, u64)> {
-    let owners = store.owners().into_iter();
+    let owners = store.owners().unwrap().into_iter();
     owners.map(|it| (it.label.unwrap_or_default().to_string(), it.running, it.overdue)).collect()
 }
 
@@ -19,7 +19,7 @@ fn take_with(session: &Session) -> u64 {
 }
 
 fn owner(store: &Store, label: &str) -> OwnerInfo {
-    let mut owners = store.owners().into_iter();
+    let mut owners = store.owners().unwrap().into_iter();
     owners.find(|owner| owner.label.as_deref() == Some(label)).unwrap()
 }
 
@@ -93,7 +93,10 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
                 case.tube.truncate().unwrap();
                 case.add(case.draft("x").key("k"));
                 let id = take_with(session);
-                assert_eq!(case.store.owners().iter().map(|it| it.running).sum::<u64>(), 1);
+                assert_eq!(
+                    case.store.owners().unwrap().iter().map(|it| it.running).sum::<u64>(),
+                    1
+                );
                 assert!(end(&session.tube("case").unwrap(), id));
                 assert_eq!(listed(&case.store), [entry("described", 0, 0)]);
             }
@@ -149,13 +152,13 @@ fn described_sessions_leave_the_list_one_by_one() {
             })
             .collect();
         for left in (1..=10).rev() {
-            assert_eq!(case.store.owners().len(), left);
+            assert_eq!(case.store.owners().unwrap().len(), left);
             let last = sessions.pop().unwrap();
             let again = case.store.session_named("none").unwrap();
             last.end().unwrap();
             again.end().unwrap();
         }
-        assert_eq!(case.store.owners(), []);
+        assert_eq!(case.store.owners().unwrap(), []);
         let ended = case.store.session();
         let copy = ended.clone();
         ended.end().unwrap();
@@ -219,5 +222,5 @@ fn owner_of_a_parked_claim_is_listed_also_after_an_open() {
     drop(claim);
     assert_eq!(listed(&store), [entry("w", 0, 0)]);
     file.clock.advance(secs(60));
-    assert_eq!(store.owners(), []);
+    assert_eq!(store.owners().unwrap(), []);
 }

@@ -31,7 +31,7 @@ fn task_with_an_open_parent_is_blocked() {
             (Ok(vec![]), Ok(vec![]))
         );
         assert_eq!(case.tasks(), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
-        let blocked = case.tube.list(State::Blocked, None, 10).unwrap().tasks;
+        let blocked = case.tube.list(State::Blocked, None, 10).unwrap().items;
         assert_eq!(blocked, [case.info(child)]);
 
         let refused = case.tube.claim(child).unwrap_err();
@@ -96,7 +96,7 @@ fn delay_begins_with_the_put_and_is_a_gate_besides_the_parents() {
 #[test]
 fn put_after_an_unknown_task_is_refused() {
     for_each_driver(ALL, |case| {
-        let next = case.store.next_id();
+        let next = case.store.next_id().unwrap();
         for unknown in [next, next + 1, u64::MAX] {
             assert_not_found(case.tube.put(after(case, &[unknown])), unknown);
             let many = [case.draft("x"), after(case, &[unknown])];
@@ -106,7 +106,7 @@ fn put_after_an_unknown_task_is_refused() {
             }
             assert_eq!(case.tasks(), counts([]));
         }
-        assert_eq!(case.store.next_id(), next);
+        assert_eq!(case.store.next_id().unwrap(), next);
     });
 }
 
@@ -313,7 +313,7 @@ fn tasks_of_temporary_tubes_wait_for_each_other() {
 #[test]
 fn put_many_finds_parents_within_the_call_only_if_they_come_first() {
     for_each_driver(ALL, |case| {
-        let first = case.store.next_id();
+        let first = case.store.next_id().unwrap();
         let put = [case.draft("parent"), after(case, &[first])];
         let states: Vec<State> =
             case.tube.put_many(put).unwrap().iter().map(|receipt| receipt.state).collect();

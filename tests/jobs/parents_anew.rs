@@ -1,7 +1,7 @@
 //! Parents that begin anew: they are kicked, replaced or put again while their children are still to be
 //! told of their end.
 
-use tubewell::{Error, Keep, OnKey, OnParent, Put, Select, State, TubeOptions};
+use tubewell::{Error, Filter, Keep, OnKey, OnParent, Put, State, TubeOptions};
 
 use super::files::{create_with, draft};
 use super::support::*;
@@ -79,7 +79,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
     let anew: [fn(&Case, u64); 5] = [
         |case, id| assert_eq!(case.tube.kick_task(id).unwrap().state, State::Ready),
         |case, _| assert_eq!(case.tube.kick(1), Ok(1)),
-        |case, _| assert_eq!(case.tube.kick_where(Select::new().group("g")), Ok(1)),
+        |case, _| assert_eq!(case.tube.kick_where(Filter::new().group("g")), Ok(1)),
         |case, id| assert_eq!(case.tube.requeue("parent", Put::new("again")).unwrap().id, id),
         |case, id| {
             let put = Put::new("again").key("parent").on_key(OnKey::Replace);

@@ -1,7 +1,7 @@
 //! Tasks that wait for each other, and calls that move, replace or delete them.
 
 use tubewell::{
-    Error, Finish, Keep, OnKey, OnParent, Put, Select, State, Tube, TubeOptions, Update,
+    Error, Filter, Finish, Keep, OnKey, OnParent, Put, State, Tube, TubeOptions, Update,
 };
 
 use super::support::*;
@@ -219,7 +219,7 @@ fn drop_without_effect(case: &Case, tube: &Tube) {
 fn parents_are_deleted_together_with_all_that_wait_for_them() {
     for_each_driver(ALL, |case| {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let first = case.store.next_id();
+            let first = case.store.next_id().unwrap();
             let parent = case.put("a");
             let child = child_of(case, parent);
             let grandchild = child_of(case, child);
@@ -239,9 +239,9 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
         let refused = Error::HasDependents { id: parent, count: 1 };
         assert_eq!(case.tube.cancel(parent), Err(refused.clone()));
         assert_eq!(case.tube.delete_if(parent, &[State::Ready]), Err(refused.clone()));
-        let select = Select::new().state(State::Ready);
+        let select = Filter::new().state(State::Ready);
         assert_eq!(case.tube.delete_where(select), Err(refused));
-        let select = Select::new().state(State::Blocked);
+        let select = Filter::new().state(State::Blocked);
         assert_eq!(case.tube.delete_where(select), Ok(1));
         assert_eq!((case.state(child), case.tube.children(parent)), (None, Ok(vec![])));
         case.tube.cancel(parent).unwrap();
@@ -257,7 +257,7 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         for _ in 0..1100 {
             chain.push(child_of(case, chain[chain.len() - 1]));
         }
-        let select = Select::new().state(State::Blocked);
+        let select = Filter::new().state(State::Blocked);
         let refused = Error::HasDependents { id: chain[600], count: 1 };
         assert_eq!(case.tube.delete_where(select.clone().limit(600)), Err(refused));
         assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 1100);
@@ -270,7 +270,7 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         for id in [parents[0], parents[1], children[0]] {
             case.tube.bury(id).unwrap();
         }
-        let select = Select::new().state(State::Buried);
+        let select = Filter::new().state(State::Buried);
         let refused = Error::HasDependents { id: parents[1], count: 1 };
         assert_eq!(case.tube.delete_where(select.clone()), Err(refused));
         case.tube.delete(children[1]).unwrap();

@@ -64,7 +64,7 @@ fn other_verbs_work_in_a_paused_tube() {
         let claims = case.tube.take_many(3, ZERO).unwrap();
         case.tube.pause().unwrap();
         case.put("put");
-        assert_eq!(case.tube.list(State::Ready, None, 9).unwrap().tasks.len(), 2);
+        assert_eq!(case.tube.list(State::Ready, None, 9).unwrap().items.len(), 2);
         assert_eq!(case.tube.peek(3).unwrap().body, b"task 3");
         let [acked, renewed, released] = claims.try_into().unwrap();
         acked.ack().unwrap();
@@ -335,7 +335,7 @@ fn pause_outlives_the_process() {
 
 /// Whether the tubes are paused, and for how long.
 fn pauses(store: &Store) -> Vec<(bool, Option<std::time::Duration>)> {
-    store.tubes().into_iter().map(|info| (info.paused, info.resumes_in)).collect()
+    store.tubes().unwrap().into_iter().map(|info| (info.paused, info.resumes_in)).collect()
 }
 
 #[test]

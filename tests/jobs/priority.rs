@@ -129,7 +129,7 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
         let claim = case.tube.claim(c).unwrap();
         assert_eq!(case.tube.set_priority(c, 1).unwrap().state, State::Taken);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().tasks[0].pri, 1);
+        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().items[0].pri, 1);
         claim.renew(secs(60)).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(case.take_all(), [c, a, b]);

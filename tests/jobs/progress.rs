@@ -21,7 +21,7 @@ fn progress_is_shown_while_the_task_is_taken_and_goes_with_the_claim() {
         claim.progress(4, 0).unwrap();
         assert_eq!(shown(case, 0).as_deref(), Some("4: sound"));
         let page = case.tube.list(tubewell::State::Taken, None, 10).unwrap();
-        assert_eq!(page.tasks[0].progress, case.info(0).progress);
+        assert_eq!(page.items[0].progress, case.info(0).progress);
         claim.release(ZERO).unwrap();
         assert_eq!(shown(case, 0), None);
         let again = case.tube.try_take().unwrap().unwrap();
@@ -123,7 +123,7 @@ fn progress_writes_nothing() {
     let claim = tube.try_take().unwrap().unwrap();
     store.flush().unwrap();
     let written = |store: &Store| {
-        let counters = store.counters();
+        let counters = store.counters().unwrap();
         (counters.commits, counters.flushes, counters.writes, counters.rows)
     };
     let before = written(&store);

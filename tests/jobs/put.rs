@@ -70,7 +70,7 @@ fn put_task_is_read_back_with_all_options() {
         assert_eq!((task.info.id, task.info.state, task.info.takes), (id, State::Ready, 0));
         assert_eq!((task.info.pri, task.info.sub_queue.as_deref()), (3, Some("s")));
         assert_eq!((task.info.ttl_left, task.info.ttr), (Some(secs(60)), Some(secs(5))));
-        let listed = case.tube.list(State::Ready, None, 10).unwrap().tasks;
+        let listed = case.tube.list(State::Ready, None, 10).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -118,18 +118,18 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         let timed = TIMED.contains(driver);
         let put = if timed { Put::new("a=1").ttl(secs(60)) } else { Put::new("a=1") };
 
-        let before = store.counters();
+        let before = store.counters().unwrap();
         let receipt = tube.put(put).unwrap();
-        let after = store.counters();
+        let after = store.counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits + 1, before.flushes + 1));
         assert_eq!((receipt.commit, receipt.state), (after.commits, State::Ready));
 
         let task = tube.peek(receipt.id).unwrap();
         assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], State::Ready));
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
-        let listed = tube.list(State::Ready, None, 10).unwrap().tasks;
+        let listed = tube.list(State::Ready, None, 10).unwrap().items;
         assert!(listed.iter().map(|info| info.id).eq([first, receipt.id]));
-        let [info] = <[_; 1]>::try_from(store.tubes()).unwrap();
+        let [info] = <[_; 1]>::try_from(store.tubes().unwrap()).unwrap();
         assert_eq!((&*info.name, info.waiting), ("case", 0));
         assert_sound(&store);
     }

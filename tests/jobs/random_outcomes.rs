@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Claim, Ending, Failure, Keep, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Claim, Ending, Failure, Filter, Keep, Put, State, Store, Tube, TubeOptions};
 
 use super::files::{after_a_kill, create_with};
 use super::rng::Rng;
@@ -63,7 +63,7 @@ impl Run {
     }
 
     fn is_temporary(&self) -> bool {
-        self.store.tubes()[0].temporary
+        self.store.tubes().unwrap()[0].temporary
     }
 
     fn step(&mut self) {
@@ -288,7 +288,7 @@ impl Run {
             assert!(matches!(self.tasks[id], Task::Ready | Task::Taken));
             wait.assert_waits();
         }
-        for id in 0..self.store.next_id().min(400) {
+        for id in 0..self.store.next_id().unwrap().min(400) {
             let outcome = self.tube.outcome(id).unwrap();
             let state = state(&self.tube, id);
             match self.tasks.get(&id) {
@@ -320,7 +320,11 @@ impl Run {
                 })
                 .collect();
             expected.sort_unstable_by(|one, other| other.cmp(one));
-            let listed = self.tube.list_group(group, None, 1_000).unwrap().tasks;
+            let listed = self
+                .tube
+                .list(Filter::new().group(group).newest_first(), None, 1_000)
+                .unwrap()
+                .items;
             let listed: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
             assert_eq!(listed, expected.iter().map(|(_, id)| *id).collect::<Vec<u64>>());
             let groups = self.tube.groups().unwrap();

@@ -150,7 +150,7 @@ fn overdue_task_is_shown_as_taken_as_long_as_no_take_gets_it() {
         for (millis, state) in [(60_000, State::Taken), (9_999, State::Taken), (1, State::Ready)] {
             case.advance(millis);
             assert_eq!(case.state(id), Some(state));
-            assert_eq!(case.tube.list(state, None, 10).unwrap().tasks[0].id, id);
+            assert_eq!(case.tube.list(state, None, 10).unwrap().items[0].id, id);
             assert_eq!(case.tube.owner_of(id).unwrap().is_some(), state == State::Taken);
             let taken = case.tube.claim(id);
             assert_eq!(taken.is_ok(), state == State::Ready, "{taken:?}");
@@ -272,5 +272,5 @@ fn reclaim_delay_and_backoff_need_a_timed_driver() {
             assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         }
     }
-    assert_eq!(store.tubes().len(), 0);
+    assert_eq!(store.tubes().unwrap().len(), 0);
 }

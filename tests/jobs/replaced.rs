@@ -24,7 +24,7 @@ fn again(put: Put) -> Put {
 fn task_put_with_a_key_shows_defaults() {
     for_each_driver_with(ALL, TubeOptions::default().max_attempts(5), |case| {
         let id = case.add(Put::new("x").key("k"));
-        let info = case.store.by_key("k").unwrap().unwrap().info;
+        let info = case.store.by_key("k").unwrap().unwrap();
         assert_eq!((info.id, info.state, info.pri, info.sub_queue), (id, State::Ready, 0, None));
         assert_eq!((info.attempts, info.attempts_left, info.failure), (0, Some(5), None));
         assert_eq!(case.tube.owner_of(id).unwrap(), None);

@@ -22,7 +22,7 @@ fn other_tube(case: &Case, options: TubeOptions) -> Tube {
 
 /// The tube and the id of the task that has a key.
 fn place(store: &Store, key: &str) -> Option<(String, u64)> {
-    store.by_key(key).unwrap().map(|task| (task.tube, task.info.id))
+    store.by_key(key).unwrap().map(|task| (task.tube, task.id))
 }
 
 /// The refusal of a finish, which gives the claim back.

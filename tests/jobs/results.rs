@@ -19,7 +19,7 @@ fn done(result: &str) -> Ending {
 }
 
 fn listed(case: &Case, state: State) -> Vec<u64> {
-    case.tube.list(state, None, 10).unwrap().tasks.iter().map(|task| task.id).collect()
+    case.tube.list(state, None, 10).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 /// Q060, B005
@@ -118,13 +118,13 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
         assert_eq!(claim.bury_with(Failure::new("trashed", "m")).unwrap().id, 0);
         assert_eq!(tasks(&tube), counts([("buried", 1), ("ready", 1), ("total", 2)]));
         tube.delete(1).unwrap();
-        let before = store.counters();
+        let before = store.counters().unwrap();
         assert_not_found(tube.bury(1), 1);
         assert_not_taken(tube.bury_with(1, &Failure::new("trashed", "m")), 1);
         assert_not_found(tube.resolve(1, None), 1);
         assert_not_found(tube.forget(1), 1);
         store.flush().unwrap();
-        assert_eq!(store.counters(), before);
+        assert_eq!(store.counters().unwrap(), before);
         assert_sound(&store);
     }
 }
@@ -245,7 +245,7 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
         for _ in 0..2 {
             tube.put_many(["x", "x"]).unwrap();
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
-            let first = tube.list(State::Ready, None, 1).unwrap().tasks[0].id;
+            let first = tube.list(State::Ready, None, 1).unwrap().items[0].id;
             let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
             for put in &mut waiting {
                 poll_pending(put, Waker::noop());

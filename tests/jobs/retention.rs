@@ -1,7 +1,9 @@
 //! Retention: how many done and buried tasks are kept, and for how long.
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{Cursor, Ending, EventKind, Keep, Page, Put, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Cursor, Ending, EventKind, Keep, Page, Put, State, Store, TaskInfo, Tube, TubeOptions,
+};
 
 use super::files::{after_a_kill, create_with, draft};
 use super::support::*;
@@ -32,8 +34,8 @@ fn kept(tube: &Tube) -> u64 {
     tube.statistics().unwrap().tasks.kept
 }
 
-fn ids(page: &Page) -> Vec<u64> {
-    page.tasks.iter().map(|task| task.id).collect()
+fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
+    page.items.iter().map(|task| task.id).collect()
 }
 
 /// All tasks in a state, in pages.
@@ -41,7 +43,7 @@ fn listed(tube: &Tube, state: State) -> Vec<u64> {
     let (mut ids, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
         let page = tube.list(state, cursor, 50).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
+        ids.extend(page.items.iter().map(|task| task.id));
         cursor = page.next;
         if cursor.is_none() {
             return ids;
@@ -139,8 +141,7 @@ fn done_tasks_are_listed_in_the_order_of_their_ends_in_disjoint_pages() {
         let second = case.tube.list(State::Done, first.next.clone(), 50).unwrap();
         assert_eq!(ids(&first), (50..100).rev().collect::<Vec<u64>>());
         assert_eq!(ids(&second), (0..50).rev().collect::<Vec<u64>>());
-        let end = case.tube.list(State::Done, second.next, 50).unwrap();
-        assert_eq!((ids(&end), end.next), (vec![], None));
+        assert_eq!(second.next, None);
     });
 }
 
@@ -329,14 +330,14 @@ fn ids_that_a_kill_skips_are_gone() {
     assert_not_found(tube.outcome(5), 5);
     let (_file, killed) = after_a_kill(&file);
     let tube = killed.tube("case").unwrap();
-    assert!(killed.next_id() > 1, "no id is skipped");
-    for id in [1, killed.next_id() - 1] {
+    assert!(killed.next_id().unwrap() > 1, "no id is skipped");
+    for id in [1, killed.next_id().unwrap() - 1] {
         assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
         assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
         assert_not_found(tube.forget(id), id);
         assert_not_found(tube.resolve(id, None), id);
     }
-    assert_not_found(tube.outcome(killed.next_id()), killed.next_id());
+    assert_not_found(tube.outcome(killed.next_id().unwrap()), killed.next_id().unwrap());
     assert_eq!(tube.outcome(0), Ok(None));
     assert_sound(&killed);
     drop(store);

@@ -49,8 +49,8 @@ pub fn work(tube: &Tube) -> Vec<String> {
 
 pub fn only_schedule(tube: &Tube) -> ScheduleInfo {
     let page = tube.schedules(None, 10).unwrap();
-    assert_eq!((page.schedules.len(), &page.next, page.damaged), (1, &None, 0));
-    page.schedules.into_iter().next().unwrap()
+    assert_eq!((page.items.len(), &page.next, page.damaged), (1, &None, 0));
+    page.items.into_iter().next().unwrap()
 }
 
 /// Q260
@@ -109,7 +109,7 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
         let put = Put::new("[]").pri(1).ttl(HOUR).ttr(MINUTE).sub_queue("s").max_attempts(2);
         case.schedule(every(HOUR).put(put.delay(secs(1))));
         case.advance(0);
-        let run = case.store.by_key("R-1").unwrap().unwrap().info;
+        let run = case.store.by_key("R-1").unwrap().unwrap();
         assert_eq!((run.state, run.pri, run.ttr), (State::Delayed, 1, Some(MINUTE)));
         assert_eq!(run.ttl_left, Some(HOUR + secs(1)));
         assert_eq!((run.sub_queue.as_deref(), run.attempts_left), (Some("s"), Some(2)));
@@ -157,7 +157,7 @@ fn schedule_is_described() {
         let task = case.tube.peek(id).unwrap();
         assert_eq!((task.info.state, &*task.body), (State::Recurring, &b"run"[..]));
         assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
-        let listed = case.tube.list(State::Recurring, None, 9).unwrap().tasks;
+        let listed = case.tube.list(State::Recurring, None, 9).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -383,7 +383,7 @@ fn options_that_a_schedule_cannot_have_are_refused() {
             let delayed = every(MINUTE).put(case.draft("x").delay(secs(1)));
             assert_unsupported(case.tube.schedule(delayed), case.driver);
         }
-        assert_eq!(case.tube.schedules(None, 9).unwrap().schedules, []);
+        assert_eq!(case.tube.schedules(None, 9).unwrap().items, []);
         case.schedule(every(MINUTE).key("k".repeat(MAX_KEY - 25)));
         case.advance(0);
         assert_eq!(case.work(), [format!("{}-1", "k".repeat(MAX_KEY - 25))]);
@@ -433,8 +433,8 @@ fn page_of_schedules_has_at_most_a_thousand() {
             case.tube.schedule(schedule).unwrap();
         }
         let page = case.tube.schedules(None, usize::MAX).unwrap();
-        assert_eq!(page.schedules.len(), 1000);
+        assert_eq!(page.items.len(), 1000);
         let rest = case.tube.schedules(page.next, usize::MAX).unwrap();
-        assert_eq!((rest.schedules.len(), rest.next), (1, None));
+        assert_eq!((rest.items.len(), rest.next), (1, None));
     });
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Filter, Put, State, Store, Tube, TubeOptions};
 
 use super::not_before::at;
 use super::recurring::{KEYS, Model, Rule, SECOND, TAGS, Terms, change, draw_tags};
@@ -45,7 +45,7 @@ impl Run {
             keys.filter(|name| name.starts_with(&format!("{key}-"))).cloned().collect();
         for name in left {
             let found = self.store.as_ref().unwrap().by_key(&name).unwrap().unwrap();
-            self.tubes()[usize::from(found.tube == "two")].delete(found.info.id).unwrap();
+            self.tubes()[usize::from(found.tube == "two")].delete(found.id).unwrap();
             model.open.remove(&name);
             model.buried.remove(&name);
         }
@@ -55,12 +55,12 @@ impl Run {
         let mut schedules = BTreeMap::new();
         let [mut open, mut buried] = [BTreeMap::new(), BTreeMap::new()];
         for (number, tube) in self.tubes().iter().enumerate() {
-            for stored in tube.schedules(None, 10).unwrap().schedules {
+            for stored in tube.schedules(None, 10).unwrap().items {
                 let counts = (stored.runs, stored.skipped);
                 schedules.insert(stored.key, (stored.next, counts, stored.tags, number));
             }
             for (state, found) in [(State::Ready, &mut open), (State::Buried, &mut buried)] {
-                let tasks = tube.list(state, None, 10_000).unwrap().tasks;
+                let tasks = tube.list(state, None, 10_000).unwrap().items;
                 found
                     .extend(tasks.into_iter().map(|task| (task.key.unwrap(), (number, task.tags))));
             }
@@ -76,9 +76,15 @@ impl Run {
         assert_eq!(schedules, expected, "{what}");
         assert_eq!((&open, &buried), (&model.open, &model.buried), "{what}");
         for tag in TAGS {
-            let tagged = self.store.as_ref().unwrap().tagged(tag, None, 1000).unwrap().tasks;
+            let tagged = self
+                .store
+                .as_ref()
+                .unwrap()
+                .list(Filter::new().tag(tag), None, 1000)
+                .unwrap()
+                .items;
             let tagged: BTreeSet<String> =
-                tagged.into_iter().map(|task| task.info.key.unwrap()).collect();
+                tagged.into_iter().map(|task| task.key.unwrap()).collect();
             let expected =
                 open.iter().chain(&buried).filter(|(_, (_, tags))| tags.contains(&tag.to_owned()));
             assert_eq!(tagged, expected.map(|(key, _)| key.clone()).collect(), "{what}");

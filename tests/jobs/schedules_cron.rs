@@ -88,7 +88,7 @@ fn schedule_goes_on_after_a_day_that_is_left_out() {
     let (clock, store, tube) = store_at(GAP - 3600);
     tube.schedule(cron("0 9 * * *", "Pacific/Apia")).unwrap();
     tube.schedule(cron("0 9 * * 5", "Pacific/Apia").key("F")).unwrap();
-    let next = || tube.schedules(None, 9).unwrap().schedules.into_iter().map(|it| it.next);
+    let next = || tube.schedules(None, 9).unwrap().items.into_iter().map(|it| it.next);
     assert_eq!(next().collect::<Vec<_>>(), [moment(GAP); 2]);
     clock.advance(HOUR);
     assert_eq!(work(&tube), ["R-1", "F-1"]);
@@ -164,7 +164,7 @@ fn missed_moments_are_made_up_for_as_the_schedule_says() {
             let store = file.reopen_after(store, HOUR * 9 + MINUTE * 2);
             file.tick();
             let tube = store.tube("case").unwrap();
-            let runs = tube.list(State::Ready, None, 20).unwrap().tasks;
+            let runs = tube.list(State::Ready, None, 20).unwrap().items;
             let found: Vec<_> = runs.iter().map(|run| run.spawned_by.unwrap().moment).collect();
             let expected: Vec<_> = hours
                 .iter()
@@ -229,7 +229,7 @@ fn unknown_expressions_and_zones_change_nothing() {
         invalid("0 9 * * *", "Europe/Atlantis");
         invalid("0 0 30 2 *", "UTC");
         invalid(&" ".repeat(256), "UTC");
-        assert_eq!(case.tube.schedules(None, 9).unwrap().schedules, []);
+        assert_eq!(case.tube.schedules(None, 9).unwrap().items, []);
         case.schedule(cron("0 9 * * *", "UTC"));
         let before = case.only_schedule();
         let change = Reschedule::new().cron("0 9 * * *", "Europe/Atlantis");

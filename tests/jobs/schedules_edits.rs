@@ -24,7 +24,7 @@ fn changes_concern_later_runs_only() {
         let id = case.tube.reschedule("R", change).unwrap().id;
         case.clock.advance(MINUTE);
         let run = |key: &str| {
-            let info = case.store.by_key(key).unwrap().unwrap().info;
+            let info = case.store.by_key(key).unwrap().unwrap();
             (case.tube.peek(info.id).unwrap().body.to_vec(), info.pri, info.attempts_left)
         };
         assert_eq!(run("R-1"), (b"old".to_vec(), 4, None));
@@ -249,7 +249,7 @@ fn run_of_a_schedule_stays_one_when_it_goes_on_or_is_replaced() {
         let id = case.schedule(every(HOUR));
         case.advance(0);
         case.tube.try_take().unwrap().unwrap().advance(&other, "next").unwrap();
-        let by_key = || case.store.by_key("R-1").unwrap().unwrap().info.spawned_by.unwrap();
+        let by_key = || case.store.by_key("R-1").unwrap().unwrap().spawned_by.unwrap();
         assert_eq!((by_key().schedule, by_key().run), (id, 1));
         other.requeue("R-1", "again").unwrap();
         assert_eq!((by_key().schedule, by_key().run), (id, 1));
@@ -267,7 +267,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
         let (mut after, mut found) = (None, Vec::new());
         loop {
             let page = case.tube.schedules(after.clone(), 3).unwrap();
-            found.extend(page.schedules.into_iter().map(|schedule| schedule.key));
+            found.extend(page.items.into_iter().map(|schedule| schedule.key));
             after = page.next;
             if after.is_none() {
                 break;
@@ -277,7 +277,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
         let ready = case.tube.list(State::Ready, None, 0).unwrap().next;
         assert!(case.tube.schedules(ready, 3).is_ok(), "the start of any list");
         let page = case.tube.list(State::Recurring, None, 3).unwrap();
-        assert_eq!(case.tube.schedules(page.next, 9).unwrap().schedules.len(), 7);
+        assert_eq!(case.tube.schedules(page.next, 9).unwrap().items.len(), 7);
     });
 }
 

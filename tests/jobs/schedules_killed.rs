@@ -83,7 +83,7 @@ fn ready_runs(tube: &Tube) -> Vec<Run> {
     let (mut runs, mut after) = (Vec::new(), None);
     loop {
         let page = tube.list(State::Ready, after, 1000).unwrap();
-        runs.extend(page.tasks.iter().map(Run::of));
+        runs.extend(page.items.iter().map(Run::of));
         after = page.next;
         if after.is_none() {
             return runs;
@@ -131,7 +131,7 @@ fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
     }
     let store = stores::open(file.path());
     let tube = store.tube("case").unwrap();
-    let put: Vec<_> = tube.schedules(None, 9).unwrap().schedules;
+    let put: Vec<_> = tube.schedules(None, 9).unwrap().items;
     for stored in &put {
         tube.unschedule(&stored.key).unwrap();
     }
@@ -183,7 +183,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
         let mut after = None;
         loop {
             let page = tube.list(State::Ready, after, 1000).unwrap();
-            for run in page.tasks.iter().map(|task| task.spawned_by.unwrap().run) {
+            for run in page.items.iter().map(|task| task.spawned_by.unwrap().run) {
                 assert!(there.insert(run), "run {run} was put twice");
             }
             after = page.next;

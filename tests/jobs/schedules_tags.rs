@@ -1,8 +1,8 @@
 //! Schedules whose runs have tags, a history and numbers.
 
 use tubewell::{
-    Error, EventKind, Keep, MAX_TAG, MAX_TAGS, Put, Reschedule, Schedule, Select, State,
-    TubeOptions, Where,
+    Error, EventKind, Filter, Keep, MAX_TAG, MAX_TAGS, Put, Reschedule, Schedule, State,
+    TubeOptions,
 };
 
 use super::files::{after_a_kill, create};
@@ -21,7 +21,7 @@ impl Case {
 
     /// The id and the tags of a run.
     fn run(&self, run: u64) -> (u64, Vec<String>) {
-        let info = self.store.by_key(&format!("R-{run}")).unwrap().unwrap().info;
+        let info = self.store.by_key(&format!("R-{run}")).unwrap().unwrap();
         (info.id, info.tags)
     }
 
@@ -61,12 +61,12 @@ fn schedule_is_not_found_by_the_tags_of_its_runs() {
         case.advance(0);
         let run = case.run(1).0;
         assert_eq!(tagged(&case.store, "foo"), [run]);
-        let listed = case.tube.list_where(&Where::new().tag("foo"), None, 9).unwrap();
-        assert_eq!(listed.tasks.iter().map(|task| task.id).collect::<Vec<_>>(), [run]);
-        let recurring = Where::new().tag("foo").state(State::Recurring);
-        assert_eq!(case.tube.list_where(&recurring, None, 9).unwrap().tasks, []);
+        let listed = case.tube.list(Filter::new().tag("foo"), None, 9).unwrap();
+        assert_eq!(listed.items.iter().map(|task| task.id).collect::<Vec<_>>(), [run]);
+        let recurring = Filter::new().tag("foo").state(State::Recurring);
+        assert_eq!(case.tube.list(&recurring, None, 9).unwrap().items, []);
         assert_eq!(case.info(schedule).tags, [""; 0], "the tags are those of its runs");
-        assert_eq!(case.tube.delete_where(Select::new().tag("foo")).unwrap(), 1);
+        assert_eq!(case.tube.delete_where(Filter::new().tag("foo")).unwrap(), 1);
         assert_eq!(case.only_schedule().tags, ["foo"]);
         case.next_run();
         assert_eq!(tagged(&case.store, "foo"), [case.run(2).0]);
@@ -238,7 +238,7 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         let is_there = |store: &tubewell::Store| {
             let tube = store.tube("case").unwrap();
             assert_eq!(only_schedule(&tube).tags, ["b", "a"]);
-            assert_eq!(tagged(store, "a"), [store.by_key("R-1").unwrap().unwrap().info.id]);
+            assert_eq!(tagged(store, "a"), [store.by_key("R-1").unwrap().unwrap().id]);
             assert_sound(store);
         };
         is_there(&store);

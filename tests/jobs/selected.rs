@@ -1,14 +1,14 @@
 //! Calls on selected tasks: deletes and kicks by state and by failure group.
 
-use tubewell::{Error, Failure, Keep, Put, Select, State, Tube, TubeOptions};
+use tubewell::{Error, Failure, Filter, Keep, Put, State, Tube, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{create_with, groups};
 use super::support::*;
 use crate::stores;
 
-fn select() -> Select {
-    Select::new()
+fn select() -> Filter {
+    Filter::new()
 }
 
 /// Puts tasks, takes them, and buries each in this group, one after the other.
@@ -111,7 +111,7 @@ fn delete_where_deletes_the_tasks_of_one_state() {
                     case.add(case.draft("delayed").delay(secs(10)));
                 }
             }
-            let listed = |state| case.tube.list(state, None, 10).unwrap().tasks;
+            let listed = |state| case.tube.list(state, None, 10).unwrap().items;
             let first = listed(state)[0].id;
             assert_eq!(case.tube.delete_where(select().state(state).limit(1)).unwrap(), 1);
             assert_eq!(case.state(first), None);
@@ -198,9 +198,9 @@ fn many_selected_tasks_are_changed_in_steps() {
         for put in &puts[1900..] {
             tube.bury(put.id).unwrap();
         }
-        let before = store.counters().commits;
+        let before = store.counters().unwrap().commits;
         assert_eq!(tube.delete_where(select().state(State::Ready).limit(1199)).unwrap(), 1199);
-        let commits = store.counters().commits - before;
+        let commits = store.counters().unwrap().commits - before;
         assert!((3..=4).contains(&commits), "{commits} commits");
         assert_eq!(tube.delete_where(select().state(State::Ready)).unwrap(), 1);
         assert_eq!(tube.statistics().unwrap().tasks.taken, 700);

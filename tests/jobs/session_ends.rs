@@ -46,12 +46,12 @@ fn session_that_has_ended_holds_none_of_its_many_claims() {
         session.describe("kind", "").unwrap();
         let id = session.id();
         let theirs = take_many(case, &session);
-        assert_eq!((store.owners().len(), store.owners()[0].running), (1, TASKS));
+        assert_eq!((store.owners().unwrap().len(), store.owners().unwrap()[0].running), (1, TASKS));
         drop((session, theirs));
         assert_eq!(taken(case), TASKS - STEP);
-        assert_eq!(store.owners(), []);
+        assert_eq!(store.owners().unwrap(), []);
         assert!(matches!(store.resume_session(id), Err(Error::SessionUnknown { .. })));
-        let held = tube.list(State::Taken, None, 1).unwrap().tasks[0].id;
+        let held = tube.list(State::Taken, None, 1).unwrap().items[0].id;
         assert_eq!(tube.owner_of(held), Ok(None));
         let claim = tube.claim(held).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (held, 2));

@@ -40,7 +40,7 @@ fn for_each_sub_queued(case: impl Fn(&Store, &ManualClock, Tube, Tube)) {
 }
 
 fn limits(store: &Store) -> Vec<(String, u32, u64)> {
-    store.limits().into_iter().map(|limit| (limit.name, limit.most, limit.taken)).collect()
+    store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most, limit.taken)).collect()
 }
 
 /// Q340
@@ -252,7 +252,7 @@ fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
                         assert!(taken(&claims, sub) <= most[sub] as usize, "seed {seed}");
                     }
                     None => {
-                        for task in tube.list(State::Ready, None, 1000).unwrap().tasks {
+                        for task in tube.list(State::Ready, None, 1000).unwrap().items {
                             let of = names
                                 .iter()
                                 .position(|name| task.sub_queue.as_deref() == Some(name));

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use tubewell::{Cursor, Error, Put, State, Tube, TubeOptions, Where};
+use tubewell::{Cursor, Error, Filter, Put, State, Tube, TubeOptions};
 
 use super::not_before::{HOUR, at};
 use super::rng::Rng;
 use super::support::*;
 
-fn soonest() -> Where {
-    Where::new().soonest_first()
+fn soonest() -> Filter {
+    Filter::new().soonest_first()
 }
 
 /// The ids of all pages.
-fn in_pages(tube: &Tube, wanted: &Where, limit: usize) -> Vec<u64> {
+fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list_where(wanted, after, limit).unwrap();
-        assert!(page.tasks.len() <= limit && page.damaged == 0);
-        listed.extend(page.tasks.iter().map(|info| info.id));
+        let page = tube.list(wanted, after, limit).unwrap();
+        assert!(page.items.len() <= limit && page.damaged == 0);
+        listed.extend(page.items.iter().map(|info| info.id));
         let Some(next) = page.next else { return listed };
         // As an application passes it on.
         after = Some(next.to_string().parse::<Cursor>().unwrap());
@@ -27,7 +27,7 @@ fn in_pages(tube: &Tube, wanted: &Where, limit: usize) -> Vec<u64> {
 
 /// The delayed tasks, sorted by what each says of itself.
 fn sorted(tube: &Tube) -> Vec<u64> {
-    let tasks = tube.list(State::Delayed, None, 10_000).unwrap().tasks;
+    let tasks = tube.list(State::Delayed, None, 10_000).unwrap().items;
     let mut tasks: Vec<(Duration, u64)> =
         tasks.iter().map(|info| (info.due_in.unwrap(), info.id)).collect();
     tasks.sort_unstable();
@@ -72,7 +72,7 @@ fn soonest_tasks_of_a_tag_or_a_sub_queue_are_listed_alone() {
             let task = Put::new("task").sub_queue(sub).tag(tag);
             case.tube.put(task.delay(secs(delay))).unwrap();
         }
-        let listed = |wanted: Where| in_pages(&case.tube, &wanted, 1);
+        let listed = |wanted: Filter| in_pages(&case.tube, &wanted, 1);
         assert_eq!(listed(soonest()), [2, 1, 0, 3]);
         assert_eq!(listed(soonest().tag("x")), [1, 0]);
         assert_eq!(listed(soonest().sub_queue("a").state(State::Delayed)), [2, 0]);
@@ -114,8 +114,8 @@ fn page_begins_behind_its_cursor_while_delayed_tasks_come_and_go() {
         let (mut seen, mut after, mut gone) = (Vec::new(), None, Vec::new());
         let mut rng = Rng::new(11);
         loop {
-            let page = case.tube.list_where(&soonest(), after, 3).unwrap();
-            seen.extend(page.tasks.iter().map(|info| info.id));
+            let page = case.tube.list(soonest(), after, 3).unwrap();
+            seen.extend(page.items.iter().map(|info| info.id));
             let last = seen.last().copied().unwrap();
             for id in [last, rng.below(40)] {
                 if !gone.contains(&id) && rng.one_in(2) {
@@ -147,8 +147,8 @@ fn cursor_stays_among_tasks_with_one_moment_when_the_clocks_differ_slightly() {
             (0..9).map(|_| case.add(case.draft("x").not_before(at(secs(9))))).collect();
         let (mut seen, mut after) = (Vec::new(), None);
         for page in 1.. {
-            let listed = case.tube.list_where(&soonest(), after, 2).unwrap();
-            seen.extend(listed.tasks.iter().map(|info| info.id));
+            let listed = case.tube.list(soonest(), after, 2).unwrap();
+            seen.extend(listed.items.iter().map(|info| info.id));
             after = listed.next;
             if after.is_none() || seen.len() > all.len() {
                 break;
@@ -166,8 +166,8 @@ fn page_of_soonest_tasks_ends_early_among_the_times_of_other_tasks() {
         let task = |n: u64| case.draft(&format!("{n}")).ttl(HOUR);
         case.tube.put_many((0..2_500).map(task)).unwrap();
         let last = case.add(case.draft("x").delay(2 * HOUR));
-        let page = case.tube.list_where(&soonest(), None, 5).unwrap();
-        assert_eq!((page.tasks.len(), page.next.is_some()), (0, true));
+        let page = case.tube.list(soonest(), None, 5).unwrap();
+        assert_eq!((page.items.len(), page.next.is_some()), (0, true));
         assert_eq!(in_pages(&case.tube, &soonest(), 5), [last]);
     });
 }
@@ -178,16 +178,16 @@ fn conditions_that_no_delayed_task_can_meet_are_refused_with_the_soonest_first()
         let ready = soonest().state(State::Ready);
         for wanted in [ready, soonest().newest_first(), soonest().group("g"), soonest().owner("o")]
         {
-            let refused = case.tube.list_where(&wanted, None, 1).unwrap_err();
+            let refused = case.tube.list(&wanted, None, 1).unwrap_err();
             assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         }
         let of_others: Cursor = "1d5.7".parse().unwrap();
-        let refused = case.tube.list_where(&soonest(), Some(of_others), 1).unwrap_err();
+        let refused = case.tube.list(soonest(), Some(of_others), 1).unwrap_err();
         assert!(refused.to_string().contains("not of a page of delayed tasks"), "{refused}");
         let own: Cursor = "1s5.7".parse().unwrap();
-        let delayed = Where::new().state(State::Delayed);
-        assert!(case.tube.list_where(&delayed, Some(own.clone()), 1).is_err());
-        assert_eq!(case.tube.list_where(&soonest(), Some(own), 1).unwrap().tasks, []);
+        let delayed = Filter::new().state(State::Delayed);
+        assert!(case.tube.list(&delayed, Some(own.clone()), 1).is_err());
+        assert_eq!(case.tube.list(soonest(), Some(own), 1).unwrap().items, []);
         assert!("1s5.7.x".parse::<Cursor>().is_err());
     });
 }

@@ -103,7 +103,7 @@ fn spawned_task_with_a_key_follows_on_key() {
         assert_eq!(case.tube.peek(taken).unwrap().body, b"new");
         assert_eq!(other.statistics().unwrap().tasks.total, 0);
         let child = job.spawn("free", &case.tube, put("free", OnKey::Replace)).unwrap();
-        assert_eq!(case.store.by_key("free").unwrap().unwrap().info.id, child);
+        assert_eq!(case.store.by_key("free").unwrap().unwrap().id, child);
         // A task that would be put anew while it is worked on.
         let itself = job.spawn("itself", &other, put("own", OnKey::Replace));
         assert!(matches!(itself, Err(Error::KeyInUse { id, .. }) if id == own), "{itself:?}");

@@ -211,7 +211,7 @@ fn no_sub_queue_exceeds_its_rate_and_none_is_forgotten() {
                 }
             }
             if rng.one_in(4) {
-                for id in case.tube.list(State::Taken, None, 1000).unwrap().tasks {
+                for id in case.tube.list(State::Taken, None, 1000).unwrap().items {
                     case.tube.ack(id.id).unwrap();
                 }
             }

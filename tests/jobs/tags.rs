@@ -2,8 +2,8 @@
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Error, Failure, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, State, Store, TubeOptions, Update,
-    WhenFull,
+    Error, Failure, Filter, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, State, Store, TubeOptions,
+    Update, WhenFull,
 };
 
 use super::support::*;
@@ -24,12 +24,12 @@ pub fn tags(case: &Case, id: u64) -> Vec<String> {
 pub fn tagged_in_pages(store: &Store, tag: &str, limit: usize) -> Vec<u64> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
-        let page = store.tagged(tag, after, limit).unwrap();
-        assert!(page.tasks.len() <= limit && page.damaged == 0);
-        for task in &page.tasks {
-            assert!(task.info.tags.iter().any(|own| own == tag), "{task:?}");
+        let page = store.list(Filter::new().tag(tag), after, limit).unwrap();
+        assert!(page.items.len() <= limit && page.damaged == 0);
+        for task in &page.items {
+            assert!(task.tags.iter().any(|own| own == tag), "{task:?}");
         }
-        ids.extend(page.tasks.iter().map(|task| task.info.id));
+        ids.extend(page.items.iter().map(|task| task.id));
         after = page.next;
         if after.is_none() {
             return ids;

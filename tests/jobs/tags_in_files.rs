@@ -1,7 +1,7 @@
 //! Tags of tasks in a file: reopens, removed tubes, copies, and many tasks.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Durability, Put, Select, Store, StoreOptions, TubeOptions};
+use tubewell::{Durability, Filter, Put, Store, StoreOptions, TubeOptions};
 
 use super::files::{after_a_kill, create, create_with};
 use super::support::*;
@@ -54,7 +54,7 @@ fn tags_are_there_after_a_reopen() {
     assert_eq!(tagged(&store, "all"), ids);
     assert_eq!(tagged(&store, "late"), [ids[3]]);
     assert_eq!(used(&store)[0], ("all".to_owned(), 10));
-    assert_eq!(store.find(ids[3]).unwrap().unwrap().info.tags, ["all", "1", "late"]);
+    assert_eq!(store.find(ids[3]).unwrap().unwrap().tags, ["all", "1", "late"]);
     assert_sound(&store);
 }
 
@@ -83,7 +83,7 @@ fn delete_where_by_tag_deletes_more_than_one_step() {
     let (store, tube) = create_with(&file, FIFO, TubeOptions::new());
     let tasks = (0..2_000).map(|n| Put::new("x").tag(if n % 3 == 0 { "three" } else { "other" }));
     tube.put_many(tasks).unwrap();
-    assert_eq!(tube.delete_where(Select::new().tag("three")).unwrap(), 667);
+    assert_eq!(tube.delete_where(Filter::new().tag("three")).unwrap(), 667);
     assert_eq!(tube.statistics().unwrap().tasks.total, 1333);
     assert_eq!(used(&store), [("other".to_owned(), 1333)]);
     assert_sound(&store);

@@ -1,7 +1,7 @@
 //! Which tasks have a tag, how many have it, and where a task is.
 
 use tubewell::driver::FIFO;
-use tubewell::{Failure, Keep, Put, Select, State, TubeOptions};
+use tubewell::{Failure, Filter, Keep, Put, State, TubeOptions};
 
 use super::support::*;
 use super::tags::{assert_invalid, put_tagged, tagged, tags, used};
@@ -18,7 +18,7 @@ fn tagged_returns_the_tasks_with_a_tag_in_all_tubes() {
         for unknown in ["fo", "foo ", "", &"x".repeat(300)] {
             assert_eq!(tagged(&case.store, unknown), [0; 0]);
         }
-        let tubes = case.store.tagged("foo", None, 9).unwrap().tasks;
+        let tubes = case.store.list(Filter::new().tag("foo"), None, 9).unwrap().items;
         let tubes: Vec<String> = tubes.into_iter().map(|task| task.tube).collect();
         assert_eq!(tubes, ["case", "other"]);
     });
@@ -30,14 +30,15 @@ fn tagged_returns_the_tasks_with_a_tag_in_all_tubes() {
 fn pages_of_a_tag_are_disjoint_and_complete() {
     for_each_driver(ALL, |case| {
         let ids: Vec<u64> = (0..100).map(|_| put_tagged(case, &["foo"])).collect();
-        let first = case.store.tagged("foo", None, 50).unwrap();
-        let second = case.store.tagged("foo", first.next.clone(), 50).unwrap();
-        let listed = first.tasks.iter().chain(&second.tasks).map(|task| task.info.id);
+        let first = case.store.list(Filter::new().tag("foo"), None, 50).unwrap();
+        let second = case.store.list(Filter::new().tag("foo"), first.next.clone(), 50).unwrap();
+        let listed = first.items.iter().chain(&second.items).map(|task| task.id);
         assert_eq!(listed.collect::<Vec<u64>>(), ids);
-        assert_eq!((first.tasks.len(), second.next.is_none()), (50, true));
+        assert_eq!((first.items.len(), second.next.is_none()), (50, true));
         // The text of the cursor begins the same page.
         let text = first.next.unwrap().to_string();
-        let again = case.store.tagged("foo", Some(text.parse().unwrap()), 50).unwrap();
+        let again =
+            case.store.list(Filter::new().tag("foo"), Some(text.parse().unwrap()), 50).unwrap();
         assert_eq!(again, second);
     });
 }
@@ -46,14 +47,14 @@ fn pages_of_a_tag_are_disjoint_and_complete() {
 fn page_of_a_tag_begins_behind_its_cursor_while_tasks_come_and_go() {
     for_each_driver(ALL, |case| {
         let ids: Vec<u64> = (0..6).map(|_| put_tagged(case, &["foo"])).collect();
-        let first = case.store.tagged("foo", None, 3).unwrap();
+        let first = case.store.list(Filter::new().tag("foo"), None, 3).unwrap();
         case.tube.delete(ids[0]).unwrap();
         case.tube.delete(ids[2]).unwrap();
         case.tube.remove_tags(ids[3], ["foo"]).unwrap();
         case.tube.bury(ids[4]).unwrap();
         let new = put_tagged(case, &["foo"]);
-        let rest = case.store.tagged("foo", first.next, 9).unwrap();
-        let rest: Vec<u64> = rest.tasks.iter().map(|task| task.info.id).collect();
+        let rest = case.store.list(Filter::new().tag("foo"), first.next, 9).unwrap();
+        let rest: Vec<u64> = rest.items.iter().map(|task| task.id).collect();
         assert_eq!(rest, [ids[4], ids[5], new]);
     });
 }
@@ -64,15 +65,18 @@ fn cursor_of_a_tag_is_refused_by_other_listings() {
         for _ in 0..3 {
             put_tagged(case, &["foo", "bar"]);
         }
-        let next = || case.store.tagged("foo", None, 1).unwrap().next;
-        assert_invalid(case.store.tagged("bar", next(), 1));
+        let next = || case.store.list(Filter::new().tag("foo"), None, 1).unwrap().next;
+        assert_invalid(case.store.list(Filter::new().tag("bar"), next(), 1));
         assert_invalid(case.tube.list(State::Ready, next(), 1));
-        assert_invalid(case.tube.list_group("foo", next(), 1));
+        assert_invalid(case.tube.list(Filter::new().group("foo").newest_first(), next(), 1));
         let listed = case.tube.list(State::Ready, None, 1).unwrap().next;
-        assert_invalid(case.store.tagged("foo", listed, 1));
-        let empty = case.store.tagged("foo", None, 0).unwrap();
-        assert_eq!(empty.tasks, []);
-        assert_eq!(case.store.tagged("foo", empty.next, 9).unwrap().tasks.len(), 3);
+        assert_invalid(case.store.list(Filter::new().tag("foo"), listed, 1));
+        let empty = case.store.list(Filter::new().tag("foo"), None, 0).unwrap();
+        assert_eq!(empty.items, []);
+        assert_eq!(
+            case.store.list(Filter::new().tag("foo"), empty.next, 9).unwrap().items.len(),
+            3
+        );
         assert!("1t1.7.foo".parse::<tubewell::Cursor>().is_err());
         assert!("1t0.7".parse::<tubewell::Cursor>().is_err());
     });
@@ -128,8 +132,8 @@ fn tracked_task_is_listed_with_its_record() {
         assert_not_found(case.tube.add_tags(7, ["tracked"]), 7);
         let id = case.put("x");
         case.tube.add_tags(id, ["tracked"]).unwrap();
-        let tracked = case.store.tagged("tracked", None, 9).unwrap().tasks;
-        assert_eq!(tracked[0].info, case.info(id));
+        let tracked = case.store.list(Filter::new().tag("tracked"), None, 9).unwrap().items;
+        assert_eq!(tracked[0], case.info(id));
         assert_eq!(tags(case, id), ["tracked"]);
         case.tube.remove_tags(id, ["tracked"]).unwrap();
         assert_eq!(tagged(&case.store, "tracked"), [0; 0]);
@@ -158,7 +162,7 @@ fn find_returns_the_task_and_its_tube() {
         let find = |id| {
             let found = case.store.find(id).unwrap();
             assert_eq!(super::executor::block_on(case.store.find_async(id)).unwrap(), found);
-            found.map(|task| (task.tube, task.info.state))
+            found.map(|task| (task.tube, task.state))
         };
         assert_eq!(find(here), Some(("case".to_owned(), State::Ready)));
         assert_eq!(find(there), Some(("other".to_owned(), State::Ready)));
@@ -200,12 +204,12 @@ fn calls_on_selected_tasks_select_by_tag() {
             case.tube.claim(*id).unwrap().bury_with(Failure::new("g", "m")).unwrap();
         }
         case.tube.claim(ids[4]).unwrap().ack().unwrap();
-        let select = || Select::new().tag("foo");
+        let select = || Filter::new().tag("foo");
         let kicked = case.tube.kick_where(select().group("g").limit(1)).unwrap();
         assert_eq!((kicked, case.state(ids[0])), (1, Some(State::Ready)));
         assert_eq!(case.tube.kick_where(select().limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[1]), Some(State::Ready));
-        assert_eq!(case.tube.kick_where(Select::new().tag("other")).unwrap(), 0);
+        assert_eq!(case.tube.kick_where(Filter::new().tag("other")).unwrap(), 0);
         assert_eq!(case.tube.delete_where(select().state(State::Buried)).unwrap(), 2);
         let _taken = case.tube.claim(ids[0]).unwrap();
         assert_eq!(case.tube.delete_where(select().limit(2)).unwrap(), 2);
@@ -213,7 +217,7 @@ fn calls_on_selected_tasks_select_by_tag() {
         assert_eq!(case.tube.delete_where(select()).unwrap(), 4);
         assert_eq!(tagged(&case.store, "foo"), [elsewhere]);
         assert_eq!(case.state(plain), Some(State::Ready));
-        assert_invalid(case.tube.delete_where(Select::new()));
+        assert_invalid(case.tube.delete_where(Filter::new()));
         assert_invalid(case.tube.kick_where(select().state(State::Ready)));
     });
 }

@@ -50,10 +50,10 @@ fn take_returns_oldest_task_and_writes_nothing() {
         }
         let ids = |state| {
             let page = tube.list(state, None, 10).unwrap();
-            page.tasks.iter().map(|info| info.id).collect::<Vec<u64>>()
+            page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let writes = || {
-            let counters = store.counters();
+            let counters = store.counters().unwrap();
             (counters.commits, counters.flushes, counters.writes)
         };
         let before = writes();

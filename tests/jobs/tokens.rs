@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Ending, Error, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, State, Store,
-    TOKEN_TIME, Tube, TubeOptions, WhenFull,
+    Ending, Error, Filter, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, State,
+    Store, TOKEN_TIME, Tube, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -348,7 +348,7 @@ fn contents_of_a_put_with_a_seen_token_are_not_compared() {
         let id = case.add(case.draft("first").token("t"));
         assert_eq!(case.add(case.draft("second").token("t").tag("tag")), id);
         assert_eq!(case.tube.peek(id).unwrap().body, b"first");
-        assert!(case.store.tagged("tag", None, 10).unwrap().tasks.is_empty());
+        assert!(case.store.list(Filter::new().tag("tag"), None, 10).unwrap().items.is_empty());
     });
 }
 

@@ -1,7 +1,8 @@
 //! Updates of tasks that wait: body, priority and delay.
 
 use tubewell::{
-    Error, EventKind, Failure, Keep, MAX_BODY, Put, State, Ticket, TubeOptions, Update, WhenFull,
+    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, State, Ticket, TubeOptions, Update,
+    WhenFull,
 };
 
 use super::executor::block_on;
@@ -204,8 +205,9 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
             case.tube.update(0, Update::new().body(vec![1; 2000]).priority(9)).unwrap();
             assert_eq!(groups(&case.tube), [("timeout".to_owned(), 2)]);
             assert_eq!(failure(&case.tube, 0).unwrap().1, "no answer");
-            let page = case.tube.list_group("timeout", None, 10).unwrap();
-            assert!(page.tasks.iter().map(|task| task.id).eq([1, 0]));
+            let page =
+                case.tube.list(Filter::new().group("timeout").newest_first(), None, 10).unwrap();
+            assert!(page.items.iter().map(|task| task.id).eq([1, 0]));
             // The wait has its answer, since the task is buried.
             assert!(case.tube.wait_done(0, ZERO).unwrap().is_some());
             assert_eq!(case.tube.kick(2).unwrap(), 2);

@@ -198,7 +198,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         }
         assert_eq!(kicked.wait(), Ok(1));
         tube.delete(ids[4]).unwrap();
-        let kicked = tube.list(State::Ready, None, 10).unwrap().tasks[0].id;
+        let kicked = tube.list(State::Ready, None, 10).unwrap().items[0].id;
         for (n, (before, meanwhile)) in before.into_iter().zip(meanwhile).enumerate() {
             let ending = [DONE, Ending::Deleted, BURIED, BURIED, Ending::Deleted][n].clone();
             assert_eq!(end_of(before), Ok(Some(ending.clone())));

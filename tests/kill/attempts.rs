@@ -193,7 +193,7 @@ impl Ledger {
     fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        for name in store.tubes().into_iter().map(|tube| tube.name) {
+        for name in store.tubes().unwrap().into_iter().map(|tube| tube.name) {
             let tube = store.tube(&name).unwrap();
             let mut found = tasks_of(&tube);
             let known = self.tasks.iter_mut().filter(|((of, _), _)| *of == name);

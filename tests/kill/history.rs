@@ -103,7 +103,7 @@ impl Ledger {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for name in TUBES {
             let Ok(Some(task)) = store.by_key(name) else { continue };
-            let entries = store.tube(name).unwrap().history(task.info.id).unwrap();
+            let entries = store.tube(name).unwrap().history(task.id).unwrap();
             self.0.found(name.to_owned(), last_of_worker(&entries));
             let [put, rest @ ..] = &entries[..] else { panic!("{name} has no entries") };
             assert_eq!((put.number, put.what), (0, EventKind::Put));

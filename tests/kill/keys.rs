@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Keep, OnKey, Put, State, Store, Tube, UTUBE, Update, WhenFull,
+    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, State, Store, Tube, UTUBE, Update, WhenFull,
 };
 
 use crate::body;
@@ -88,18 +88,18 @@ impl Keyed {
     fn read(store: &Store, tubes: &[Tube], key: &str) -> Option<Keyed> {
         let found = store.by_key(key).unwrap()?;
         let tube = tubes.iter().position(|tube| tube.name() == found.tube).unwrap();
-        let place = match found.info.state {
+        let place = match found.state {
             State::Ready => Place::Ready,
-            State::Delayed if found.info.not_before == Some(later()) => Place::Later,
+            State::Delayed if found.not_before == Some(later()) => Place::Later,
             State::Buried => Place::Buried,
             State::Done => Place::Done,
             other => panic!("the task with {key:?} is {other}"),
         };
-        assert_eq!(found.info.key.as_deref(), Some(key));
-        let body = tubes[tube].peek(found.info.id).unwrap().body;
+        assert_eq!(found.key.as_deref(), Some(key));
+        let body = tubes[tube].peek(found.id).unwrap().body;
         let (label, version) = body::label_and_version(&body).unwrap();
         assert_eq!(label, key, "the body of the task with {key:?}");
-        Some(Keyed { id: found.info.id, version, tube, place })
+        Some(Keyed { id: found.id, version, tube, place })
     }
 
     fn from_words(words: &[&str]) -> Option<Keyed> {
@@ -156,9 +156,9 @@ fn look_up(mut rng: Rng, reports: &ReportWriter, store: &Store, keys: &[String])
     loop {
         let key = &keys[usize::try_from(rng.range(0..keys.len() as u64)).unwrap()];
         if let Some(found) = store.by_key(key).unwrap()
-            && known.insert(found.info.id)
+            && known.insert(found.id)
         {
-            reports.write(&format!("q {key} {}", found.info.id));
+            reports.write(&format!("q {key} {}", found.id));
         }
     }
 }
@@ -407,8 +407,8 @@ impl Ledger {
         assert!(by_key.is_empty(), "{by_key:?}");
         // The tasks beside those with keys are many.
         for tube in &tubes {
-            let without_key = |page: tubewell::Page| {
-                let tasks = page.tasks.into_iter().filter(|task| task.key.is_none());
+            let without_key = |page: tubewell::Page<tubewell::TaskInfo>| {
+                let tasks = page.items.into_iter().filter(|task| task.key.is_none());
                 tasks.map(|task| task.id).collect::<Vec<_>>()
             };
             tube.delete_many(&without_key(tube.list(State::Ready, None, 10_000).unwrap())).unwrap();
@@ -418,11 +418,11 @@ impl Ledger {
 
 /// The tasks with a tag, which all have a second one: that of their versions.
 fn tagged(store: &Store, tag: &str) -> Vec<u64> {
-    let page = store.tagged(tag, None, 1000).unwrap();
-    for task in &page.tasks {
-        assert_eq!((task.info.tags.len(), &*task.info.tags[0]), (2, tag), "{task:?}");
+    let page = store.list(Filter::new().tag(tag), None, 1000).unwrap();
+    for task in &page.items {
+        assert_eq!((task.tags.len(), &*task.tags[0]), (2, tag), "{task:?}");
     }
-    page.tasks.iter().map(|task| task.info.id).collect()
+    page.items.iter().map(|task| task.id).collect()
 }
 
 /// Kills a worker at a random moment, and compares the store with its reports.

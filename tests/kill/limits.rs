@@ -184,7 +184,7 @@ impl Ledger {
     }
 
     fn check_limits(&mut self, store: &Store) {
-        let limits = store.limits();
+        let limits = store.limits().unwrap();
         for name in NAMES {
             let limit = limits.iter().find(|limit| limit.name == name);
             self.limits.found(name.to_owned(), limit.map_or(0, |limit| u64::from(limit.most)));
@@ -211,7 +211,7 @@ impl Ledger {
 
 /// Takes all that the limits allow: no place of a sub-queue is held by a process that has ended.
 fn check_places(store: &Store, tubes: &[Tube]) {
-    let limits = store.limits();
+    let limits = store.limits().unwrap();
     let mut shared: BTreeMap<String, u64> = BTreeMap::new();
     let (mut taken_shared, mut expected_shared) = (0, 0);
     let mut claims = Vec::new();

@@ -7,7 +7,7 @@ pub fn tasks_in(tube: &Tube, state: State) -> Vec<TaskInfo> {
     let (mut tasks, mut cursor) = (Vec::new(), None);
     loop {
         let page = tube.list(state, cursor, 1000).unwrap();
-        tasks.extend(page.tasks);
+        tasks.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
             return tasks;

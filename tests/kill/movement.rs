@@ -121,7 +121,7 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
 /// Moves a task of a step aside, and perhaps all of those back. Another thread may have it by now.
 fn move_aside(rng: &mut Rng, line: &Line, step: usize) {
     let (tube, aside) = (&line.steps[step], &line.aside[step]);
-    let listed = tube.list(State::Ready, None, 1).unwrap().tasks;
+    let listed = tube.list(State::Ready, None, 1).unwrap().items;
     if let Some(task) = listed.first() {
         let _ = tube.move_to(task.id, aside);
     }

@@ -76,7 +76,7 @@ pub fn run(job: &Job) {
             let store = &store;
             scope.spawn(move || {
                 let restore = |rng: &mut Rng, tube: &Tube| {
-                    restore(rng, reports, tube, restored_from(store.next_id()));
+                    restore(rng, reports, tube, restored_from(store.next_id().unwrap()));
                 };
                 end_tasks(rng, reports, tubes, restore);
             });
@@ -148,7 +148,7 @@ fn new_put(rng: &mut Rng, tube: &Tube) -> Put<Vec<u8>> {
 /// Forgets the task that was done first. Another thread may do so too, or end a task instead of
 /// which it is not kept.
 fn forget(reports: &ReportWriter, tube: &Tube) {
-    let kept = tube.list(State::Done, None, 1).unwrap().tasks;
+    let kept = tube.list(State::Done, None, 1).unwrap().items;
     let Some(oldest) = kept.first() else { return };
     let (name, id) = (tube.name(), oldest.id);
     reports.write(&format!("g {name} {id}"));
@@ -259,7 +259,7 @@ pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
         assert_eq!(word_for(found.as_ref(), name, id), answered, "{line:?}: {found:?}");
         answers += 1;
     }
-    for tube in store.tubes() {
+    for tube in store.tubes().unwrap() {
         // The callers of these tasks are gone.
         store.tube(&tube.name).unwrap().truncate().unwrap();
     }

@@ -352,10 +352,10 @@ impl Workload<'_> {
     /// Lists and peeks during all other calls.
     fn list_and_peek(&self) {
         loop {
-            for tube in self.store.tubes() {
+            for tube in self.store.tubes().unwrap() {
                 let tube = self.store.tube(&tube.name).unwrap();
                 let page = tube.list(State::Ready, None, 20).unwrap();
-                for info in page.tasks {
+                for info in page.items {
                     match tube.peek(info.id) {
                         Ok(task) => assert!(body::label(&task.body).is_some()),
                         Err(Error::NotFound { .. }) => {}
@@ -369,7 +369,7 @@ impl Workload<'_> {
 
 /// Takes one of the first ready tasks, which no other thread takes.
 fn claim_by_id(rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
-    let ready = tube.list(State::Ready, None, 5).unwrap().tasks;
+    let ready = tube.list(State::Ready, None, 5).unwrap().items;
     if ready.is_empty() {
         return Vec::new();
     }

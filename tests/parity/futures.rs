@@ -49,7 +49,7 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
             finish();
         }
         wait_all(tickets);
-        let names: Vec<String> = store.tubes().into_iter().map(|info| info.name).collect();
+        let names: Vec<String> = store.tubes().unwrap().into_iter().map(|info| info.name).collect();
         assert_eq!(names, ["b", "work"]);
         assert_eq!(tube.statistics().unwrap().tasks.buried, 0);
         small.assert_verified();
@@ -71,7 +71,7 @@ fn future_dropped_before_its_decision_changes_nothing() {
         let count = tickets.len() as u64;
         wait_all(tickets);
         assert_eq!(small.tube.statistics().unwrap().tasks.total, count);
-        assert_eq!(small.store.tubes().len(), 1);
+        assert_eq!(small.store.tubes().unwrap().len(), 1);
         small.assert_verified();
     });
 }

@@ -34,7 +34,7 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
         let tube = fill(&store, driver);
         for state in STATES {
             let empty = tube.list(state, None, 0).unwrap();
-            assert_eq!(empty.tasks, []);
+            assert_eq!(empty.items, []);
             let start = empty.next.expect("a page with limit 0 is never the last one");
             assert_eq!(tube.list(state, Some(start.clone()), 0).unwrap().next, Some(start.clone()));
             let (all, from_start) =
@@ -52,7 +52,7 @@ fn start_cursor_does_not_skip_the_first_task_of_the_store() {
     let start = tube.list(State::Ready, None, 0).unwrap().next;
     let id = tube.put("first").unwrap().id;
     assert_eq!(id, 0);
-    assert_eq!(tube.list(State::Ready, start, 10).unwrap().tasks[0].id, id);
+    assert_eq!(tube.list(State::Ready, start, 10).unwrap().items[0].id, id);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn list_with_limit_0_returns_the_given_cursor() {
         for state in STATES {
             let Some(cursor) = tube.list(state, None, 2).unwrap().next else { continue };
             let empty = tube.list(state, Some(cursor.clone()), 0).unwrap();
-            assert_eq!((empty.tasks, empty.next), (Vec::new(), Some(cursor)));
+            assert_eq!((empty.items, empty.next), (Vec::new(), Some(cursor)));
         }
     }
 }
@@ -73,5 +73,5 @@ fn list_of_done_tasks_is_empty_in_a_tube_that_keeps_none() {
     let (store, _clock) = timed_store();
     let tube = fill(&store, FIFOTTL);
     let page = tube.list(State::Done, None, 10).unwrap();
-    assert_eq!((page.tasks, page.next), (Vec::new(), None));
+    assert_eq!((page.items, page.next), (Vec::new(), None));
 }

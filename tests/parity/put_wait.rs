@@ -22,7 +22,7 @@ fn full_tube(store: &Store) -> Tube {
 }
 
 fn waiting_puts(store: &Store) -> u64 {
-    store.tubes().iter().map(|info| info.waiting_puts).sum()
+    store.tubes().unwrap().iter().map(|info| info.waiting_puts).sum()
 }
 
 /// A put that already waits.

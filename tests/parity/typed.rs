@@ -50,7 +50,7 @@ fn values_come_out_as_they_went_in() {
     deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
     assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
     assert_eq!(block_on(jobs.peek_async(4)).unwrap().value().unwrap(), job(4));
-    assert_eq!(jobs.list(State::Ready, None, 100).unwrap().tasks.len(), 9);
+    assert_eq!(jobs.list(State::Ready, None, 100).unwrap().items.len(), 9);
 
     let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
     claims.extend(jobs.take_many(2, None).unwrap());

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Cursor, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
+use tubewell::{Cursor, Filter, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
 
 use crate::disk::{Disk, Medium};
 use crate::entries::read;
@@ -51,7 +51,8 @@ fn run_image(
         Err(error) => return Ok(Err(format!("it does not open: {error}"))),
     };
     let opened = disk.position();
-    let (commits, opened_at) = (store.counters().commits, store.counters().opened_at);
+    let (commits, opened_at) =
+        (store.counters().unwrap().commits, store.counters().unwrap().opened_at);
     if opened_at < expected.opened_at {
         let told = expected.opened_at;
         return Ok(Err(format!("it opens at commit {opened_at}, before {told} of a receipt")));
@@ -115,7 +116,11 @@ fn matching_contents(
 
 /// Reads all tubes and tasks of a store.
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
-    let mut found = Found { tubes: store.tubes(), limits: store.limits(), ..Found::default() };
+    let mut found = Found {
+        tubes: store.tubes().unwrap(),
+        limits: store.limits().unwrap(),
+        ..Found::default()
+    };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
         for state in [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done] {
@@ -141,7 +146,8 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
 fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
     let mut found = BTreeMap::new();
     for group in tube.groups()? {
-        let listed = tube.list_group(&group.name, None, 10_000)?.tasks;
+        let listed =
+            tube.list(Filter::new().group(&group.name).newest_first(), None, 10_000)?.items;
         let mut ids: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
         ids.sort_unstable();
         found.insert(group.name, (group.count, ids));
@@ -153,7 +159,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
     let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = tube.list(state, place, 10_000)?;
-        all.extend(page.tasks);
+        all.extend(page.items);
         match page.next {
             Some(next) => place = Some(next),
             None => return Ok(all),
@@ -162,7 +168,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
 }
 
 fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
-    for (name, statistics) in store.statistics() {
+    for (name, statistics) in store.statistics().unwrap() {
         let of = |state| {
             let all = contents.tasks.values();
             all.filter(|task| task.tube == name && task.state == state).count() as u64

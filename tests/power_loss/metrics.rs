@@ -173,7 +173,7 @@ impl Run {
     }
 
     fn count(&mut self, what: usize, count: u64) {
-        self.done.entry(self.store.today()).or_default()[what] += count;
+        self.done.entry(self.store.today().unwrap()).or_default()[what] += count;
     }
 
     fn advance(&mut self, by: Duration) {
@@ -183,7 +183,7 @@ impl Run {
 
     /// Records the store after a call.
     fn note(&mut self, what: &'static str, issued: usize, is_durable: bool, commits: bool) {
-        let (nth, days) = (self.steps.len(), days_of(&self.tube, self.store.today()));
+        let (nth, days) = (self.steps.len(), days_of(&self.tube, self.store.today().unwrap()));
         for (date, numbers) in &days {
             assert_eq!(numbers.counters[..4], self.done[date]);
         }
@@ -206,7 +206,7 @@ impl Run {
             written.1 = nth;
         }
         let of_states = [State::Ready, State::Taken, State::Buried].map(|state| {
-            let tasks = self.tube.list(state, None, 1000).unwrap().tasks;
+            let tasks = self.tube.list(state, None, 1000).unwrap().items;
             let after = if state == State::Taken { State::Ready } else { state };
             tasks.into_iter().map(move |task| (task.id, after))
         });
@@ -283,11 +283,11 @@ impl Ledger {
         let store = open();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let Ok(tube) = store.tube("tube") else { return };
-        let today = store.today();
+        let today = store.today().unwrap();
         let found = days_of(&tube, today);
         let mut tasks = BTreeMap::new();
         for state in [State::Ready, State::Taken, State::Buried] {
-            let listed = tube.list(state, None, 1000).unwrap().tasks;
+            let listed = tube.list(state, None, 1000).unwrap().items;
             tasks.extend(listed.into_iter().map(|task| (task.id, state)));
         }
         let fitting =
@@ -311,7 +311,7 @@ impl Ledger {
 
 /// The next run counts on.
 fn count_after_recovery(store: &Store, tube: &Tube) {
-    let today = store.today();
+    let today = store.today().unwrap();
     let before = days_of(tube, today).remove(&today).unwrap_or_default().counters;
     tube.put("after").unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();

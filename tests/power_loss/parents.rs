@@ -143,7 +143,7 @@ fn contents(tubes: &[Tube]) -> Contents {
     let mut found = Contents::new();
     for (number, tube) in tubes.iter().enumerate() {
         for state in STATES {
-            for info in tube.list(state, None, 10_000).unwrap().tasks {
+            for info in tube.list(state, None, 10_000).unwrap().items {
                 let parents = tube.parents(info.id).unwrap();
                 assert_eq!(parents.len(), info.open_parents as usize);
                 let state = if state == State::Taken { State::Ready } else { state };

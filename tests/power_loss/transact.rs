@@ -104,7 +104,7 @@ fn read(store: &Store) -> BTreeMap<u64, u64> {
     let ready = |name: &str| -> BTreeSet<u64> {
         let Ok(tube) = store.tube(name) else { return BTreeSet::new() };
         let page = tube.list(State::Ready, None, 10_000).unwrap();
-        page.tasks.iter().map(|task| task.id).collect()
+        page.items.iter().map(|task| task.id).collect()
     };
     let (work, next) = (ready("work"), ready("next"));
     assert!(done.keys().all(|task| !work.contains(task)), "{done:?} and {work:?}");

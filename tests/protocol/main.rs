@@ -106,7 +106,7 @@ fn assert_every_request(name: &str, lines: &[Line]) {
     assert_eq!(missing(calls, &of_calls), [0; 0], "{name}: calls");
     let of_tubes = [0..=2, 4..=8, 11..=19, 21..=23, 25..=29, 31..=32, 34..=35, 37..=50, 60..=67];
     assert_eq!(missing(verbs.clone(), &of_tubes), [0; 0], "{name}: verbs of a tube");
-    assert_eq!(missing(verbs, &[90..=98]), [0; 0], "{name}: reads of a tube");
+    assert_eq!(missing(verbs, &[90..=91, 94..=98]), [0; 0], "{name}: reads of a tube");
     assert_eq!(missing(held, &[0..=11, 14..=14, 30..=38]), [0; 0], "{name}: verbs of a claim");
 }
 

@@ -9,8 +9,8 @@ use tubewell::{
     Backoff, CallCounts, Claim, ClockReport, Counting, Cursor, Date, Day, Durability, Ending,
     Error, Event, EventKind, FailureGroup, HistoryEntry, Keep, LastFailure, Limit, Missed, Overlap,
     Owner, OwnerInfo, Page, PausedSubQueue, Progress, Rate, Receipt, Recurrence, ScheduleInfo,
-    SchedulePage, SpawnedBy, State, Statistics, Step, StepKind, Summary, TagCount, TaggedPage,
-    Task, TaskCounts, TaskInfo, TaskPage, TubeInfo, TubeTask,
+    SpawnedBy, State, Statistics, Step, StepKind, Summary, TagCount, Task, TaskCounts, TaskInfo,
+    TubeInfo,
 };
 
 pub trait Shown {
@@ -54,22 +54,17 @@ fields! {
     Receipt { id, state, commit }
     Task { info, body }
     TaskInfo {
-        id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
+        id, tube, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
         size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
         put_at,
     }
-    TubeTask { tube, info }
     Progress { done, total, text }
     SpawnedBy { schedule, run, moment }
     LastFailure { group, message, attempt, owner, ago }
     FailureGroup { name, count }
-    Page { tasks, next, damaged }
-    TaskPage { tasks, next, damaged }
-    TaggedPage { tasks, next, damaged }
     TagCount { tag, tasks }
     Owner { label, held, expires_in, is_parked }
     OwnerInfo { label, kind, metadata, since, last_seen, running, overdue, parked }
-    SchedulePage { schedules, next, damaged }
     ScheduleInfo {
         id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, pri, ttl,
         ttr, delay, sub_queue, max_attempts, tags, size, stopped,
@@ -178,7 +173,7 @@ macro_rules! lists {
 }
 
 lists! {
-    u64, String, Receipt, TaskInfo, Task, TubeTask, FailureGroup, TagCount, OwnerInfo, ScheduleInfo, Step,
+    u64, String, Receipt, TaskInfo, Task, FailureGroup, TagCount, OwnerInfo, ScheduleInfo, Step,
     HistoryEntry, TubeInfo, Limit, PausedSubQueue, Day, Claim, Result<Receipt, Error>
 }
 
@@ -187,6 +182,16 @@ impl<V: Shown> Shown for BTreeMap<String, V> {
         let items: Vec<String> =
             self.iter().map(|(key, value)| format!("{key} {}", value.shown())).collect();
         format!("{{{}}}", items.join(", "))
+    }
+}
+
+impl<T> Shown for Page<T>
+where
+    Vec<T>: Shown,
+{
+    fn shown(&self) -> String {
+        let Page { items, next, damaged, .. } = self;
+        fields(&[("items", items.shown()), ("next", next.shown()), ("damaged", damaged.shown())])
     }
 }
 

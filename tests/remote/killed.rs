@@ -236,9 +236,9 @@ fn jobs_of_a_killed_worker_process_are_done_by_another_one() {
         let ids = owner.tube.put_many(["a", "b"]).unwrap();
         let mut client = owner.client("works");
         assert_eq!(client.next_line(HANGS_AFTER), Some(ids[0].id.to_string()));
-        assert_eq!(owner.store.owners()[0].label.as_deref(), Some("child"));
+        assert_eq!(owner.store.owners().unwrap()[0].label.as_deref(), Some("child"));
         client.kill();
-        wait_until(|| owner.store.owners().is_empty());
+        wait_until(|| owner.store.owners().unwrap().is_empty());
         let worker = Worker::new(&owner.store).on(&owner.tube, |_: &tubewell::worker::Job| ());
         assert_eq!(worker.run_until_idle().unwrap().done, 2);
         owner.assert_sound();

@@ -402,3 +402,32 @@ fn wait_continues_with_the_next_connection() {
         pair.assert_sound();
     });
 }
+
+/// Each would otherwise be taken for a store without tubes, sessions, limits, counts or time.
+#[test]
+fn reads_of_a_store_return_an_error_if_the_owner_is_gone() {
+    fn is_refused<T>(answer: tubewell::Result<T>) -> bool {
+        matches!(answer, Err(Error::NotConnected { .. }))
+    }
+    with_timeout(|| {
+        let pair = Pair::brief();
+        let store = &pair.remote;
+        pair.tube.put("x").unwrap();
+        store.set_limit("host", 1).unwrap();
+        assert_eq!((store.tubes().unwrap().len(), store.limits().unwrap().len()), (1, 1));
+        pair.served.stop();
+        let reads = [
+            ("tubes", is_refused(store.tubes())),
+            ("owners", is_refused(store.owners())),
+            ("next_id", is_refused(store.next_id())),
+            ("statistics", is_refused(store.statistics())),
+            ("limits", is_refused(store.limits())),
+            ("counters", is_refused(store.counters())),
+            ("today", is_refused(store.today())),
+            ("clock_report", is_refused(store.clock_report())),
+        ];
+        let answered: Vec<&str> =
+            reads.iter().filter(|(_, refused)| !refused).map(|(name, _)| *name).collect();
+        assert_eq!(answered, [""; 0]);
+    });
+}

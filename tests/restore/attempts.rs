@@ -108,7 +108,7 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     ])
     .unwrap();
     assert_sound(&store);
-    let left = || tube.list(State::Buried, None, 9).unwrap().tasks.iter().map(|t| t.id).collect();
+    let left = || tube.list(State::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
     let left = || -> Vec<u64> { left() };
     clock.advance(secs(39));
     assert_eq!(left(), [1, 2, 3]);
@@ -132,7 +132,7 @@ fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
     };
     let receipts = tube.restore_many((0..10).rev().map(buried)).unwrap();
     assert_eq!(receipts.len(), 10);
-    let page = tube.list(State::Buried, None, 99).unwrap().tasks;
+    let page = tube.list(State::Buried, None, 99).unwrap().items;
     assert_eq!(page.iter().map(|task| task.id).collect::<Vec<_>>(), [2, 1, 0]);
     assert_eq!(tube.groups().unwrap()[0].count, 3);
     assert_sound(&store);
@@ -158,7 +158,7 @@ fn wrong_attempts_and_failures_refuse_the_whole_call() {
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert!(text.unwrap_err().contains(why), "{why}");
     }
-    assert_eq!((store.next_id(), tube.statistics().unwrap().tasks.total), (0, 0));
+    assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (0, 0));
     let wordy = named("x", 1).failure(failure("x", &"é".repeat(10_000), 1));
     tube.restore_many([wordy]).unwrap();
     assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().message.len(), 10_000);

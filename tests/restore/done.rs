@@ -20,7 +20,7 @@ fn result(text: &str) -> Option<Vec<u8>> {
 }
 
 fn ids_of(tube: &Tube, state: State) -> Vec<u64> {
-    tube.list(state, None, 99).unwrap().tasks.iter().map(|task| task.id).collect()
+    tube.list(state, None, 99).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
     assert!(matches!(full, Err(Error::Full { capacity: 2, .. })), "{full:?}");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| tube.put_wait("waits", None).unwrap().id);
-        while store.tubes()[0].waiting_puts == 0 {
+        while store.tubes().unwrap()[0].waiting_puts == 0 {
             std::thread::yield_now();
         }
         tube.restore_many([done(40)]).unwrap();
@@ -167,7 +167,7 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     assert_eq!(refused.to_string(), "the result has 9 bytes, the limit is 8");
     large.restore_many([named("x", 1).done(result("12345678"))]).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks, tubewell::TaskCounts::default());
-    assert_eq!(store.next_id(), 0);
+    assert_eq!(store.next_id().unwrap(), 0);
     assert_sound(&store);
 }
 

@@ -218,7 +218,7 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
         Restore::new(Put::new("child").after(&a, parents.iter().copied())).id(id)
     };
     assert_eq!(b.restore_many([after(1, &[20])]), Err(Error::NotFound { id: 20 }));
-    assert_eq!((store.next_id(), b.statistics().unwrap().tasks.total), (0, 0));
+    assert_eq!((store.next_id().unwrap(), b.statistics().unwrap().tasks.total), (0, 0));
     a.restore_many([named("parent", 20)]).unwrap();
     // Task 7 was never restored, and its id is below that of a task: it counts as over.
     let states = b.restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);

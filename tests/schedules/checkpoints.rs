@@ -37,7 +37,7 @@ fn fifo(store: &Store) -> Tube {
 /// The number of tasks on the disk of a run that has ended.
 fn tasks_on(disk: &Arc<Disk>) -> u64 {
     let store = disk.open_with_manual_clock();
-    let tasks = store.statistics()["written"].tasks.total;
+    let tasks = store.statistics().unwrap()["written"].tasks.total;
     verify_and_close(&store);
     tasks
 }
@@ -79,7 +79,7 @@ fn commit_that_finds_the_journal_full_waits_for_the_checkpoint() {
         for [first, second] in putters.map(|putter| putter.join().unwrap()) {
             assert!(first.commit < second.commit && flushed.commit > 0);
         }
-        WAITS.fetch_add(store.counters().journal_waits, Ordering::Relaxed);
+        WAITS.fetch_add(store.counters().unwrap().journal_waits, Ordering::Relaxed);
         assert_eq!(tasks_on(&disk.after_kill()), 7);
         verify_and_close(&store);
     });

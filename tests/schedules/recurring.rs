@@ -29,10 +29,10 @@ fn take_run(tube: &Tube) -> String {
 /// The schedules of the tube, and the keys of the runs that are ready. They are read by two calls, and the
 /// sweeper may put a run between them.
 fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
-    let schedules = || tube.schedules(None, 10).unwrap().schedules;
+    let schedules = || tube.schedules(None, 10).unwrap().items;
     loop {
         let before = schedules();
-        let runs = tube.list(State::Ready, None, 10).unwrap().tasks;
+        let runs = tube.list(State::Ready, None, 10).unwrap().items;
         let after = schedules();
         let runs_of = |all: &[ScheduleInfo]| all.iter().map(|info| info.runs).collect::<Vec<_>>();
         if runs_of(&before) == runs_of(&after) {

@@ -221,10 +221,10 @@ fn written_put_is_flushed_in_time_without_another_call() {
         let tube = written_tube(&store);
         let other = spawn_with(&tube, |tube| tube.put("other").unwrap().commit);
         let last = tube.put("x").unwrap().commit.max(other.join().unwrap());
-        let flushes = store.counters().flushes;
+        let flushes = store.counters().unwrap().flushes;
         pass(ms(50));
         // Only the writer thread leads this flush.
-        while store.counters().flushes == flushes {
+        while store.counters().unwrap().flushes == flushes {
             thread::yield_now();
         }
         assert_eq!(store.flush().unwrap(), last);

@@ -299,7 +299,7 @@ impl Simulation {
             assert!(found.is_empty(), "not put: {found:?}");
         }
         if let Some(lost) = self.lost {
-            let all = self.world.store.statistics();
+            let all = self.world.store.statistics().unwrap();
             assert_eq!(all.values().map(|tube| tube.calls.lost).sum::<u64>(), lost);
         }
     }
@@ -345,7 +345,7 @@ fn state_of(status: Status) -> State {
 
 fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
     let states = [State::Ready, State::Taken, State::Delayed, State::Buried];
-    let list = |state| tube.list(state, None, 10_000).unwrap().tasks;
+    let list = |state| tube.list(state, None, 10_000).unwrap().items;
     states.into_iter().flat_map(list).collect()
 }
 

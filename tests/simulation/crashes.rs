@@ -181,11 +181,11 @@ impl Simulator {
     /// Reads all tubes and tasks of a store that was just opened.
     fn read_store(&mut self) -> Found {
         let mut found = Found::default();
-        for info in self.store().tubes() {
+        for info in self.store().tubes().unwrap() {
             found.tubes.insert(info.name.clone());
             let tube = self.store().tube(&info.name).unwrap();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-                for task in tube.list(state, None, 1000).unwrap().tasks {
+                for task in tube.list(state, None, 1000).unwrap().items {
                     let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().body);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
@@ -220,7 +220,7 @@ impl Simulator {
             let tube = self.store().tube(&name).unwrap();
             let mut found = Vec::new();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-                for task in tube.list(state, None, 1000).unwrap().tasks {
+                for task in tube.list(state, None, 1000).unwrap().items {
                     let Some((seq, body)) = self.read_body(&tube, task.id) else { return };
                     self.model.record_id(seq, task.id);
                     found.push((seq, task.state, self.stored(&task, body)));
@@ -277,11 +277,11 @@ impl Simulator {
             assert_ne!(next, NEVER, "a task never becomes ready: {:?}", self.model.tasks);
             self.advance(Duration::from_micros(next - self.model.now));
         }
-        let statistics = self.store().statistics();
+        let statistics = self.store().statistics().unwrap();
         assert!(statistics.values().all(|tube| tube.tasks.total == 0), "{statistics:?}");
         self.verify();
         self.reopen(&mut Rng::new(1));
-        assert!(self.store().statistics().values().all(|tube| tube.tasks.total == 0));
+        assert!(self.store().statistics().unwrap().values().all(|tube| tube.tasks.total == 0));
         self.verify();
         self.store().close().unwrap();
     }

@@ -232,7 +232,7 @@ impl Simulation {
         let (put, advanced) = self.new_task(to, None, rng);
         let (put_beside, task_beside) = self.new_task(beside, None, rng);
         let finish = Finish::new().put(&self.world.tubes[beside], put_beside);
-        let new = self.world.store.next_id();
+        let new = self.world.store.next_id().unwrap();
         let answer = claim.finish(finish.advance(&self.world.tubes[to], put));
         let is_answered = answer.is_ok();
         let is_applied = self.change("finish", answer, id, Task { key: old.key, ..advanced });

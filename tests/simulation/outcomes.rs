@@ -321,7 +321,7 @@ fn failure(id: u64) -> Failure {
 }
 
 fn listed(tube: &Tube, state: State) -> Vec<u64> {
-    tube.list(state, None, 10_000).unwrap().tasks.iter().map(|task| task.id).collect()
+    tube.list(state, None, 10_000).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, OnParent, Put, Result, Select, State, TubeOptions};
+use tubewell::{Claim, Durability, Error, FIFO, Filter, OnParent, Put, Result, State, TubeOptions};
 
 use crate::family::{End, Family, RULES, Task};
 use crate::rng::Rng;
@@ -251,7 +251,7 @@ impl Simulation {
             return;
         };
         let to = rng.index(3);
-        let Some(old) = found.map(|found| found.info.id) else {
+        let Some(old) = found.map(|found| found.id) else {
             let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.as_str()).key(KEY));
             if let Some(receipt) = self.done("put with a key", answer) {
                 self.next = receipt.id + 1;
@@ -293,7 +293,7 @@ impl Simulation {
 
     fn kick_where(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.world.tubes[nth].kick_where(Select::new().state(State::Buried));
+        let answer = self.world.tubes[nth].kick_where(Filter::new().state(State::Buried));
         if let Some(kicked) = self.done("kick_where", answer) {
             let buried = self.model.of(nth, State::Buried);
             assert!(self.world.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
@@ -310,7 +310,7 @@ impl Simulation {
         if self.world.is_unsure || ids.len() > 500 {
             return;
         }
-        let answer = self.world.tubes[nth].delete_where(Select::new().state(state));
+        let answer = self.world.tubes[nth].delete_where(Filter::new().state(state));
         self.deleted("delete_where", nth, &ids, answer);
     }
 
@@ -355,7 +355,7 @@ impl Simulation {
         let mut found = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in STATES {
-                for info in tube.list(state, None, 10_000).unwrap().tasks {
+                for info in tube.list(state, None, 10_000).unwrap().items {
                     let body = tube.peek(info.id).unwrap().body;
                     let rule = RULES.into_iter().find(|rule| body == rule.as_str());
                     let parents = BTreeSet::from_iter(tube.parents(info.id).unwrap());

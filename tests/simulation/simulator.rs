@@ -350,7 +350,7 @@ impl Simulator {
 
     #[track_caller]
     fn check_counts(&self) {
-        let statistics = self.store().statistics();
+        let statistics = self.store().statistics().unwrap();
         let tubes: Vec<&String> = self.model.names.keys().collect();
         assert_eq!(statistics.keys().collect::<Vec<_>>(), tubes);
         for (name, no) in &self.model.names {

@@ -37,7 +37,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
-            let id = store.next_id();
+            let id = store.next_id().unwrap();
             let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
             let ticket = block(&disk, blocks_write, put);
             let is_unblocked = AtomicBool::new(false);
@@ -69,7 +69,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
-            let id = store.next_id();
+            let id = store.next_id().unwrap();
             let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
             let ticket = block(&disk, blocks_write, put);
             let mut claims = [tube.claim_async(id), tube.claim_async(id), tube.claim_async(id)];
@@ -98,7 +98,7 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::write());
-            let id = store.next_id();
+            let id = store.next_id().unwrap();
             let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
             let ticket = block(&disk, blocks_write, put);
             let (answer, answered) = mpsc::channel();

@@ -176,7 +176,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
             }
         });
         let mut has_waited = false;
-        let before = store.counters();
+        let before = store.counters().unwrap();
         for _ in 0..STEPS {
             disk.step_write();
             ask.send(()).unwrap();
@@ -185,7 +185,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
                 break;
             }
         }
-        let after = store.counters();
+        let after = store.counters().unwrap();
         stop.store(true, Ordering::SeqCst);
         disk.unblock_writes();
         drop(ask);

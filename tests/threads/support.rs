@@ -79,7 +79,7 @@ impl FileStore {
     }
 
     fn info(&self, tube: &Tube) -> TubeInfo {
-        self.store.tubes().into_iter().find(|info| info.name == tube.name()).unwrap()
+        self.store.tubes().unwrap().into_iter().find(|info| info.name == tube.name()).unwrap()
     }
 
     /// Closes the store for all its handles and opens it again.

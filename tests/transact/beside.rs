@@ -98,7 +98,7 @@ fn full_journal_waits_for_the_closure() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("store")).unwrap();
         let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        assert_eq!(store.counters().journal_waits, 0);
+        assert_eq!(store.counters().unwrap().journal_waits, 0);
         scope(|scope| {
             let puts = store
                 .transact(|tx| -> Result<_> {
@@ -108,7 +108,7 @@ fn full_journal_waits_for_the_closure() {
                         }
                     });
                     // Both halves have 1 MiB.
-                    wait_until(|| store.counters().journal_waits > 0);
+                    wait_until(|| store.counters().unwrap().journal_waits > 0);
                     assert!(!puts.is_finished());
                     serve(tx, "ann")?;
                     tx.put(&work, "own")?;

@@ -43,9 +43,9 @@ fn transaction_has_one_flush_and_none_of_its_calls_has_another() {
     };
     // The file grows and the journal is taken in.
     transact();
-    let before = store.counters();
+    let before = store.counters().unwrap();
     (0..10).for_each(|_| transact());
-    let after = store.counters();
+    let after = store.counters().unwrap();
     assert_eq!(after.flushes - before.flushes, 10);
     assert_eq!(after.commits - before.commits, 10);
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Result,
-    State, Storage, Store, Tube, TubeOptions, UTUBE,
+    Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, ManualClock, Put,
+    Result, State, Storage, Store, Tube, TubeOptions, UTUBE,
 };
 
 use super::support::{serve, served};
@@ -417,7 +417,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     let again = take(&sub);
     assert_eq!((again.id(), again.body(), again.takes()), (claims[0].id(), &b"a"[..], 2));
     let bodies = |tube: &Tube| {
-        let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
+        let tasks = tube.list(State::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| tube.peek(task.id).unwrap().body).collect::<Vec<_>>()
     };
     again.ack().unwrap();
@@ -456,7 +456,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
         });
         has_begun.recv().unwrap();
         drop(work.deferred(tubewell::WhenFull::Block).move_to(moved, &other).unwrap());
-        later = Some(store.next_id());
+        later = Some(store.next_id().unwrap());
         drop(
             other
                 .deferred(tubewell::WhenFull::Block)
@@ -470,13 +470,13 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     resume(&store, &clock);
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(served(&store, "ann"), 0);
-    let with_key = store.by_key("k").unwrap().map(|task| (task.tube, task.info.id));
+    let with_key = store.by_key("k").unwrap().map(|task| (task.tube, task.id));
     assert_eq!(with_key, later.map(|id| ("other".to_owned(), id)));
-    let tagged = store.tagged("all", None, 9).unwrap().tasks;
-    let tagged: Vec<u64> = tagged.iter().map(|task| task.info.id).collect();
+    let tagged = store.list(Filter::new().tag("all"), None, 9).unwrap().items;
+    let tagged: Vec<u64> = tagged.iter().map(|task| task.id).collect();
     assert_eq!(tagged, [Some(moved), Some(named), later].into_iter().flatten().collect::<Vec<_>>());
     let ids = |tube: &Tube| {
-        let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
+        let tasks = tube.list(State::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| task.id).collect::<Vec<_>>()
     };
     assert_eq!((ids(&work), ids(&other)), (vec![moved, named], later.into_iter().collect()));

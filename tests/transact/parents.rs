@@ -129,7 +129,7 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
         let blocked = Blocked::begin();
         let tubes = Tubes::create(&blocked.store, TubeOptions::new());
         let mut put = 0;
-        let parent = blocked.store.next_id();
+        let parent = blocked.store.next_id().unwrap();
         let calls = |tx: &Transaction<'_>| {
             put = tx.put(&tubes.work, "parent")?;
             Ok(())

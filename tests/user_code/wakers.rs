@@ -58,7 +58,7 @@ fn panicking_waker_does_not_block_next_waiting_taker() {
         poll_pending(&mut first, &waker_calling(|| panic!("a waker panics")));
         thread::scope(|scope| {
             let second = scope.spawn(|| tube.take(None).unwrap().unwrap().id());
-            wait_until(|| store.tubes()[0].waiting == 2);
+            wait_until(|| store.tubes().unwrap()[0].waiting == 2);
             let put = tube.put_many(["for the first", "for the second"]).unwrap();
             assert_eq!(second.join().unwrap(), put[1].id);
         });
@@ -129,7 +129,7 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
         poll_pending(&mut take, &waker_calling(move || assert!(to_log.put("woken").is_ok())));
         thread::scope(|scope| {
             let putter = scope.spawn(|| full.put_wait("waits for space", None).unwrap());
-            wait_until(|| store.tubes().iter().any(|tube| tube.waiting_puts == 1));
+            wait_until(|| store.tubes().unwrap().iter().any(|tube| tube.waiting_puts == 1));
             full.truncate().unwrap();
             putter.join().unwrap();
         });

@@ -35,7 +35,7 @@ fn task_that_its_handler_has_moved_or_put_again_is_not_done() {
             });
             assert_eq!((tally.lost, tally.done), (1, 0), "{name}");
             let task = case.store.by_key("key").unwrap().unwrap();
-            assert_eq!(task.info.state, State::Ready, "{name}");
+            assert_eq!(task.state, State::Ready, "{name}");
             assert_eq!(case.tube.statistics().unwrap().calls.ack, 0, "{name}");
         }
     });

@@ -53,14 +53,14 @@ fn stop_of_an_idle_worker_returns_to_every_caller() {
         let case = Case::new();
         let worker = Worker::new(&case.store).on(&case.tube, |_: &Job| ()).concurrency(3);
         let worker = worker.start().unwrap();
-        wait_until(|| case.store.tubes()[0].waiting == 3);
+        wait_until(|| case.store.tubes().unwrap()[0].waiting == 3);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| assert_eq!(worker.stop(None).unwrap(), []));
             }
         });
         assert_eq!((worker.wait().unwrap().jobs(), worker.running()), (0, vec![]));
-        assert_eq!(case.store.tubes()[0].waiting, 0);
+        assert_eq!(case.store.tubes().unwrap()[0].waiting, 0);
         assert_eq!(worker.stop(Duration::ZERO).unwrap(), []);
     });
 }
@@ -132,7 +132,7 @@ fn task_of_a_job_that_still_runs_after_a_stop_is_done_by_another_worker() {
         assert_eq!(worker.wait().unwrap().left, 1);
         drop(worker);
         // The thread that was left has ended, and with it the session of its worker.
-        wait_until(|| case.store.owners().is_empty());
+        wait_until(|| case.store.owners().unwrap().is_empty());
         assert_eq!(events_of(&case, &events, id), snoozed_and_then_done());
     });
 }

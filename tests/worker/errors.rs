@@ -78,7 +78,7 @@ fn worker_goes_on_after_an_outage_of_the_storage() {
 }
 
 fn waiting(store: &Store, name: &str) -> u64 {
-    let tubes = store.tubes();
+    let tubes = store.tubes().unwrap();
     tubes.iter().find(|info| *info.name == *name).map_or(0, |info| info.waiting)
 }
 

@@ -125,7 +125,9 @@ fn dropped_future_drops_its_handlers_and_releases_their_tasks() {
         assert_eq!(case.state(id), Some(State::Taken));
         drop(worker);
         assert_eq!(case.state(id), Some(State::Ready));
-        wait_until(|| case.store.tubes()[0].waiting == 0 && case.store.owners().is_empty());
+        wait_until(|| {
+            case.store.tubes().unwrap()[0].waiting == 0 && case.store.owners().unwrap().is_empty()
+        });
         assert!(dropped.load(Ordering::SeqCst));
     });
 }

@@ -74,8 +74,8 @@ fn every_task_is_in_one_state_and_ends_once_whatever_its_jobs_do() {
             _ => None,
         });
         let page = case.tube.list(State::Buried, None, 1000).unwrap();
-        let buried: BTreeSet<u64> = page.tasks.iter().map(|info| info.id).collect();
-        let all: BTreeSet<u64> = (0..case.store.next_id()).collect();
+        let buried: BTreeSet<u64> = page.items.iter().map(|info| info.id).collect();
+        let all: BTreeSet<u64> = (0..case.store.next_id().unwrap()).collect();
         let ends = [&done, &deleted, &buried];
         assert!(ends.iter().all(|ids| !ids.is_empty()) && all.len() as u64 > ROOTS);
         assert_eq!(ends.into_iter().flatten().copied().collect::<BTreeSet<u64>>(), all);
@@ -190,7 +190,7 @@ fn last_parent_wakes_as_many_jobs_as_it_makes_tasks_ready() {
         let worker = Worker::new(&case.store).concurrency(6);
         let worker = form.start(form.on_gated(worker, &children, &gate, begin, |_| ()));
         let waiting = || {
-            let tubes = case.store.tubes();
+            let tubes = case.store.tubes().unwrap();
             tubes.iter().find(|info| info.name == "children").unwrap().waiting
         };
         wait_until(|| waiting() == 6);
@@ -304,7 +304,7 @@ fn waiting_worker_gets_the_tasks_of_a_paused_tube_when_the_pause_ends() {
         let begin = move |job: &Job| send.lock().unwrap().send(job.id()).unwrap();
         let worker = form.on(Worker::new(&case.store), &case.tube, begin).concurrency(2);
         let worker = form.start(worker);
-        let waiting = || case.store.tubes()[0].waiting;
+        let waiting = || case.store.tubes().unwrap()[0].waiting;
         wait_until(|| waiting() == 2);
         case.tube.pause().unwrap();
         let id = case.put("x");

@@ -16,7 +16,7 @@ fn assert_refused(case: &Case, what: &str, worker: impl Fn() -> Worker) {
     refused(worker().start().map(drop));
     refused(worker().run_until_idle().map(drop));
     refused(block_on(worker().run_async()).map(drop));
-    assert_eq!(case.store.owners().len(), 0);
+    assert_eq!(case.store.owners().unwrap().len(), 0);
     assert_eq!(case.tube.statistics().unwrap().tasks.ready, 1);
 }
 

@@ -45,7 +45,7 @@ fn outage(form: Form) -> (Outage, Running) {
     gate.open();
     wait_until(|| !reports.lock().unwrap().is_empty());
     assert!(matches!(reports.lock().unwrap()[0], Report::Error(Error::Unavailable { .. })));
-    assert_eq!(store.owners().iter().map(|owner| owner.running).sum::<u64>(), 1);
+    assert_eq!(store.owners().unwrap().iter().map(|owner| owner.running).sum::<u64>(), 1);
     (Outage { store, tube, disk, clock, calls, reports }, worker)
 }
 

@@ -26,7 +26,7 @@ fn idle_worker_stops_and_takes_nothing_more() {
             assert_eq!(worker.stop().unwrap().jobs(), 0);
             let id = case.put("x");
             assert_eq!(case.state(id), Some(State::Ready));
-            assert_eq!(case.store.tubes()[0].waiting, 0);
+            assert_eq!(case.store.tubes().unwrap()[0].waiting, 0);
         }
     });
 }
@@ -158,7 +158,7 @@ fn later_stop_without_a_limit_does_not_wait_for_jobs_that_were_left() {
         assert_eq!(worker.stop(Duration::from_millis(1)).unwrap().len(), 1);
         assert_eq!(worker.stop(HANGS_AFTER).unwrap(), []);
         drop((worker, go));
-        wait_until(|| case.store.owners().is_empty());
+        wait_until(|| case.store.owners().unwrap().is_empty());
     });
 }
 
@@ -284,7 +284,7 @@ fn stop_of_a_stuck_worker(time: Duration) -> Duration {
     let wait = gate.clone();
     let worker = Worker::new(&store).on(&tube, move |_: &Job| wait.pass()).concurrency(2);
     let worker = worker.start().unwrap();
-    wait_until(|| worker.running().len() == 1 && store.tubes()[0].waiting == 1);
+    wait_until(|| worker.running().len() == 1 && store.tubes().unwrap()[0].waiting == 1);
     // The clock may wait for the flush, too.
     let advances = disk.block_flush_of(|| thread::spawn(move || clock.advance(secs(60))));
     let (took, left) = timed(|| worker.stop(time).unwrap());

@@ -22,7 +22,7 @@ pub fn run(store: &Store, args: &Days, output: &mut Output) -> CommandResult {
         return Err(Failure::usage(format!("tube {} has no metrics", args.tube))
             .hint(format!("`tubewell alter {} --metrics 30` begins to count", args.tube)));
     }
-    let today = store.today();
+    let today = store.today()?;
     let back = i32::try_from(args.last - 1).unwrap_or(i32::MAX);
     let days = tube.days(today.plus_days(-back)..=today)?;
     if output.json {

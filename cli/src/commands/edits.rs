@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tubewell::{Error, Select, State, Store, Tube};
+use tubewell::{Error, Filter, State, Store, Tube};
 
 use super::tasks::{each, each_in_state, selected};
 use crate::args::{Delete, Tasks, Update};
@@ -99,7 +99,7 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
         return each(store, name, &args.ids, ("deleted", delete_if), output);
     }
     let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
-    let select = args.state.map(State::from).into_iter().fold(select, Select::state);
+    let select = args.state.map(State::from).into_iter().fold(select, Filter::state);
     let deleted = store::tube(store, name)?.delete_where(select)?;
     if output.json {
         return output.object(&json!({ "tube": name, "deleted": deleted }));

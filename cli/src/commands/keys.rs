@@ -18,11 +18,11 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     };
     let found = found.ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has {name}")))?;
     let tube = store::tube(store, &found.tube)?;
-    let task = tube.peek(found.info.id)?;
+    let task = tube.peek(found.id)?;
     if args.body {
         return output.body(&task.body);
     }
-    let now = store::now(store);
+    let now = store::now(store)?;
     if output.json {
         return output.object(&TaskRecord::new(&tube, &task, now)?);
     }

@@ -1,7 +1,7 @@
 //! Tags: `tags`, `tagged`, `add-tags`, `remove-tags`.
 
 use serde_json::json;
-use tubewell::{Error, Receipt, Store, TagCount};
+use tubewell::{Error, Filter, Receipt, Store, TagCount};
 
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
@@ -58,12 +58,12 @@ fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> Command
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
     let limit = args.shown.limit();
     let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
-    let now = store::now(store);
+    let now = store::now(store)?;
     loop {
-        let page = store.tagged(&args.tag, place, PAGE)?;
+        let page = store.list(Filter::new().tag(&args.tag), place, PAGE)?;
         damaged += page.damaged;
         let mut rows = Vec::new();
-        for found in &page.tasks {
+        for found in &page.items {
             if skip > 0 {
                 skip -= 1;
                 continue;
@@ -78,7 +78,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 return check_damaged(damaged);
             }
             let tube = store::tube(store, &found.tube)?;
-            let task = match tube.peek(found.info.id) {
+            let task = match tube.peek(found.id) {
                 Ok(task) => task,
                 // Its ttl elapsed after the page was read.
                 Err(Error::NotFound { .. }) => continue,

@@ -29,9 +29,9 @@ pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult
 
 /// Lists the limits that tubes share, and the paused sub-queues.
 pub fn list(store: &Store, output: &mut Output) -> CommandResult {
-    let limits = store::answered(store, Store::limits)?;
+    let limits = store.limits()?;
     let mut paused = Vec::new();
-    for tube in store::tubes(store)? {
+    for tube in store.tubes()? {
         let of_tube = store::tube(store, &tube.name)?.paused_sub_queues()?;
         paused.extend(of_tube.into_iter().map(|paused| (tube.name.clone(), paused)));
     }

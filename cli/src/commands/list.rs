@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
-use tubewell::{Cursor, Error, Page, State, Store, Task, Tube, Where};
+use tubewell::{Cursor, Error, Filter, Page, State, Store, Task, TaskInfo, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, count, note};
@@ -42,13 +42,13 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         Some(name) => group_size(&tube, name)?,
     };
     let limit = args.shown.limit();
-    let mut printer = Printer::new(&tube, args, store::now(store), output);
+    let mut printer = Printer::new(&tube, args, store::now(store)?, output);
     if let Some(name) = &args.group {
-        let pages = |place| tube.list_group(name, place, PAGE);
+        let pages = |place| tube.list(Filter::new().group(name).newest_first(), place, PAGE);
         print_pages(pages, &mut printer)?;
     } else if has_conditions || args.newest_first {
         for wanted in wanted(args, &states) {
-            print_pages(|place| tube.list_where(&wanted, place, PAGE), &mut printer)?;
+            print_pages(|place| tube.list(&wanted, place, PAGE), &mut printer)?;
         }
     } else if states == [State::Delayed] {
         let number = args.shown.skip.saturating_add(limit);
@@ -90,16 +90,16 @@ fn states(asked: &[args::State]) -> Vec<State> {
 }
 
 /// The conditions, for each state to list.
-fn wanted(args: &args::List, states: &[State]) -> Vec<Where> {
-    let of = |wanted: Where| {
-        let wanted = args.tag.iter().fold(wanted, Where::tag);
-        let wanted = args.sub_queue.iter().fold(wanted, Where::sub_queue);
+fn wanted(args: &args::List, states: &[State]) -> Vec<Filter> {
+    let of = |wanted: Filter| {
+        let wanted = args.tag.iter().fold(wanted, Filter::tag);
+        let wanted = args.sub_queue.iter().fold(wanted, Filter::sub_queue);
         let wanted = if args.newest_first { wanted.newest_first() } else { wanted };
         if args.soonest_first { wanted.soonest_first() } else { wanted }
     };
     match &args.owner {
-        Some(owner) => vec![of(Where::new().owner(owner))],
-        None => states.iter().map(|state| of(Where::new().state(*state))).collect(),
+        Some(owner) => vec![of(Filter::new().owner(owner))],
+        None => states.iter().map(|state| of(Filter::new().state(*state))).collect(),
     }
 }
 
@@ -110,14 +110,14 @@ fn group_size(tube: &Tube, name: &str) -> CommandResult<u64> {
 }
 
 fn print_pages(
-    pages: impl Fn(Option<Cursor>) -> tubewell::Result<Page>,
+    pages: impl Fn(Option<Cursor>) -> tubewell::Result<Page<TaskInfo>>,
     printer: &mut Printer<'_>,
 ) -> CommandResult {
     let mut place = None;
     while printer.left > 0 {
         let page = pages(place)?;
         printer.damaged += page.damaged;
-        for info in &page.tasks {
+        for info in &page.items {
             printer.task(info.id, None)?;
         }
         place = page.next;
@@ -142,8 +142,8 @@ fn ids_by_due_time(
     loop {
         let page = tube.list(State::Delayed, place, DELAYED_PAGE)?;
         *damaged += page.damaged;
-        let now = store.clock_report().timeline;
-        for info in &page.tasks {
+        let now = store.clock_report()?.timeline;
+        for info in &page.items {
             let due_in = info.due_in.unwrap_or_default();
             first.push((now.saturating_add(due_in), info.id));
             if first.len() > number {

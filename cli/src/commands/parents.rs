@@ -47,7 +47,7 @@ fn list(
         return output.line(format!("task {}: {none}", task.id));
     }
     let mut tubes = vec![tube];
-    for info in store::tubes(store)? {
+    for info in store.tubes()? {
         if info.name != task.tube {
             tubes.extend(store.tube(&info.name));
         }

@@ -18,7 +18,7 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
     if args.body {
         return output.body(&task.body);
     }
-    let now = store::now(store);
+    let now = store::now(store)?;
     if output.json {
         return output.object(&TaskRecord::new(&tube, &task, now)?);
     }

@@ -75,7 +75,7 @@ pub fn unschedule(store: &Store, args: &Unschedule, output: &mut Output) -> Comm
 pub fn list(store: &Store, args: &Schedules, output: &mut Output) -> CommandResult {
     let tubes = match &args.tube {
         Some(name) => vec![name.clone()],
-        None => store::tubes(store)?.into_iter().map(|tube| tube.name).collect(),
+        None => store.tubes()?.into_iter().map(|tube| tube.name).collect(),
     };
     let (mut rows, mut damaged) = (Vec::new(), 0);
     for name in tubes {
@@ -84,7 +84,7 @@ pub fn list(store: &Store, args: &Schedules, output: &mut Output) -> CommandResu
         loop {
             let page = tube.schedules(after, PAGE)?;
             damaged += page.damaged;
-            for schedule in &page.schedules {
+            for schedule in &page.items {
                 if output.json {
                     output.object(&ScheduleRecord::new(&name, schedule))?;
                 } else {

@@ -1,7 +1,7 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Receipt, Result, Select, State, Store, Tube};
+use tubewell::{ClaimToken, Error, Filter, Receipt, Result, State, Store, Tube};
 
 use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
@@ -82,10 +82,10 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
 
 /// Selects the tasks of a failure group if there is one, and with a tag if there is one, up to a limit
 /// if there is one.
-pub(super) fn selected(group: Option<&str>, tag: Option<&str>, limit: Option<u64>) -> Select {
-    let select = group.into_iter().fold(Select::new(), Select::group);
-    let select = tag.into_iter().fold(select, Select::tag);
-    limit.into_iter().fold(select, Select::limit)
+pub(super) fn selected(group: Option<&str>, tag: Option<&str>, limit: Option<u64>) -> Filter {
+    let select = group.into_iter().fold(Filter::new(), Filter::group);
+    let select = tag.into_iter().fold(select, Filter::tag);
+    limit.into_iter().fold(select, Filter::limit)
 }
 
 /// Applies a verb to each task. Tasks that it does not apply to are reported at the end.

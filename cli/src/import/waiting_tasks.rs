@@ -1,6 +1,6 @@
 //! The import of tasks with parents, and of those whose steps have put tasks.
 
-use tubewell::{Store, Tube};
+use tubewell::Tube;
 
 use super::batches::{Import, Task};
 use super::exported::{self, Exported, ExportedTask};
@@ -8,7 +8,6 @@ use super::ids::Place;
 use super::stop::Stop;
 use super::waiting::Line;
 use crate::failure::{Exit, Failure};
-use crate::store;
 
 /// How many parents the tasks of one batch have, so that it is within the limit of a call.
 const BATCH_PARENTS: usize = 50_000;
@@ -37,7 +36,7 @@ impl Import<'_> {
             // From here on the tasks get ids in the order of their lines, as in the other store.
             self.store_batch()?;
             self.finish_batch()?;
-            let next_id = store::answered(self.store, Store::next_id);
+            let next_id = self.store.next_id();
             self.next_id = Some(next_id.map_err(|error| Stop::at(number, error.into()))?);
         }
         let new_id = self.new_id(task.id).unwrap_or(old_id);

@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Filter, Select, Store};
+use tubewell::{Filter, Store};
 
 use crate::args::Top;
 use crate::failure::{CommandResult, Exit, Failure};
@@ -232,7 +232,7 @@ fn act(store: &Store, action: &Action) -> tubewell::Result<String> {
     match action {
         Action::Kick { tube, id } => store.tube(tube)?.kick_task(*id).map(|_| done),
         Action::KickGroup { tube, group } => {
-            let kicked = store.tube(tube)?.kick_where(Select::new().group(group))?;
+            let kicked = store.tube(tube)?.kick_where(Filter::new().group(group))?;
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))
         }
         Action::KickAll { tube } => {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use tubewell::{
-    Cursor, Error, FailureGroup, HistoryEntry, Owner, Page, ScheduleInfo, State, Statistics, Store,
-    Task, TaskInfo, TubeInfo,
+    Cursor, Error, FailureGroup, Filter, HistoryEntry, Owner, Page, ScheduleInfo, State,
+    Statistics, Store, Task, TaskInfo, TubeInfo,
 };
 
 /// The largest number of rows that a list of the overview has.
@@ -94,7 +94,7 @@ pub fn read(store: &Store, want: Want, at: Duration) -> tubewell::Result<Reading
         Err(Error::NotFound { id }) => Detail::Gone(format!("task {id} is no longer there")),
         detail => detail?,
     };
-    Ok(Reading { want, at, now: crate::store::now(store), tubes, detail })
+    Ok(Reading { want, at, now: crate::store::now(store)?, tubes, detail })
 }
 
 fn overview(store: &Store, tubes: &[(TubeInfo, Statistics)]) -> tubewell::Result<Overview> {
@@ -128,7 +128,7 @@ fn add(
     }
     let left = MOST.saturating_sub(overview.running.len());
     if counts.tasks.taken > 0 && left > 0 {
-        for info in tube.list(State::Taken, None, left)?.tasks {
+        for info in tube.list(State::Taken, None, left)?.items {
             let owner = match tube.owner_of(info.id) {
                 // It ended after the list was read.
                 Err(Error::NotFound { .. }) => continue,
@@ -144,7 +144,7 @@ fn add(
     }
     let left = MOST.saturating_sub(overview.schedules.len());
     if counts.tasks.recurring > 0 && left > 0 {
-        let schedules = tube.schedules(None, left)?.schedules.into_iter();
+        let schedules = tube.schedules(None, left)?.items.into_iter();
         overview.schedules.extend(schedules.map(|schedule| (name.clone(), schedule)));
     }
     Ok(())
@@ -152,16 +152,18 @@ fn add(
 
 fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Result<Detail> {
     let tube = store.tube(name)?;
-    let page = |after: Option<Cursor>, most: usize| -> tubewell::Result<Page> {
+    let page = |after: Option<Cursor>, most: usize| -> tubewell::Result<Page<TaskInfo>> {
         match which {
             Which::State(state) => tube.list(*state, after, most),
-            Which::Group(group) => tube.list_group(group, after, most),
+            Which::Group(group) => {
+                tube.list(Filter::new().group(group).newest_first(), after, most)
+            }
         }
     };
     let (mut tasks, mut after) = (Vec::new(), None);
     loop {
         let next = page(after, PAGE.min(limit.saturating_sub(tasks.len())))?;
-        tasks.extend(next.tasks);
+        tasks.extend(next.items);
         after = next.next;
         if after.is_none() || tasks.len() >= limit {
             return Ok(Detail::Tasks { tasks, has_more: after.is_some() });

@@ -103,7 +103,7 @@ impl Desk {
     }
 
     fn states(&self, tube: &str) -> (u64, u64, u64) {
-        let tasks = self.store.statistics()[tube].tasks;
+        let tasks = self.store.statistics().unwrap()[tube].tasks;
         (tasks.ready, tasks.taken, tasks.buried)
     }
 }
@@ -136,7 +136,8 @@ fn busy() -> (Desk, Session) {
         }
     }
     let daily = Schedule::every(Duration::from_secs(3600)).key("hourly").put("news");
-    let first = std::time::UNIX_EPOCH + store.clock_report().wall + Duration::from_secs(600);
+    let first =
+        std::time::UNIX_EPOCH + store.clock_report().unwrap().wall + Duration::from_secs(600);
     news.schedule(daily.starting(first)).unwrap();
     news.pause_for(Duration::from_secs(60)).unwrap();
     (Desk::at(clock, store), worker)

@@ -210,9 +210,7 @@ impl Attendant {
         }
         let id = self.session.id();
         // A thread may have been given a task, and not have begun with it.
-        let has_task = crate::store::answered(&self.store, Store::owners)?
-            .iter()
-            .any(|owner| owner.session == id);
+        let has_task = self.store.owners()?.iter().any(|owner| owner.session == id);
         Ok((!has_task).then_some(delayed))
     }
 

@@ -75,7 +75,7 @@ enum Cause {
 
 impl Policy {
     pub fn of(args: &Work, store: &Store) -> tubewell::Result<Policy> {
-        let tubes = crate::store::tubes(store)?.into_iter();
+        let tubes = store.tubes()?.into_iter();
         let backing_off = tubes.filter(|tube| tube.backoff != Backoff::none());
         let backing_off = backing_off.map(|tube| tube.name).collect();
         let backoff = args.backoff.filter(|backoff| *backoff != Backoff::none());

@@ -57,10 +57,10 @@ fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
 /// All tasks of a store, with their bodies.
 fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
     let mut tasks = Vec::new();
-    for info in store.tubes() {
+    for info in store.tubes().unwrap() {
         let tube = store.tube(&info.name).unwrap();
         for state in [tubewell::State::Ready, tubewell::State::Blocked] {
-            for task in tube.list(state, None, 100).unwrap().tasks {
+            for task in tube.list(state, None, 100).unwrap().items {
                 let body = tube.peek(task.id).unwrap().body.to_vec();
                 tasks.push((task.id, String::from_utf8(body).unwrap()));
             }

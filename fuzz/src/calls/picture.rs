@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tubewell::{Recurrence, Store, TaskInfo, Where};
+use tubewell::{Filter, Recurrence, Store, TaskInfo};
 
 /// What changes when a call changes something, as texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,27 +22,27 @@ impl Picture {
         let mut picture = Picture {
             tubes: Vec::new(),
             tasks: Vec::new(),
-            text: format!("{:?}\n", store.limits()),
+            text: format!("{:?}\n", store.limits().unwrap()),
             has_frequent_schedules: false,
         };
-        for info in store.tubes() {
+        for info in store.tubes().unwrap() {
             let tube = store.tube(&info.name).unwrap();
             let statistics = tube.statistics().unwrap();
             writeln!(picture.text, "{info:?}\n{statistics:?}").unwrap();
-            let tasks = tube.list_where(&Where::new(), None, usize::MAX).unwrap();
+            let tasks = tube.list(Filter::new(), None, usize::MAX).unwrap();
             let schedules = tube.schedules(None, usize::MAX).unwrap();
-            picture.has_frequent_schedules |= schedules.schedules.iter().any(|it| {
+            picture.has_frequent_schedules |= schedules.items.iter().any(|it| {
                 matches!(it.recurrence, Recurrence::Every(every) if every < Duration::from_secs(60))
             });
             writeln!(picture.text, "{:?}\n{:?}", tasks.damaged, schedules.damaged).unwrap();
-            for schedule in &schedules.schedules {
+            for schedule in &schedules.items {
                 writeln!(picture.text, "{schedule:?}").unwrap();
             }
-            for task in &tasks.tasks {
+            for task in &tasks.items {
                 writeln!(picture.text, "{task:?}").unwrap();
             }
-            let ids = tasks.tasks.iter().map(|task: &TaskInfo| task.id);
-            let ids = ids.chain(schedules.schedules.iter().map(|it| it.id));
+            let ids = tasks.items.iter().map(|task: &TaskInfo| task.id);
+            let ids = ids.chain(schedules.items.iter().map(|it| it.id));
             picture.tasks.extend(ids.map(|id| (info.name.clone(), id)));
             picture.tubes.push(info.name);
         }

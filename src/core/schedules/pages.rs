@@ -8,14 +8,14 @@ use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_pos
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::task::Cursor;
-use crate::{Overlap, Result, ScheduleInfo, SchedulePage, State};
+use crate::{Overlap, Page, Result, ScheduleInfo, State};
 
 /// The maximum number of schedules of a page: each is looked up in the calendar.
 const PAGE_MAX: usize = 1000;
 
 verb! {
     /// A page of the schedules of a tube.
-    97 InTube Look: ListSchedules { after: Option<Cursor>, limit: usize } -> SchedulePage
+    97 InTube Look: ListSchedules { after: Option<Cursor>, limit: usize } -> Page<ScheduleInfo>
 }
 
 impl Decide for ListSchedules {
@@ -23,7 +23,7 @@ impl Decide for ListSchedules {
         &self,
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<SchedulePage>> {
+    ) -> Result<Decided<Page<ScheduleInfo>>> {
         core.schedules(number, self.after.as_ref(), self.limit).map(Decided::now)
     }
 }
@@ -34,23 +34,24 @@ impl Core {
         number: u32,
         after: Option<&Cursor>,
         limit: usize,
-    ) -> Result<SchedulePage> {
+    ) -> Result<Page<ScheduleInfo>> {
         let limit = limit.min(PAGE_MAX);
         let shelf = Shelf::Recurring;
         let begin = begin_of_page(after, Listing::State(State::Recurring))?;
         if limit == 0 {
             let next = Some(cursor_of_empty_page(after));
-            return Ok(SchedulePage { next, ..SchedulePage::default() });
+            return Ok(Page { next, ..Page::default() });
         }
         let from = begin.map(|cursor| &cursor.position);
         let found = self.edit(number, |ledger| ledger.page(shelf, from, limit))?;
         let next = found.tasks.last().filter(|_| found.may_have_more);
         let next = next.map(|(id, task)| Cursor::from(found_position(*id, task)));
-        let schedules = found.tasks.iter();
-        let schedules = schedules
+        let items = found
+            .tasks
+            .iter()
             .filter_map(|(id, task)| self.describe_schedule(number, *id, &task.record.header))
             .collect();
-        Ok(SchedulePage { schedules, next, damaged: found.damaged })
+        Ok(Page { items, next, damaged: found.damaged.len() as u64 })
     }
 
     /// `None` for a task that has no schedule.

@@ -76,7 +76,7 @@ mod tests {
             claim.bury_with(Failure::new("crash", "signal 9")).unwrap();
         }
         let listed = || {
-            let page = |state| tube.list(state, None, 10).unwrap().tasks;
+            let page = |state| tube.list(state, None, 10).unwrap().items;
             (page(State::Ready), page(State::Buried).len(), tube.groups().unwrap())
         };
         let before = listed();

@@ -11,7 +11,7 @@ use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::wire::wire_struct;
-use crate::selection::Select;
+use crate::filter::Filter;
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -131,9 +131,9 @@ impl Decide for DeleteMany {
 verb! {
     /// Deletes up to `limit` selected tasks: those of one step, or fewer with [`SELECT_ROWS`], and
     /// selected ones that wait for those.
-    28 InTube Edit: DeleteWhere { select: Select, after: Option<Cursor>, limit: u64 } -> SelectStep {
+    28 InTube Edit: DeleteWhere { filter: Filter, after: Option<Cursor>, limit: u64 } -> SelectStep {
         fn check(&self, _: Limits) -> Result<()> {
-            self.select.check_delete()
+            self.filter.check_delete()
         }
     }
 }
@@ -144,15 +144,15 @@ impl Decide for DeleteWhere {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
-        let DeleteWhere { ref select, ref after, limit } = *self;
+        let DeleteWhere { ref filter, ref after, limit } = *self;
         let (bound, Selected { mut tasks, mut next }) =
-            core.select(number, select, after.as_ref(), limit)?;
+            core.select(number, filter, after.as_ref(), limit)?;
         let count = core.within_rows(number, &tasks)?;
         if count < tasks.len() {
             tasks.truncate(count);
-            next = tasks.last().map(|(id, found)| core.cursor_of_selected(select, *id, found));
+            next = tasks.last().map(|(id, found)| core.cursor_of_selected(filter, *id, found));
         }
-        core.add_selected_children(number, select, limit, &mut tasks)?;
+        core.add_selected_children(number, filter, limit, &mut tasks)?;
         core.atomically(number, |core| {
             tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
             core.check_no_children_left(number, &tasks)
@@ -164,9 +164,9 @@ impl Decide for DeleteWhere {
 
 verb! {
     /// Kicks up to `limit` selected tasks: those of one step.
-    29 InTube Edit: KickWhere { select: Select, after: Option<Cursor>, limit: u64 } -> SelectStep {
+    29 InTube Edit: KickWhere { filter: Filter, after: Option<Cursor>, limit: u64 } -> SelectStep {
         fn check(&self, _: Limits) -> Result<()> {
-            self.select.check_for_kick()
+            self.filter.check_kick()
         }
     }
 }
@@ -177,9 +177,9 @@ impl Decide for KickWhere {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
-        let KickWhere { select, after, limit } = self;
+        let KickWhere { filter, after, limit } = self;
         let (bound, Selected { tasks, next }) =
-            core.select(number, select, after.as_ref(), *limit)?;
+            core.select(number, filter, after.as_ref(), *limit)?;
         let decided = core.kick_all(number, &tasks, false)?;
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
@@ -229,7 +229,7 @@ impl Core {
     fn add_selected_children(
         &mut self,
         number: u32,
-        select: &Select,
+        filter: &Filter,
         limit: u64,
         tasks: &mut Vec<(u64, Found)>,
     ) -> Result<()> {
@@ -254,7 +254,7 @@ impl Core {
                 match self.find(number, child) {
                     Ok(found)
                         if rows < DELETE_MANY_ROWS
-                            && is_selected(select, &found)
+                            && is_selected(filter, &found)
                             && !self.is_claimed(child) =>
                     {
                         rows += self.rows_of_work(number, child, &found)?;
@@ -359,8 +359,8 @@ mod tests {
     fn step_of_a_selection_ends_with_the_rows_of_its_tasks() {
         for (entries, steps) in [(1000, 0), (0, 1000)] {
             let (store, tube) = with_rows(40, entries, steps);
-            let select = Select::new().state(State::Ready);
-            let mut delete = DeleteWhere { select, after: None, limit: 512 };
+            let filter = Filter::from(State::Ready);
+            let mut delete = DeleteWhere { filter, after: None, limit: 512 };
             let mut all = Vec::new();
             loop {
                 let step = tube.make(&delete).unwrap();

@@ -10,7 +10,7 @@ use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
 use crate::core::state::{Core, Decided, FILE, MEMORY, Wait, check_key};
 use crate::core::verb::{Decide, Limits, verb};
-use crate::task::TubeTask;
+use crate::task::TaskInfo;
 use crate::{Error, Receipt, Result};
 
 /// The task that has a key.
@@ -28,8 +28,8 @@ pub(in crate::core) enum KeyLookUp {
 }
 
 verb! {
-    /// The task that has a key, with its tube. The answer waits for the flush of its last change.
-    13 InStore Read: ByKey { key: Box<str> } -> Option<TubeTask> {
+    /// The task that has a key. The answer waits for the flush of its last change.
+    13 InStore Read: ByKey { key: Box<str> } -> Option<TaskInfo> {
         fn check(&self, _: Limits) -> Result<()> {
             check_key(&self.key)
         }
@@ -37,7 +37,7 @@ verb! {
 }
 
 impl Decide for ByKey {
-    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<TubeTask>>> {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Option<TaskInfo>>> {
         let Keyed { number, id, found } = match core.live_key(&self.key)? {
             KeyLookUp::Task(keyed) => keyed,
             KeyLookUp::Free(_) => {
@@ -45,9 +45,7 @@ impl Decide for ByKey {
             }
         };
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        let name = core.tubes.get(&number).map(|tube| tube.definition.name.to_string());
-        let answer = Some(TubeTask { tube: name.unwrap_or_default(), info });
-        Ok(Decided { answer, wait: core.wait_of_last_change(number, id) })
+        Ok(Decided { answer: Some(info), wait: core.wait_of_last_change(number, id) })
     }
 }
 

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, TaggedId};
 
-use super::peek::{Listing, begin_of_page, cursor_of_empty_page};
+use crate::Result;
 use crate::core::state::{Core, Decided, FILE, MEMORY};
 use crate::core::verb::{Decide, verb};
 use crate::core::wire::wire_struct;
-use crate::listing::{TagCount, TaggedPage};
-use crate::task::{Cursor, TubeTask};
-use crate::{Error, Result};
+use crate::listing::TagCount;
+use crate::task::TaskInfo;
 
 /// How many rows of a tag one call looks up while it holds the lock.
 pub(super) const LOOK_UPS: usize = 1000;
@@ -27,42 +26,12 @@ const TUBES_PER_STEP: usize = 1000;
 
 /// A step of the search for a task by its id.
 pub(crate) struct FindStep {
-    pub(crate) task: Option<TubeTask>,
+    pub(crate) task: Option<TaskInfo>,
     /// The tube after which the search goes on; `None` if it has ended.
     pub(crate) next: Option<Arc<str>>,
 }
 
 wire_struct! { FindStep { task, next } }
-
-verb! {
-    /// A page of the tasks with a tag, in all tubes.
-    15 InStore Look: Tagged { tag: Box<str>, after: Option<Cursor>, limit: usize } -> TaggedPage
-}
-
-impl Decide for Tagged {
-    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<TaggedPage>> {
-        let Tagged { tag, after, limit } = self;
-        let begin = begin_of_page(after.as_ref(), Listing::Tag(tag))?;
-        let mut page = TaggedPage::default();
-        if *limit == 0 {
-            page.next = Some(cursor_of_empty_page(after.as_ref()));
-            return Ok(Decided::now(page));
-        }
-        let from = begin.map(|cursor| cursor.position.id);
-        let (rows, last) = core.tagged_in_both(tag, from, (*limit).min(LOOK_UPS))?;
-        page.next = last.map(|id| Cursor::of_tag((&**tag).into(), id));
-        for TaggedId { id, space } in rows {
-            let Some(number) = core.spaces.get(&space).copied() else { continue };
-            match core.find_tagged(number, id, tag) {
-                Ok(None) => {}
-                Ok(Some(found)) => page.tasks.push(core.describe_in_tube(number, id, &found)?),
-                Err(Error::Corrupt { .. }) => page.damaged += 1,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Decided::now(page))
-    }
-}
 
 verb! {
     /// The counts of the tags, from the first one or after another one: up to a page of them, in the
@@ -111,7 +80,8 @@ impl Decide for Find {
         };
         for (_, number) in &tubes {
             if let Some(found) = core.edit(*number, |ledger| ledger.find(id))? {
-                let task = Some(core.describe_in_tube(*number, id, &found)?);
+                let task =
+                    Some(core.describe_for_page(*number, id, found.shelf, &found.record.header)?);
                 let wait = core.wait_of_last_change(*number, id);
                 return Ok(Decided { answer: FindStep { task, next: None }, wait });
             }
@@ -129,29 +99,28 @@ impl Core {
         Ok(found.filter(|found| found.record.header.has_tag(tag)))
     }
 
-    fn describe_in_tube(&mut self, number: u32, id: u64, found: &Found) -> Result<TubeTask> {
-        let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
-        let name = self.tubes.get(&number).map(|tube| tube.definition.name.to_string());
-        Ok(TubeTask { tube: name.unwrap_or_default(), info })
-    }
-
     /// The next rows of a tag in both write buffers, by id, and the id of the last one if there may be
     /// more.
-    fn tagged_in_both(
+    pub(super) fn tagged_in_both(
         &mut self,
         tag: &str,
         after: Option<u64>,
         limit: usize,
+        newest_first: bool,
     ) -> Result<(Vec<TaggedId>, Option<u64>)> {
         let (mut rows, mut may_have_more) = (Vec::new(), false);
         for buffer in self.open_buffers() {
             let buffer = &mut self.buffers[buffer];
             // One more, which says whether there is a next page.
-            let (found, last) = tubewell_drivers::tagged(buffer, tag, after, limit + 1, false)?;
+            let (found, last) =
+                tubewell_drivers::tagged(buffer, tag, after, limit + 1, newest_first)?;
             rows.extend(found);
             may_have_more |= last.is_some();
         }
         rows.sort_unstable_by_key(|row| row.id);
+        if newest_first {
+            rows.reverse();
+        }
         may_have_more |= rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().filter(|_| may_have_more).map(|row| row.id);

@@ -10,8 +10,8 @@ use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
 use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
-use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
-use crate::task::{Cursor, CursorOf, Page};
+use crate::core::verbs::peek::cursor;
+use crate::task::{Cursor, CursorOf};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
 verb! {
@@ -137,36 +137,6 @@ impl Decide for Groups {
     }
 }
 
-verb! {
-    /// A page of the tasks of a failure group, the newest first.
-    91 InTube Look: ListGroup { group: Box<str>, after: Option<Cursor>, limit: usize } -> Page
-}
-
-impl Decide for ListGroup {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Page>> {
-        let ListGroup { group, after, limit } = self;
-        let begin = begin_of_page(after.as_ref(), Listing::Group(group))?;
-        if *limit == 0 {
-            return Ok(Decided::now(empty_page(after.as_ref())));
-        }
-        let limit = (*limit).min(PAGE_MAX);
-        let from = begin.map(rank_of);
-        let found = core.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
-        let mut page = Page::default();
-        if found.len() == limit {
-            page.next = found.last().map(|last| group_cursor(group, last));
-        }
-        for (id, found) in found {
-            let header = &found.record.header;
-            page.tasks.push(core.describe_for_page(number, id, Shelf::Buried, header)?);
-        }
-        Ok(Decided::now(page))
-    }
-}
 impl Core {
     /// Ends a task for its holder, with or without a result.
     pub(in crate::core) fn ack(

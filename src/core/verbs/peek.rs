@@ -1,10 +1,10 @@
-//! The verbs that read tasks without changing them: peek and list.
+//! Reads of tasks and of counts that change nothing, and what the pages of listings share.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use tubewell_drivers::{Found, Header, NEVER, PAGE_MAX, Position, Shelf};
+use tubewell_drivers::{Found, Header, NEVER, Position, Shelf};
 
 use super::keys::key_of;
 use crate::core::state::window::Rank;
@@ -13,7 +13,7 @@ use crate::core::verb::{Decide, TubeRef, verb};
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::statistics::Statistics;
-use crate::task::{Cursor, CursorOf, Page, Task, TaskInfo};
+use crate::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::text::quoted;
 use crate::{Error, Result, SpawnedBy, State};
 
@@ -37,35 +37,6 @@ impl Decide for Peek {
         let data = core.edit(number, |ledger| ledger.body(id, &found))?;
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
         Ok(core.once_visible(number, id, Task::of(info, data)))
-    }
-}
-
-verb! {
-    /// A page of the tasks in one state.
-    90 InTube Look: List { state: State, after: Option<Cursor>, limit: usize } -> Page
-}
-
-impl Decide for List {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Page>> {
-        let limit = self.limit.min(PAGE_MAX);
-        let begin = begin_of_page(self.after.as_ref(), Listing::State(self.state))?;
-        if limit == 0 {
-            return Ok(Decided::now(empty_page(self.after.as_ref())));
-        }
-        let page = match self.state {
-            State::Taken => core.list_taken(number, begin, limit),
-            State::Ready
-            | State::Delayed
-            | State::Blocked
-            | State::Buried
-            | State::Done
-            | State::Recurring => core.list_shelf(number, self.state.shelf(), begin, limit),
-        };
-        page.map(Decided::now)
     }
 }
 
@@ -101,45 +72,6 @@ impl Decide for AllCounts {
 }
 
 impl Core {
-    fn list_shelf(
-        &mut self,
-        number: u32,
-        shelf: Shelf,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        let mut page = Page::default();
-        let mut after = after.map(|cursor| cursor.position.clone());
-        while page.tasks.len() < limit {
-            let want = limit - page.tasks.len();
-            let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
-            page.damaged += rows.damaged;
-            for (id, found) in rows.tasks {
-                after = Some(found_position(id, &found));
-                if !self.is_claimed(id) {
-                    let header = &found.record.header;
-                    page.tasks.push(self.describe_for_page(number, id, shelf, header)?);
-                }
-            }
-            if !rows.may_have_more {
-                return Ok(page);
-            }
-        }
-        page.next = after.map(Cursor::from);
-        Ok(page)
-    }
-
-    fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Result<Page> {
-        let (taken, next) = self.taken_after(number, after, limit);
-        let mut page = Page { next, ..Page::default() };
-        for (_, id) in taken {
-            if let Some(header) = self.claims.get(&id).map(|claim| claim.header.clone()) {
-                page.tasks.push(self.describe_for_page(number, id, Shelf::Ready, &header)?);
-            }
-        }
-        Ok(page)
-    }
-
     /// The next taken tasks of a tube, and where the following ones begin.
     pub(super) fn taken_after(
         &self,
@@ -188,8 +120,10 @@ impl Core {
         let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
         let claim_left = self.claim_time_left(id).map(duration);
-        let info = describe(id, state, header, self.clocks());
-        let limit = self.tubes.get(&number).and_then(|tube| tube.definition.policies.max_attempts);
+        let tube = self.tubes.get(&number).map(|tube| &tube.definition);
+        let name = tube.map(|tube| &*tube.name).unwrap_or_default();
+        let info = describe(name, id, state, header, self.clocks());
+        let limit = tube.and_then(|tube| tube.policies.max_attempts);
         let attempts_left = header.attempts_left(limit);
         let (due_in, progress) = (info.due_in.or(claim_left), self.progress_of(id));
         TaskInfo { attempts_left, due_in, progress, ..info }
@@ -278,20 +212,21 @@ pub(in crate::core) fn cursor_of_empty_page(after: Option<&Cursor>) -> Cursor {
     after.cloned().unwrap_or_else(start_cursor)
 }
 
-/// A page without tasks.
-pub(in crate::core) fn empty_page(after: Option<&Cursor>) -> Page {
-    Page { next: Some(cursor_of_empty_page(after)), ..Page::default() }
-}
-
 /// The description of a task that was taken, by what its claim has, in a process that no longer
 /// reaches the store: how much of its ttl is left is not known.
-pub(crate) fn describe_unreachable(id: u64, header: &Header) -> TaskInfo {
+pub(crate) fn describe_unreachable(tube: &str, id: u64, header: &Header) -> TaskInfo {
     let clocks = Clocks { now: 0, wall: &WallClock::default() };
-    TaskInfo { ttl_left: None, ..describe(id, State::Taken, header, clocks) }
+    TaskInfo { ttl_left: None, ..describe(tube, id, State::Taken, header, clocks) }
 }
 
 /// The public description of a task at a moment, from its record only.
-pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_>) -> TaskInfo {
+pub(crate) fn describe(
+    tube: &str,
+    id: u64,
+    state: State,
+    header: &Header,
+    clocks: Clocks<'_>,
+) -> TaskInfo {
     let left = |until: u64| duration(until.saturating_sub(clocks.now));
     let until = match state {
         // Its ttl has ended with it: the rest of the time that it is kept.
@@ -300,6 +235,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_
     };
     TaskInfo {
         id,
+        tube: tube.to_owned(),
         state,
         pri: header.pri,
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),

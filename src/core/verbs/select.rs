@@ -5,7 +5,7 @@ use tubewell_drivers::{Found, Shelf};
 use super::outcome::group_cursor;
 use super::peek::{cursor, found_position, rank_of};
 use crate::core::state::Core;
-use crate::selection::Select;
+use crate::filter::Filter;
 use crate::task::Cursor;
 use crate::{Error, Result, State};
 
@@ -23,13 +23,13 @@ impl Core {
     pub(super) fn select(
         &mut self,
         number: u32,
-        select: &Select,
+        filter: &Filter,
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<(u64, Selected)> {
         let limit = usize::try_from(limit.min(SELECT_STEP)).unwrap_or(usize::MAX);
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let bound = match select.wanted_state() {
+        let bound = match filter.wanted_state() {
             Some(state) => *tube.counts.on(state.shelf()),
             None => tube.counts.stored(),
         };
@@ -39,7 +39,7 @@ impl Core {
         loop {
             let want = limit - selected.tasks.len();
             let Selected { tasks, next } =
-                self.select_rows(number, select, selected.next.as_ref(), want)?;
+                self.select_rows(number, filter, selected.next.as_ref(), want)?;
             selected.tasks.extend(tasks);
             selected.next = next;
             read += want as u64;
@@ -53,14 +53,14 @@ impl Core {
     fn select_rows(
         &mut self,
         number: u32,
-        select: &Select,
+        filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        match (&select.group, &select.tag, select.wanted_state()) {
+        match (&filter.group, filter.wanted_tag(), filter.wanted_state()) {
             (Some(group), tag, _) => {
                 let mut selected = self.select_group(number, group, after, limit)?;
-                selected.tasks.retain(|(_, found)| has_tag(tag.as_deref(), found));
+                selected.tasks.retain(|(_, found)| has_tag(tag, found));
                 Ok(selected)
             }
             (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit),
@@ -154,10 +154,10 @@ impl Core {
     }
 
     /// Where a selection continues behind one of its tasks.
-    pub(super) fn cursor_of_selected(&self, select: &Select, id: u64, found: &Found) -> Cursor {
-        match (&select.group, &select.tag, select.wanted_state()) {
+    pub(super) fn cursor_of_selected(&self, filter: &Filter, id: u64, found: &Found) -> Cursor {
+        match (&filter.group, filter.wanted_tag(), filter.wanted_state()) {
             (Some(group), ..) => group_cursor(group, &(id, found.clone())),
-            (None, Some(tag), _) => Cursor::of_tag(tag.as_str().into(), id),
+            (None, Some(tag), _) => Cursor::of_tag(tag.into(), id),
             (None, None, Some(State::Taken)) => {
                 let order = self.claims.get(&id).map_or(0, |claim| claim.header.order);
                 cursor(Shelf::Ready, order, id)
@@ -167,12 +167,12 @@ impl Core {
     }
 }
 
-pub(super) fn is_selected(select: &Select, found: &Found) -> bool {
+pub(super) fn is_selected(filter: &Filter, found: &Found) -> bool {
     let more = found.record.header.more.as_ref();
     let group = more.and_then(|more| more.group.as_deref());
-    select.wanted_state().is_none_or(|state| found.shelf == state.shelf())
-        && has_tag(select.tag.as_deref(), found)
-        && (select.group.is_none() || select.group.as_deref() == group)
+    filter.wanted_state().is_none_or(|state| found.shelf == state.shelf())
+        && has_tag(filter.wanted_tag(), found)
+        && (filter.group.is_none() || filter.group.as_deref() == group)
 }
 
 fn has_tag(tag: Option<&str>, found: &Found) -> bool {

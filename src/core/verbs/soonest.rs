@@ -10,7 +10,7 @@
 
 use tubewell_drivers::{Found, NEVER, Position, Shelf, Value};
 
-use super::list_where::{Matches, READ, ReadRow};
+use super::listing::{Matches, READ, ReadRow, Row};
 use crate::Result;
 use crate::core::state::Core;
 use crate::core::state::window::Rank;
@@ -35,11 +35,10 @@ impl Core {
             let mut read = Vec::with_capacity(rows.len());
             for ((moment, id), space, pointer) in rows {
                 let found = self.delayed_at(number, id, space, &pointer);
-                let found = matches.undamaged(found)?;
-                read.push((Cursor::of_soonest(moment, id), id, found));
+                read.push((Cursor::of_soonest(moment, id), id, Row::of(found)?));
             }
             let read: Vec<ReadRow> = read;
-            if self.add_wanted(matches, read, may_have_more) {
+            if self.add_wanted(matches, read, may_have_more).is_some() {
                 return Ok(());
             }
         }

@@ -458,9 +458,9 @@ mod tests {
                 let first = store.local().take(tubes, own(store), Some(0)).unwrap();
                 assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
-                let before = store.counters().commits;
+                let before = store.counters().unwrap().commits;
                 assert_eq!(tube.try_take().unwrap().unwrap().body(), b"live");
-                let commits = store.counters().commits - before;
+                let commits = store.counters().unwrap().commits - before;
                 assert!(commits >= EXPIRED / 512, "{commits} commits");
             });
         }

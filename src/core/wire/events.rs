@@ -5,12 +5,14 @@ use std::time::Duration;
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::events::KindSet;
+use crate::kinds::KindSet;
 use crate::{ClockReport, Counters, Delivered, Event, Filter};
 
 wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }
 wire_struct! { Delivered { seq, missed } }
-wire_struct! { Filter { tubes, keys, owners, tags, kinds } }
+wire_struct! { Filter {
+    tubes, keys, owners, tags, kinds, state, group, sub_queue, limit, newest_first, soonest_first,
+}}
 
 /// A bit for each kind, in the order of their numbers.
 impl Wire for KindSet {

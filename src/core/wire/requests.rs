@@ -9,10 +9,8 @@ use crate::core::state::{
     About, ClaimKey, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
     UpdateRequest,
 };
-use crate::listing::Where;
 use crate::put::After;
 use crate::schedule::Restored;
-use crate::selection::Select;
 use crate::token::ClaimToken;
 use crate::{Failure, OnKey, OnParent};
 
@@ -37,8 +35,6 @@ wire_struct! { ScheduleRequest {
 wire_struct! { Restored { id, runs, skipped } }
 wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } }
 
-wire_struct! { Select { state, group, tag, limit } }
-wire_struct! { Where { state, tag, group, owner, sub_queue, newest_first, soonest_first } }
 wire_struct! { ClaimToken { tube, id, epoch } }
 
 /// Its checksum is that of its bytes.

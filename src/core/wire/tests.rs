@@ -20,7 +20,7 @@ use crate::core::verb::{
     Begin, Claimed, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb,
     put_verb,
 };
-use crate::events::KindSet;
+use crate::kinds::KindSet;
 use crate::task::CursorOf;
 use crate::{
     ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,

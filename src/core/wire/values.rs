@@ -5,12 +5,14 @@ use tubewell_drivers::{Position, Shelf};
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::listing::{TagCount, TaggedPage, TaskPage};
+#[cfg(test)]
+use super::tests::{Random, Sample};
+use crate::listing::{Page, TagCount};
 use crate::owner::{Owner, OwnerInfo};
-use crate::task::{Cursor, CursorOf, Page, Progress, Task, TaskInfo, TubeTask};
+use crate::task::{Cursor, CursorOf, Progress, Task, TaskInfo};
 use crate::{
     Ending, EventKind, FailureGroup, HistoryEntry, LastFailure, Missed, Overlap, Receipt,
-    Recurrence, ScheduleInfo, SchedulePage, SessionId, SpawnedBy, State, Step, StepKind,
+    Recurrence, ScheduleInfo, SessionId, SpawnedBy, State, Step, StepKind,
 };
 
 wire_enum! { State {
@@ -47,11 +49,10 @@ impl Wire for Task {
     }
 }
 wire_struct! { TaskInfo {
-    id, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
+    id, tube, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
     group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
     put_at,
 }}
-wire_struct! { TubeTask { tube, info } }
 wire_struct! { Progress { done, total, text } }
 wire_struct! { SpawnedBy { schedule, run, moment } }
 wire_struct! { LastFailure { group, message, attempt, owner, ago } }
@@ -64,9 +65,27 @@ wire_enum! { Ending {
     4 => Gone,
 }}
 
-wire_struct! { Page { tasks, next, damaged } }
-wire_struct! { TaskPage { tasks, next, damaged } }
-wire_struct! { TaggedPage { tasks, next, damaged } }
+impl<T: Wire> Wire for Page<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Page { items, next, damaged } = self;
+        items.put(out);
+        next.put(out);
+        damaged.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Page<T>, Malformed> {
+        Ok(Page { items: Wire::get(input)?, next: Wire::get(input)?, damaged: Wire::get(input)? })
+    }
+}
+
+#[cfg(test)]
+impl<T: Sample> Sample for Page<T> {
+    fn sample(random: &mut Random) -> Page<T> {
+        let (items, next) = (Sample::sample(random), Sample::sample(random));
+        Page { items, next, damaged: Sample::sample(random) }
+    }
+}
+
 wire_struct! { TagCount { tag, tasks } }
 wire_struct! { Cursor { position, of } }
 wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name), 2 => Soonest } }
@@ -85,7 +104,6 @@ wire_struct! { OwnerInfo {
     session, label, kind, metadata, since, last_seen, running, overdue, parked,
 }}
 
-wire_struct! { SchedulePage { schedules, next, damaged } }
 wire_struct! { ScheduleInfo {
     id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, pri,
     ttl, ttr, delay, sub_queue, max_attempts, tags, size, stopped,

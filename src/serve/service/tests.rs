@@ -517,7 +517,7 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     let brief = TubeOptions::new().temporary(true);
     let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
     let target = TubeRef { number: brief.number(), name: "brief" };
-    let request = || PutRequest::of(Put::new(""));
+    let request = || PutRequest::of(Put::new(b"".to_vec()));
     let requests = (0..20_000).map(|_| request()).collect();
     let put = answer_to(&verb_to_bytes(Mode::Call, target, &PutMany { requests }));
     assert!(put.body.len() > 65_536 && put.busy.is_none());

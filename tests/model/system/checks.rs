@@ -101,7 +101,7 @@ impl System {
 
     #[track_caller]
     pub(super) fn check_statistics(&self) {
-        let all = self.store.statistics();
+        let all = self.store.statistics().unwrap();
         assert_eq!(all.len(), self.model.tubes().len());
         for (no, tube) in self.model.tubes() {
             let got = counts(&all[&tube.name]);
@@ -171,7 +171,7 @@ impl System {
         self.check_steps();
         self.check_reads();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
-        let tubes = self.store.tubes();
+        let tubes = self.store.tubes().unwrap();
         let got: Vec<_> = tubes
             .iter()
             .map(|it| {
@@ -220,7 +220,7 @@ impl System {
     /// The number of puts has those of replaced tasks, which the model counts in other ways.
     #[track_caller]
     fn check_numbers(&mut self) {
-        let today = self.store.today();
+        let today = self.store.today().unwrap();
         for (no, tube) in self.model.tubes() {
             if !tube.options.metrics {
                 continue;
@@ -245,7 +245,7 @@ impl System {
     /// Compares the limits that tubes share, and the paused sub-queues.
     #[track_caller]
     fn check_limits(&self) {
-        let limits = self.store.limits().into_iter();
+        let limits = self.store.limits().unwrap().into_iter();
         let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
         assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
         for (no, tube) in self.model.tubes() {
@@ -314,8 +314,8 @@ impl System {
             };
             loop {
                 let page = tube.list(state, after, limit).unwrap();
-                assert!(page.tasks.len() <= limit);
-                for info in &page.tasks {
+                assert!(page.items.len() <= limit);
+                for info in &page.items {
                     assert_eq!(info.state, state);
                     let key = (info.pri, info.id);
                     order.entry(info.sub_queue.clone()).or_default().push(key);

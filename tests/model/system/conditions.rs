@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{Tube, Where};
+use tubewell::{Filter, Tube};
 
 use super::System;
 use super::convert::{finite, library_state};
@@ -10,7 +10,7 @@ use super::reference::{Micros, SAME_CLOCK, State, Task, TaskNo, TubeNo};
 use super::steps::TAGS;
 
 /// A condition, as the store and as the model know it.
-type Condition = (Where, Box<dyn Fn(&Task) -> bool>);
+type Condition = (Filter, Box<dyn Fn(&Task) -> bool>);
 
 const STATES: [State; 7] = [
     State::Ready,
@@ -43,7 +43,7 @@ impl System {
     /// A state, alone, with a tag and with the sub-queue of some task.
     fn conditions(&self, tube: TubeNo, turn: usize) -> Vec<Condition> {
         let state = STATES[turn % STATES.len()];
-        let of_state = Where::new().state(library_state(state));
+        let of_state = Filter::new().state(library_state(state));
         let tag = TAGS[turn % TAGS.len()];
         let tagged = move |task: &Task| task.tags.iter().any(|own| own == tag);
         let mut conditions: Vec<Condition> = vec![
@@ -57,7 +57,7 @@ impl System {
         let tasks: Vec<&Task> = self.model.tasks(tube).map(|(_, task)| task).collect();
         if let Some(task) = tasks.get(turn % tasks.len().max(1)) {
             let name = task.sub_queue.clone().unwrap_or_default();
-            let wanted = Where::new().sub_queue(name.clone());
+            let wanted = Filter::new().sub_queue(name.clone());
             let is_in = move |task: &Task| task.sub_queue.as_deref().unwrap_or_default() == name;
             conditions.push((wanted, Box::new(is_in)));
         }
@@ -72,7 +72,7 @@ impl System {
             Some((id, finite(due?)?))
         };
         let want: BTreeMap<TaskNo, Micros> = self.model.tasks(no).filter_map(due).collect();
-        let got = self.listed(tube, &Where::new().soonest_first(), 1 + want.len() / 2);
+        let got = self.listed(tube, &Filter::new().soonest_first(), 1 + want.len() / 2);
         // Clocks that differ by less than a second count as the same, so a delay and a moment within
         // that time of each other are listed in either order.
         let mut latest = 0;
@@ -87,12 +87,12 @@ impl System {
 
     /// All tasks that a listing has, in its order.
     #[track_caller]
-    fn listed(&self, tube: &Tube, wanted: &Where, limit: usize) -> Vec<TaskNo> {
+    fn listed(&self, tube: &Tube, wanted: &Filter, limit: usize) -> Vec<TaskNo> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = tube.list_where(wanted, after, limit).unwrap();
-            assert!(page.tasks.len() <= limit && page.damaged == 0);
-            all.extend(page.tasks.iter().map(|info| self.number(info.id)));
+            let page = tube.list(wanted, after, limit).unwrap();
+            assert!(page.items.len() <= limit && page.damaged == 0);
+            all.extend(page.items.iter().map(|info| self.number(info.id)));
             after = page.next;
             if after.is_none() {
                 return all;

@@ -1,6 +1,6 @@
 //! Changes of tasks that are neither claims nor ends, and deletes on a condition.
 
-use tubewell::{Receipt, Result, Select, Ticket, Tube, WhenFull};
+use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
 
 use super::System;
 use super::convert::{agree, duration, library_moment, library_state};
@@ -24,13 +24,13 @@ impl System {
         self.tube_wide(tube, |tube, model, no| {
             let is_ordered = state != State::Ready || !model.tubes()[&no].driver.sub_queued();
             let limit = if is_ordered { limit } else { usize::MAX };
-            let select = Select::new().state(library_state(state)).limit(limit as u64);
+            let select = Filter::new().state(library_state(state)).limit(limit as u64);
             (tube.delete_where(select), model.delete_where(no, state, limit))
         });
     }
 
     pub(super) fn kick_group(&mut self, tube: usize, group: Group, limit: usize) {
-        let select = Select::new().group(group.name()).limit(limit as u64);
+        let select = Filter::new().group(group.name()).limit(limit as u64);
         self.tube_wide(tube, |tube, model, no| {
             (tube.kick_where(select), model.kick_group(no, &group.name(), limit))
         });

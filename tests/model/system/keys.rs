@@ -39,7 +39,7 @@ impl System {
     pub(super) fn check_keys(&self) {
         for key in KEYS.into_iter().chain(KEYS_OF_RUNS) {
             let got = self.store.by_key(key).unwrap();
-            let got = got.map(|it| (it.tube, self.number(it.info.id), state_of(it.info.state)));
+            let got = got.map(|it| (it.tube, self.number(it.id), state_of(it.state)));
             let want = self
                 .model
                 .by_key(key)

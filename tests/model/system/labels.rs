@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::{Receipt, Result, Ticket, Tube, WhenFull, Where};
+use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
 
 use super::System;
 use super::reference::TaskNo;
@@ -16,8 +16,9 @@ impl System {
             let want: BTreeSet<TaskNo> = self.model.tagged(tag).map(|(no, _)| no).collect();
             let (mut ids, mut after) = (Vec::new(), None);
             loop {
-                let page = self.store.tagged(tag, after, 2 + want.len() / 3).unwrap();
-                ids.extend(page.tasks.iter().map(|task| task.info.id));
+                let page =
+                    self.store.list(Filter::new().tag(tag), after, 2 + want.len() / 3).unwrap();
+                ids.extend(page.items.iter().map(|task| task.id));
                 after = page.next;
                 if after.is_none() {
                     break;
@@ -33,10 +34,10 @@ impl System {
             for (no, of) in self.model.tubes() {
                 let Ok(tube) = self.store.tube(&of.name) else { continue };
                 let in_tube = want.iter().filter(|task| self.model.peek(*no, **task).is_ok());
-                let wanted = Where::new().tag(tag).newest_first();
-                let page = tube.list_where(&wanted, None, 10_000).unwrap();
+                let wanted = Filter::new().tag(tag).newest_first();
+                let page = tube.list(&wanted, None, 10_000).unwrap();
                 let got: BTreeSet<TaskNo> =
-                    page.tasks.iter().map(|info| self.number(info.id)).collect();
+                    page.items.iter().map(|info| self.number(info.id)).collect();
                 assert_eq!(got, in_tube.copied().collect(), "{tag} in {}", of.name);
             }
         }

@@ -85,7 +85,7 @@ impl System {
             given = given.result(result.clone());
             wanted.result = Some(result.clone());
         }
-        let (id, next_id) = (claim.id(), self.store.next_id());
+        let (id, next_id) = (claim.id(), self.store.next_id().unwrap());
         let got = match plain_advance {
             Some((target, put)) if deferred => {
                 settle(claim.advance_deferred(&target, put, WhenFull::Block))

@@ -1,7 +1,7 @@
 //! Outcomes: calls of any caller, and comparisons of how tasks have ended and of the failure
 //! groups.
 
-use tubewell::{Receipt, Result, Ticket, Tube, WhenFull};
+use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
 
 use super::System;
 use super::convert::agree;
@@ -39,10 +39,10 @@ impl System {
     fn tasks_of_group(&self, tube: &Tube, name: &str) -> Vec<TaskNo> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = tube.list_group(name, after, 3).unwrap();
-            assert!(page.tasks.len() <= 3);
-            assert!(page.tasks.iter().all(|info| info.group.as_deref() == Some(name)));
-            all.extend(page.tasks.iter().map(|info| self.number(info.id)));
+            let page = tube.list(Filter::new().group(name).newest_first(), after, 3).unwrap();
+            assert!(page.items.len() <= 3);
+            assert!(page.items.iter().all(|info| info.group.as_deref() == Some(name)));
+            all.extend(page.items.iter().map(|info| self.number(info.id)));
             after = page.next;
             if after.is_none() {
                 return all;

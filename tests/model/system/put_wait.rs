@@ -78,7 +78,7 @@ impl System {
     }
 
     fn waiting_puts(&self) -> u64 {
-        self.store.tubes().iter().map(|tube| tube.waiting_puts).sum()
+        self.store.tubes().unwrap().iter().map(|tube| tube.waiting_puts).sum()
     }
 
     pub(super) fn actual_put_answers(&self) -> Vec<(WaitNo, Option<PutAnswer>)> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Tube, Where};
+use tubewell::{Filter, Tube};
 
 use super::System;
 use super::convert::{name_of, state_of};
@@ -43,9 +43,9 @@ impl System {
         for state in [tubewell::State::Ready, tubewell::State::Taken, tubewell::State::Buried] {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
-                let page = handle.list_bodies(&Where::new().state(state), after, 40).unwrap();
+                let page = handle.list_bodies(Filter::new().state(state), after, 40).unwrap();
                 got.extend(
-                    page.tasks.into_iter().map(|it| (self.number(it.info.id), it.body.to_vec())),
+                    page.items.into_iter().map(|it| (self.number(it.info.id), it.body.to_vec())),
                 );
                 after = page.next;
                 if after.is_none() {
@@ -89,7 +89,7 @@ impl System {
         for client in &self.clients {
             let Some(session) = &client.session else { continue };
             session.describe("client", &said).unwrap();
-            let owners = self.store.owners();
+            let owners = self.store.owners().unwrap();
             let owner = owners.iter().find(|owner| owner.session == client.id).unwrap();
             let about = (owner.kind.as_deref(), owner.metadata.as_deref());
             assert_eq!(about, (Some("client"), Some(said.as_str())));

@@ -18,7 +18,7 @@ impl System {
         deferred: bool,
     ) {
         let Some((handle, no, _)) = self.tube(client, tube) else { return };
-        let mut next = self.store.next_id();
+        let mut next = self.store.next_id().unwrap();
         let (mut tasks, mut wanted) = (Vec::new(), Vec::new());
         for (extra, template) in templates.iter().enumerate() {
             let (task, restored) = self.restored(template, no, extra);

@@ -62,7 +62,7 @@ impl System {
         let mut schedule = schedule_of(key, &terms).put(put.unwrap_or_default());
         let has_id = restored.is_some_and(|it| it.skipped_ids.is_some());
         let restored = restored.map(|RestoredRunsTemplate { skipped_ids, runs, skipped }| {
-            let id = skipped_ids.map(|skipped| self.store.next_id() + skipped);
+            let id = skipped_ids.map(|skipped| self.store.next_id().unwrap() + skipped);
             schedule = schedule.clone().restored(id, runs, skipped);
             RestoredRuns { has_id, runs, skipped }
         });
@@ -168,8 +168,8 @@ impl System {
         let (mut all, mut ids, mut after) = (BTreeMap::new(), Vec::new(), None);
         loop {
             let page = tube.schedules(after, limit).unwrap();
-            assert!(page.schedules.len() <= limit && page.damaged == 0);
-            for info in page.schedules {
+            assert!(page.items.len() <= limit && page.damaged == 0);
+            for info in page.items {
                 ids.push(info.id);
                 all.insert(self.number(info.id), self.actual_schedule(info));
             }

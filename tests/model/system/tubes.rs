@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, Error, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, Filter, TubeOptions, WhenFull};
 
 use super::convert::{
     agree, backoff_of, counting_of, duration, keep_of, library_moment, name_of, rate_of,
@@ -147,7 +147,7 @@ impl System {
             tube.outcome(id).map(drop),
             tube.wait_done(id, Duration::ZERO).map(drop),
             tube.groups().map(drop),
-            tube.list_group("timeout", None, 1).map(drop),
+            tube.list(Filter::new().group("timeout").newest_first(), None, 1).map(drop),
             tube.release(id, Duration::ZERO).map(drop),
             tube.touch(id, Duration::from_secs(1)).map(drop),
             tube.renew(id, Duration::from_secs(1)),
@@ -159,8 +159,8 @@ impl System {
             tube.cancel(id).map(drop),
             tube.delete_if(id, &[tubewell::State::Ready]).map(drop),
             tube.delete_many(&[id]).map(drop),
-            tube.delete_where(tubewell::Select::new().state(tubewell::State::Ready)).map(drop),
-            tube.kick_where(tubewell::Select::new()).map(drop),
+            tube.delete_where(tubewell::Filter::new().state(tubewell::State::Ready)).map(drop),
+            tube.kick_where(tubewell::Filter::new()).map(drop),
             tube.log(id, "text").map(drop),
             tube.history(id).map(drop),
             tube.peek(id).map(drop),

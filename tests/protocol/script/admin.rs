@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Failure, Put, Reschedule, Schedule, Select, State, Ticket, TubeOptions, Update, WhenFull,
+    Failure, Filter, Put, Reschedule, Schedule, State, Ticket, TubeOptions, Update, WhenFull,
 };
 
 use super::puts::moment;
@@ -39,17 +39,17 @@ impl Script<'_> {
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
         self.note("groups", jobs.groups());
-        self.note("list_group", jobs.list_group("broken", None, 2));
+        self.note("list_group", jobs.list(Filter::new().group("broken").newest_first(), None, 2));
         self.note("outcome", jobs.outcome(ids[0]));
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
         self.note("kick", jobs.kick(1));
-        self.note("kick_where", jobs.kick_where(Select::new().group("broken").limit(1)));
+        self.note("kick_where", jobs.kick_where(Filter::new().group("broken").limit(1)));
         self.note("resolve", jobs.resolve(ids[3], Some(b"by hand")));
         self.note("forget", jobs.forget(ids[3]));
         self.note("not done", jobs.forget(ids[4]));
         self.note("bury", jobs.bury(ids[0]));
-        self.note("delete", jobs.delete_where(Select::new().state(State::Buried).tag("dead")));
+        self.note("delete", jobs.delete_where(Filter::new().state(State::Buried).tag("dead")));
     }
 
     pub fn many(&self) {
@@ -74,7 +74,7 @@ impl Script<'_> {
         self.note("paused_sub_queues", jobs.paused_sub_queues());
         self.note("unpause_sub_queue", jobs.unpause_sub_queue("ann"));
         self.note("set_limit", store.set_limit("host", 4));
-        self.note("limits", store.limits());
+        self.note("limits", store.limits().unwrap());
         self.note("remove_limit", store.remove_limit("host"));
         self.note("unsupported", self.plain().pause_sub_queue("ann", MINUTE));
     }
@@ -128,14 +128,14 @@ impl Script<'_> {
         self.about("what the store says of itself");
         let (store, jobs) = (self.store, self.jobs());
         self.note("statistics of a tube", jobs.statistics());
-        self.note("statistics", store.statistics().len());
-        self.note("days", jobs.days(store.today()..=store.today()));
+        self.note("statistics", store.statistics().unwrap().len());
+        self.note("days", jobs.days(store.today().unwrap()..=store.today().unwrap()));
         self.note("info", jobs.info());
-        self.note("tubes", store.tubes().len());
-        self.note("owners", store.owners());
-        self.note("next_id", store.next_id());
-        self.note("clock", store.clock_report());
-        self.note("counters", store.counters().commits > 0);
+        self.note("tubes", store.tubes().unwrap().len());
+        self.note("owners", store.owners().unwrap());
+        self.note("next_id", store.next_id().unwrap());
+        self.note("clock", store.clock_report().unwrap());
+        self.note("counters", store.counters().unwrap().commits > 0);
         self.note("flush", store.flush().map(drop));
         self.note("catch_up", store.catch_up());
         self.note("verify", store.verify());

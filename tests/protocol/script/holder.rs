@@ -70,7 +70,7 @@ impl Script<'_> {
         let claim = session.tube("jobs").unwrap().try_take();
         self.note("take", &claim);
         let claim: Claim = claim.unwrap().unwrap();
-        self.note("owners", store.owners());
+        self.note("owners", store.owners().unwrap());
         self.note("owner", claim.owner().unwrap());
         let id = session.id();
         drop(session);

@@ -45,7 +45,7 @@ impl Script<'_> {
         self.note("tube", store.tube("plain").map(drop));
         self.note("alter", self.tube("counted").alter(TubeOptions::new().max_taken(3)));
         self.note("info", self.tube("counted").info());
-        self.note("tubes", store.tubes().len());
+        self.note("tubes", store.tubes().unwrap().len());
         self.note("drop", store.drop_tube("relaxed"));
         self.note("catch_up", store.catch_up());
     }

@@ -49,7 +49,7 @@ impl Script<'_> {
         self.note("event", events.recv());
         self.note("no more", events.try_recv());
         drop(events);
-        self.note("delete", small.delete_many(&[self.store.next_id() - 1]));
+        self.note("delete", small.delete_many(&[self.store.next_id().unwrap() - 1]));
     }
 
     pub fn parents(&self) {

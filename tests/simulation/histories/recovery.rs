@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{EventKind, State};
+use tubewell::{EventKind, Filter, State};
 
 use super::{Entry, Simulation, Stored, TAGS, Versions};
 use crate::seeds::Checked;
@@ -109,8 +109,8 @@ impl Simulation {
     /// Compares the lists of the tags with the tasks.
     fn check_tags(&self, tasks: &BTreeMap<u64, (Stored, bool)>) {
         for tag in TAGS {
-            let page = self.world.store.tagged(tag, None, 10_000).unwrap();
-            let got: BTreeSet<u64> = page.tasks.iter().map(|task| task.info.id).collect();
+            let page = self.world.store.list(Filter::new().tag(tag), None, 10_000).unwrap();
+            let got: BTreeSet<u64> = page.items.iter().map(|task| task.id).collect();
             let tagged = tasks.iter().filter(|(_, (it, _))| it.tags.iter().any(|own| own == tag));
             assert_eq!(got, tagged.map(|(id, _)| *id).collect(), "the tasks with the tag {tag}");
         }
@@ -120,7 +120,7 @@ impl Simulation {
     fn stored(&self) -> BTreeMap<u64, (Stored, bool)> {
         let mut all = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
-            for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().tasks) {
+            for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().items) {
                 let is_taken = info.state == State::Taken;
                 let state = if is_taken { State::Ready } else { info.state };
                 let entries = handle.history(info.id).unwrap().into_iter().map(|entry| Entry {

@@ -68,12 +68,12 @@ impl Checked for Simulation {
         }
         for key in KEYS {
             let found = self.world.store.by_key(key).unwrap();
-            let found = found.map(|found| (found.info.id, found.tube));
+            let found = found.map(|found| (found.id, found.tube));
             let expected = self.by_key(key).map(|id| (id, self.tasks[&id].tube.to_string()));
             assert_eq!(found, expected, "the task with {key:?}");
         }
         assert_eq!(self.read_gates(), self.gates.at(self.world.now));
-        for limit in self.world.store.limits() {
+        for limit in self.world.store.limits().unwrap() {
             let shared = (0..TUBES).find(|nth| self.policies[*nth].is_shared);
             let holders = shared.map_or(0, |nth| self.holders(nth, &limit.name));
             assert_eq!(limit.taken, holders, "{limit:?}");
@@ -95,7 +95,7 @@ impl Simulation {
         let mut ids = BTreeSet::new();
         let mut tasks = Vec::new();
         for (state, status) in STATES {
-            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().tasks;
+            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().items;
             for info in listed {
                 assert!(ids.insert(info.id), "task {} is listed twice", info.id);
                 let data = String::from_utf8(tube.peek(info.id).unwrap().body.to_vec()).unwrap();
@@ -126,7 +126,7 @@ impl Simulation {
                 gates.sub_queues.insert((nth, name), until(paused.resumes_in));
             }
         }
-        for limit in self.world.store.limits() {
+        for limit in self.world.store.limits().unwrap() {
             let name = NAMES.into_iter().find(|name| *name == limit.name).unwrap();
             gates.limits.insert(name, limit.most);
         }

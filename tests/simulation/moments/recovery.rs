@@ -110,7 +110,7 @@ impl Simulation {
         let mut all = BTreeMap::new();
         for (nth, (state, status)) in (0..TUBES).flat_map(|nth| STATES.map(|it| (nth, it))) {
             let page = self.world.tubes[nth].list(state, None, 10_000).unwrap();
-            for info in page.tasks {
+            for info in page.items {
                 let name = info.sub_queue.unwrap();
                 let stored = Stored {
                     tube: nth,

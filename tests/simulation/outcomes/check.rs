@@ -1,6 +1,6 @@
 //! Comparison of all tasks with the model.
 
-use tubewell::{Ending, State};
+use tubewell::{Ending, Filter, State};
 
 use super::{GROUPS, Simulation, Status, group_of, listed, result};
 
@@ -21,8 +21,9 @@ impl Simulation {
                 let mut of_group = buried.clone();
                 of_group.retain(|id| group_of(*id) == group);
                 of_group.reverse();
-                let page = tube.list_group(group, None, 10_000).unwrap();
-                let got: Vec<u64> = page.tasks.iter().map(|task| task.id).collect();
+                let page =
+                    tube.list(Filter::new().group(group).newest_first(), None, 10_000).unwrap();
+                let got: Vec<u64> = page.items.iter().map(|task| task.id).collect();
                 assert_eq!(got, of_group, "{group}, {at}");
                 let count = tube.groups().unwrap().into_iter().find(|it| it.name == group);
                 assert_eq!(count.map_or(0, |it| it.count), of_group.len() as u64, "{at}");

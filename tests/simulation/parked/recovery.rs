@@ -78,7 +78,7 @@ impl Simulation {
         let mut found = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in [State::Ready, State::Taken] {
-                for info in tube.list(state, None, 10_000).unwrap().tasks {
+                for info in tube.list(state, None, 10_000).unwrap().items {
                     let owner = tube.owner_of(info.id).unwrap();
                     assert_eq!(owner.is_some(), state == State::Taken, "{owner:?} of {info:?}");
                     let holder = owner.map(|owner| self.holder(owner));

@@ -1,13 +1,14 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Group, Holder, Id, Instead,
-    Key, Kinds, Label, Limit, List, Moment, One, Option, Path, Request, Session, StepName,
-    SubQueue, Tag, Text, Time, Tube, TubeName, TubeNumber,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Holder, Id, Instead, Key,
+    Label, Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text,
+    Time, Tube, TubeName, TubeNumber,
 };
 use super::values::{
-    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED,
-    SCHEDULE, SELECT, STATE, TUBE_OPTIONS, WHERE,
+    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_EVENTS, FILTER_OF_STORE,
+    FILTER_OF_TUBE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED, SCHEDULE, STATE,
+    TUBE_OPTIONS,
 };
 use super::{Choice, Field, VERBS, Variant};
 
@@ -34,19 +35,7 @@ pub static REQUEST: Choice = Choice {
         (11, "Backup", &[Path]),
         (12, "Counters", &[]),
         (13, "Clock", &[]),
-        (
-            16,
-            "Subscribe",
-            &[
-                Field::Byte(7),
-                List(&TubeName),
-                List(&Key),
-                List(&Label),
-                List(&Tag),
-                Option(&Kinds),
-                Count,
-            ],
-        ),
+        (16, "Subscribe", &[Field::Byte(7), FILTER_OF_EVENTS, Count]),
     ],
 };
 
@@ -70,7 +59,7 @@ static CALL: Choice = Choice {
         (12, "AllLimits", &[]),
         (13, "ByKey", &[Key]),
         (14, "Find", &[Id, Option(&TubeName)]),
-        (15, "Tagged", &[Tag, Option(&CURSOR), Count]),
+        (15, "ListInStore", &[FILTER_OF_STORE, Option(&CURSOR), Count]),
         (16, "TagCounts", &[Option(&Tag)]),
         (17, "AllCounts", &[]),
         (18, "NextId", &[]),
@@ -131,8 +120,8 @@ static VERB: Choice = Choice {
         (25, "CancelTask", &[Id]),
         (26, "DeleteIf", &[Id, List(&One(&STATE))]),
         (27, "DeleteMany", &[List(&Id)]),
-        (28, "DeleteWhere", &[SELECT, Option(&CURSOR), Count]),
-        (29, "KickWhere", &[SELECT, Option(&CURSOR), Count]),
+        (28, "DeleteWhere", &[FILTER_OF_CHANGE, Option(&CURSOR), Count]),
+        (29, "KickWhere", &[FILTER_OF_CHANGE, Option(&CURSOR), Count]),
         (30, "History", &[Among(HISTORY_VERBS, &[0, 1])]),
         (31, "Steps", &[Id, Field::Byte(0)]),
         (32, "Peek", &[Id]),
@@ -216,10 +205,8 @@ static LIST: Choice = Choice {
     often: &[0, 1, 2, 3, 4],
     later: &[],
     variants: &[
-        (90, "List", &[One(&STATE), Option(&CURSOR), Count]),
-        (91, "ListGroup", &[Group, Option(&CURSOR), Count]),
-        (92, "ListWhere", &[WHERE, Option(&CURSOR), Count]),
-        (93, "ListBodies", &[WHERE, Option(&CURSOR), Count]),
+        (90, "List", &[FILTER_OF_TUBE, Option(&CURSOR), Count]),
+        (91, "ListBodies", &[FILTER_OF_TUBE, Option(&CURSOR), Count]),
         (94, "PeekReady", &[Count]),
     ],
 };

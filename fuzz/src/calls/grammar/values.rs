@@ -2,8 +2,8 @@
 
 use super::Field::{
     All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Holder,
-    Id, Interval, Key, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span, StepName,
-    SubQueue, Tag, Text, Time, Token, TubeName, TubeNumber, Zone,
+    Id, Interval, Key, Kinds, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span,
+    StepName, SubQueue, Tag, Text, Time, Token, TubeName, TubeNumber, Zone,
 };
 use super::{Choice, Field};
 
@@ -103,17 +103,55 @@ pub const CLAIM_TOKEN: Field = All(&[TubeName, Id, Epoch]);
 pub const FAILURE: Field = All(&[Group, Text]);
 pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);
 const POSITION: Field = All(&[One(&SHELF), Order, Id, SubQueue]);
-pub const SELECT: Field =
-    All(&[Option(&One(&STATE)), Option(&Group), Option(&Tag), Option(&Count)]);
-pub const WHERE: Field = All(&[
+/// A filter of a delete or a kick.
+pub const FILTER_OF_CHANGE: Field = All(&[
+    EMPTY,
+    EMPTY,
+    EMPTY,
+    List(&Tag),
+    NONE,
     Option(&One(&STATE)),
-    Option(&Tag),
     Option(&Group),
-    Option(&Label),
+    NONE,
+    Option(&Count),
+    OFF,
+    OFF,
+]);
+/// A filter of a listing of a tube.
+pub const FILTER_OF_TUBE: Field = All(&[EMPTY, LISTED]);
+/// A filter of a listing of a store.
+pub const FILTER_OF_STORE: Field = All(&[List(&TubeName), LISTED]);
+/// What a filter of a listing has behind its tubes.
+const LISTED: Field = All(&[
+    EMPTY,
+    List(&Label),
+    List(&Tag),
+    NONE,
+    Option(&One(&STATE)),
+    Option(&Group),
     Option(&SubQueue),
+    NONE,
     Flag,
     Flag,
 ]);
+/// A filter of events.
+pub const FILTER_OF_EVENTS: Field = All(&[
+    List(&TubeName),
+    List(&Key),
+    List(&Label),
+    List(&Tag),
+    Option(&Kinds),
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    OFF,
+    OFF,
+]);
+/// A list without values.
+const EMPTY: Field = Byte(0);
+/// A flag that is not set.
+const OFF: Field = Byte(0);
 
 /// What a put says before the body: priority, ttl, ttr, delay, moment, sub-queue, attempts.
 const TERMS: Field = All(&[

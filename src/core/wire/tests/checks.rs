@@ -18,9 +18,9 @@ use crate::core::verbs::{ByteBudget, Grants};
 use crate::put::After;
 use crate::schedule::Restored;
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
-    Reschedule, Restore, Schedule, Select, SessionId, State, Step, StepKind, Store, Tube,
-    TubeOptions, Update,
+    Claim, Error, FIFOTTL, Failure, Filter, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
+    Reschedule, Restore, Schedule, SessionId, State, Step, StepKind, Store, Tube, TubeOptions,
+    Update,
 };
 
 const MAX_BODY: usize = 100;
@@ -240,12 +240,12 @@ fn restores_are_refused_as_by_a_handle() {
     }
 }
 
-fn delete(select: &Select) -> DeleteWhere {
-    DeleteWhere { select: select.clone(), after: None, limit: 1 }
+fn delete(filter: &Filter) -> DeleteWhere {
+    DeleteWhere { filter: filter.clone(), after: None, limit: 1 }
 }
 
-fn kick(select: &Select) -> KickWhere {
-    KickWhere { select: select.clone(), after: None, limit: 1 }
+fn kick(filter: &Filter) -> KickWhere {
+    KickWhere { filter: filter.clone(), after: None, limit: 1 }
 }
 
 #[test]
@@ -265,15 +265,15 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
         let remove = RemoveTags { id, tags: hostile.clone() };
         refused(tube.remove_tags(id, hostile.iter()), &remove);
     }
-    for select in [Select::new(), Select::new().state(State::Ready).group("net")] {
-        refused(tube.delete_where(select.clone()), &delete(&select));
-        let none = select.clone().limit(0);
+    for filter in [Filter::new(), Filter::new().state(State::Ready).group("net")] {
+        refused(tube.delete_where(filter.clone()), &delete(&filter));
+        let none = filter.clone().limit(0);
         refused(tube.delete_where(none.clone()), &delete(&none));
     }
-    let ready = Select::new().state(State::Ready);
+    let ready = Filter::new().state(State::Ready);
     refused(tube.kick_where(ready.clone()), &kick(&ready));
-    assert!(kick(&Select::new().tag("a")).check(LIMITS).is_err());
-    accepted(&kick(&Select::new().tag("a").for_kick().unwrap()));
+    assert!(kick(&Filter::new().tag("a")).check(LIMITS).is_err());
+    accepted(&kick(&Filter::new().tag("a").for_kick().unwrap()));
     let result = vec![7; MAX_BODY + 1];
     let resolve = Resolve { id, result: Some(result.clone()) };
     refused(tube.resolve(id, Some(&result)), &resolve);

@@ -10,7 +10,7 @@ use super::{Random, Sample};
 use crate::core::catalog::TubeHead;
 use crate::core::state::{FILE, Grant, MEMORY};
 use crate::core::verb::TubeRef;
-use crate::events::KindSet;
+use crate::kinds::KindSet;
 use crate::moment::{Moment, system_time};
 use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
 

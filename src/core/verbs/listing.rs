@@ -1,4 +1,4 @@
-//! Listings of the tasks of a tube on several conditions.
+//! Listings of the tasks of a tube, or of all tubes, that meet a filter.
 //!
 //! One condition decides which rows are read, and so the order of the pages and what their cursor
 //! means; the others are checked for each task. A page ends early if the call has looked at as many
@@ -6,16 +6,17 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use tubewell_drivers::{Found, Shelf};
+use tubewell_drivers::{Found, Shelf, TaggedId};
 
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
 use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
-use crate::core::verb::{Decide, TubeRef, verb};
-use crate::listing::{TaskPage, Where};
-use crate::task::{Cursor, Page, Task};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
+use crate::filter::Filter;
+use crate::listing::Page;
+use crate::task::{Cursor, Task, TaskInfo};
 use crate::{Error, Result, State};
 
 /// The maximum number of records that one call looks at.
@@ -27,7 +28,7 @@ const BODY_BYTES: u64 = 4 << 20;
 
 /// The tasks of a page, and what the call may still look at.
 pub(super) struct Matches<'a> {
-    wanted: &'a Where,
+    wanted: &'a Filter,
     limit: usize,
     rows_left: usize,
     bytes_left: u64,
@@ -36,36 +37,55 @@ pub(super) struct Matches<'a> {
     damaged: u64,
 }
 
-/// A row of a read: where the next page begins if this one ends with it, and the task, unless the row
-/// is left over, or leads to another tube.
-pub(super) type ReadRow = (Cursor, u64, Option<Found>);
+/// A row of a read: where the next page begins if this one ends with it, its id, and what it is.
+pub(super) type ReadRow = (Cursor, u64, Row);
 
-verb! {
-    /// A page of the tasks that are wanted.
-    92 InTube Look: ListWhere { wanted: Where, after: Option<Cursor>, limit: usize } -> Page
+/// What a row of a read is.
+pub(super) enum Row {
+    Task(Found),
+    Damaged,
+    /// It is left over, or leads to another tube.
+    Other,
 }
 
-impl Decide for ListWhere {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Page>> {
-        let ListWhere { wanted, after, limit } = self;
-        let Matches { tasks, next, damaged, .. } =
-            core.matching(number, wanted, after.as_ref(), *limit, u64::MAX)?;
-        let mut page = Page { next, damaged, ..Page::default() };
-        for (id, found) in tasks {
-            let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.tasks.push(info);
+impl Row {
+    pub(super) fn of(found: Result<Option<Found>>) -> Result<Row> {
+        match found {
+            Ok(Some(found)) => Ok(Row::Task(found)),
+            Ok(None) => Ok(Row::Other),
+            Err(Error::Corrupt { .. }) => Ok(Row::Damaged),
+            Err(error) => Err(error),
         }
-        Ok(Decided::now(page))
     }
 }
 
 verb! {
-    /// As `ListWhere`, with the bodies.
-    93 InTube Look: ListBodies { wanted: Where, after: Option<Cursor>, limit: usize } -> TaskPage
+    /// A page of the tasks that are wanted.
+    90 InTube Look: List { filter: Filter, after: Option<Cursor>, limit: usize } -> Page<TaskInfo> {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.filter.check_list()
+        }
+    }
+}
+
+impl Decide for List {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Page<TaskInfo>>> {
+        let List { filter, after, limit } = self;
+        core.page(number, filter, after.as_ref(), *limit).map(Decided::now)
+    }
+}
+
+verb! {
+    /// As `List`, with the bodies.
+    91 InTube Look: ListBodies { filter: Filter, after: Option<Cursor>, limit: usize } -> Page<Task> {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.filter.check_list()
+        }
+    }
 }
 
 impl Decide for ListBodies {
@@ -73,11 +93,11 @@ impl Decide for ListBodies {
         &self,
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<TaskPage>> {
-        let ListBodies { wanted, after, limit } = self;
+    ) -> Result<Decided<Page<Task>>> {
+        let ListBodies { filter, after, limit } = self;
         let Matches { tasks, next, damaged, .. } =
-            core.matching(number, wanted, after.as_ref(), *limit, BODY_BYTES)?;
-        let mut page = TaskPage { next, damaged, ..TaskPage::default() };
+            core.matching(number, filter, after.as_ref(), *limit, BODY_BYTES)?;
+        let mut page = Page { next, damaged, ..Page::default() };
         for (id, found) in tasks {
             let data = match core.edit(number, |ledger| ledger.body(id, &found)) {
                 Err(Error::Corrupt { .. }) => {
@@ -87,22 +107,94 @@ impl Decide for ListBodies {
                 data => data?,
             };
             let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.tasks.push(Task::of(info, data));
+            page.items.push(Task::of(info, data));
         }
         Ok(Decided::now(page))
     }
 }
 
+verb! {
+    /// A page of the tasks that are wanted, of one tube, or of all tubes with a tag.
+    15 InStore Look: ListInStore { filter: Filter, after: Option<Cursor>, limit: usize } -> Page<TaskInfo> {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.filter.check_list_of_store()
+        }
+    }
+}
+
+impl Decide for ListInStore {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Page<TaskInfo>>> {
+        let ListInStore { filter, after, limit } = self;
+        let page = match filter.wanted_tube() {
+            Some(name) => {
+                let number = core.find_tube(name)?.number;
+                core.page(number, filter, after.as_ref(), *limit)
+            }
+            None => core.page_of_all_tubes(filter, after.as_ref(), *limit),
+        };
+        page.map(Decided::now)
+    }
+}
+
 impl Core {
+    fn page(
+        &mut self,
+        number: u32,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
+        let Matches { tasks, next, damaged, .. } =
+            self.matching(number, filter, after, limit, u64::MAX)?;
+        let mut page = Page { next, damaged, ..Page::default() };
+        for (id, found) in tasks {
+            let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+            page.items.push(info);
+        }
+        Ok(page)
+    }
+
+    /// The tasks with a tag, whichever tubes they are in.
+    fn page_of_all_tubes(
+        &mut self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
+        let tag = filter.wanted_tag().unwrap_or_default();
+        let begin = begin_of_page(after, Listing::Tag(tag))?;
+        let mut page = Page::default();
+        if limit == 0 {
+            page.next = Some(cursor_of_empty_page(after));
+            return Ok(page);
+        }
+        let from = begin.map(|cursor| cursor.position.id);
+        let (rows, last) =
+            self.tagged_in_both(tag, from, limit.min(LOOK_UPS), filter.newest_first)?;
+        page.next = last.map(|id| Cursor::of_tag(tag.into(), id));
+        for TaggedId { id, space } in rows {
+            let Some(number) = self.spaces.get(&space).copied() else { continue };
+            match self.find_tagged(number, id, tag) {
+                Ok(Some(found)) if self.is_wanted(filter, id, &found) => {
+                    let header = &found.record.header;
+                    page.items.push(self.describe_for_page(number, id, found.shelf, header)?);
+                }
+                Ok(_) => {}
+                Err(Error::Corrupt { .. }) => page.damaged += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
     fn matching<'a>(
         &mut self,
         number: u32,
-        wanted: &'a Where,
+        wanted: &'a Filter,
         after: Option<&Cursor>,
         limit: usize,
         bytes_left: u64,
     ) -> Result<Matches<'a>> {
-        wanted.check()?;
         let begin = begin_of_page(after, listing_of(wanted))?;
         let (tasks, next, damaged) = (Vec::new(), None, 0);
         let rows_left = match listing_of(wanted) {
@@ -139,17 +231,16 @@ impl Core {
         let newest_first = matches.wanted.newest_first;
         let mut after = begin.map(|cursor| cursor.position.id);
         loop {
-            let want = READ.min(matches.rows_left);
+            let want = matches.next_read();
             let rows = &mut self.buffers[buffer];
             let (rows, last) = tubewell_drivers::tagged(rows, tag, after, want, newest_first)?;
             let mut read = Vec::with_capacity(rows.len());
             for row in rows {
                 let is_own = row.space == space;
                 let found = if is_own { self.find_tagged(number, row.id, tag) } else { Ok(None) };
-                let found = matches.undamaged(found)?;
-                read.push((Cursor::of_tag(tag.into(), row.id), row.id, found));
+                read.push((Cursor::of_tag(tag.into(), row.id), row.id, Row::of(found)?));
             }
-            if self.add_wanted(matches, read, last.is_some()) {
+            if self.add_wanted(matches, read, last.is_some()).is_some() {
                 return Ok(());
             }
             after = last;
@@ -166,15 +257,15 @@ impl Core {
         let newest_first = matches.wanted.newest_first;
         let mut after = begin.map(rank_of);
         loop {
-            let want = READ.min(matches.rows_left);
+            let want = matches.next_read();
             let tasks =
                 self.edit(number, |ledger| ledger.in_group(group, after, want, newest_first))?;
             let may_have_more = tasks.len() == want;
             let cursors: Vec<Cursor> = tasks.iter().map(|task| group_cursor(group, task)).collect();
             after = cursors.last().map(rank_of);
             let read = cursors.into_iter().zip(tasks);
-            let read = read.map(|(here, (id, found))| (here, id, Some(found))).collect();
-            if self.add_wanted(matches, read, may_have_more) {
+            let read = read.map(|(here, (id, found))| (here, id, Row::Task(found))).collect();
+            if self.add_wanted(matches, read, may_have_more).is_some() {
                 return Ok(());
             }
         }
@@ -190,7 +281,7 @@ impl Core {
         loop {
             let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
             let bound = after.map_or(Unbounded, Excluded);
-            let want = READ.min(matches.rows_left);
+            let want = matches.next_read();
             let taken: Vec<Rank> = if matches.wanted.newest_first {
                 tube.taken.range((Unbounded, bound)).rev().take(want).copied().collect()
             } else {
@@ -200,11 +291,10 @@ impl Core {
             for &(order, id) in &taken {
                 let is_owned = self.is_owned(matches.wanted, id);
                 let found = if is_owned { self.find(number, id).map(Some) } else { Ok(None) };
-                let found = matches.undamaged(found)?;
-                read.push((cursor(Shelf::Ready, order, id), id, found));
+                read.push((cursor(Shelf::Ready, order, id), id, Row::of(found)?));
             }
             after = taken.last().copied();
-            if self.add_wanted(matches, read, taken.len() == want) {
+            if self.add_wanted(matches, read, taken.len() == want).is_some() {
                 return Ok(());
             }
         }
@@ -231,18 +321,26 @@ impl Core {
         while let Some(shelf) = shelves.next() {
             let sub = wanted.sub_queue.as_deref().filter(|_| sub_queued && shelf == Shelf::Ready);
             loop {
-                let want = READ.min(matches.rows_left);
+                let want = matches.next_read();
                 let from = after.as_ref().filter(|position| position.shelf == shelf);
                 let page = self.edit(number, |ledger| {
                     ledger.page_of(shelf, sub, from, want, wanted.newest_first)
                 })?;
-                matches.damaged += page.damaged;
                 let read = page.tasks.into_iter();
                 let read: Vec<ReadRow> = read
-                    .map(|(id, found)| (found_position(id, &found).into(), id, Some(found)))
+                    .map(|(id, found)| (found_position(id, &found).into(), id, Row::Task(found)))
                     .collect();
                 after = read.last().map(|(here, ..)| here.position.clone());
-                if self.add_wanted(matches, read, page.may_have_more || shelves.peek().is_some()) {
+                let has_more = page.may_have_more || shelves.peek().is_some();
+                let count = read.len();
+                let left = self.add_wanted(matches, read, has_more);
+                // Those behind the last task of the page count for the next one.
+                let end = match left {
+                    Some(left) if matches.next.is_some() => count - left,
+                    _ => usize::MAX,
+                };
+                matches.damaged += page.damaged.iter().filter(|at| **at < end).count() as u64;
+                if left.is_some() {
                     return Ok(());
                 }
                 if !page.may_have_more {
@@ -253,50 +351,63 @@ impl Core {
         Ok(())
     }
 
-    /// Adds the tasks of a read that are wanted. Returns true if the page ends here.
+    /// Adds the tasks of a read that are wanted. If the page ends here, returns how many rows are left.
     pub(super) fn add_wanted(
         &self,
         matches: &mut Matches<'_>,
         read: Vec<ReadRow>,
         may_have_more: bool,
-    ) -> bool {
-        let count = read.len();
-        for (at, (here, id, found)) in read.into_iter().enumerate() {
+    ) -> Option<usize> {
+        let mut left = read.len();
+        for (here, id, row) in read {
+            left -= 1;
             matches.rows_left = matches.rows_left.saturating_sub(1);
-            if let Some(found) = found.filter(|found| self.is_wanted(matches.wanted, id, found)) {
-                matches.add(id, found);
+            match row {
+                Row::Task(found) if self.is_wanted(matches.wanted, id, &found) => {
+                    matches.add(id, found);
+                }
+                Row::Damaged => matches.damaged += 1,
+                Row::Task(_) | Row::Other => {}
             }
-            let is_last = at + 1 == count && !may_have_more;
+            let is_last = left == 0 && !may_have_more;
             if is_last || matches.is_full() {
                 matches.next = Some(here).filter(|_| !is_last);
-                return true;
+                return Some(left);
             }
         }
-        !may_have_more
+        (!may_have_more).then_some(0)
     }
 
     /// Whether a task meets all conditions.
-    fn is_wanted(&self, wanted: &Where, id: u64, found: &Found) -> bool {
+    fn is_wanted(&self, wanted: &Filter, id: u64, found: &Found) -> bool {
         let header = &found.record.header;
         let more = header.more.as_deref();
         let group = more.and_then(|more| more.group.as_deref());
         let is_in_state = |state| self.state_of(id, found.shelf) == state;
         wanted.wanted_state().is_none_or(is_in_state)
-            && wanted.tag.as_deref().is_none_or(|tag| header.has_tag(tag))
+            && wanted.wanted_tag().is_none_or(|tag| header.has_tag(tag))
             && wanted.sub_queue.as_deref().is_none_or(|sub| *header.sub == *sub)
             && (wanted.group.is_none() || wanted.group.as_deref() == group)
             && self.is_owned(wanted, id)
     }
 
     /// Whether a task is taken by a session with the wanted label, if one is wanted.
-    fn is_owned(&self, wanted: &Where, id: u64) -> bool {
-        let Some(wanted) = wanted.owner.as_deref() else { return true };
+    fn is_owned(&self, wanted: &Filter, id: u64) -> bool {
+        let Some(wanted) = wanted.wanted_owner() else { return true };
         let label = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         label.is_some_and(|label| *label == *wanted)
     }
 }
 
 impl Matches<'_> {
+    /// How many rows the next read has. If each may be a task of the page, no more than the page has
+    /// space for, and one that says whether there are more.
+    fn next_read(&self) -> usize {
+        let missing = self.limit.saturating_sub(self.tasks.len()).saturating_add(1);
+        let most = if self.wanted.has_one_condition() { missing } else { READ };
+        READ.min(self.rows_left).min(most)
+    }
+
     fn is_full(&self) -> bool {
         self.tasks.len() >= self.limit || self.rows_left == 0 || self.bytes_left == 0
     }
@@ -305,25 +416,14 @@ impl Matches<'_> {
         self.bytes_left = self.bytes_left.saturating_sub(found.record.header.size);
         self.tasks.push((id, found));
     }
-
-    /// Counts a damaged task.
-    pub(super) fn undamaged(&mut self, found: Result<Option<Found>>) -> Result<Option<Found>> {
-        match found {
-            Err(Error::Corrupt { .. }) => {
-                self.damaged += 1;
-                Ok(None)
-            }
-            found => found,
-        }
-    }
 }
 
 /// What the pages list, by the condition that decides which rows are read.
-fn listing_of(wanted: &Where) -> Listing<'_> {
+fn listing_of(wanted: &Filter) -> Listing<'_> {
     if wanted.soonest_first {
         return Listing::Soonest;
     }
-    match (&wanted.tag, &wanted.group, wanted.wanted_state()) {
+    match (wanted.wanted_tag(), &wanted.group, wanted.wanted_state()) {
         (Some(tag), _, _) => Listing::Tag(tag),
         (None, Some(group), _) => Listing::Group(group),
         (None, None, Some(state)) => Listing::State(state),

@@ -1,21 +1,23 @@
 //! Listings on conditions: by state, tag, failure group, owner and sub-queue, in both orders.
 
 use tubewell::driver::{FIFO, UTUBE};
-use tubewell::{Error, Failure, Keep, Page, Put, Session, State, Store, Tube, TubeOptions, Where};
+use tubewell::{
+    Error, Failure, Filter, Keep, Page, Put, Session, State, Store, TaskInfo, Tube, TubeOptions,
+};
 
 use super::rng::Rng;
 use super::support::*;
 
-fn ids(page: &Page) -> Vec<u64> {
-    page.tasks.iter().map(|info| info.id).collect()
+fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
+    page.items.iter().map(|info| info.id).collect()
 }
 
 /// The ids of all pages.
-fn in_pages(tube: &Tube, wanted: &Where, limit: usize) -> Vec<u64> {
+fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list_where(wanted, after, limit).unwrap();
-        assert!(page.tasks.len() <= limit && page.damaged == 0);
+        let page = tube.list(wanted, after, limit).unwrap();
+        assert!(page.items.len() <= limit && page.damaged == 0);
         listed.extend(ids(&page));
         after = page.next;
         if after.is_none() {
@@ -25,7 +27,7 @@ fn in_pages(tube: &Tube, wanted: &Where, limit: usize) -> Vec<u64> {
 }
 
 /// The ids of the listed tasks: the same with pages of any size, and in the reverse order.
-fn listed(tube: &Tube, wanted: &Where) -> Vec<u64> {
+fn listed(tube: &Tube, wanted: &Filter) -> Vec<u64> {
     let ids = in_pages(tube, wanted, 10_000);
     for limit in [1, 2, 3] {
         assert_eq!(in_pages(tube, wanted, limit), ids, "{limit} a page: {wanted:?}");
@@ -34,15 +36,15 @@ fn listed(tube: &Tube, wanted: &Where) -> Vec<u64> {
         assert_eq!(reversed, ids, "{limit} a page, reversed: {wanted:?}");
     }
     let page = tube.list_bodies(wanted, None, 10_000).unwrap();
-    assert_eq!(page.tasks.iter().map(|task| task.info.id).collect::<Vec<u64>>(), ids);
-    for task in page.tasks {
+    assert_eq!(page.items.iter().map(|task| task.info.id).collect::<Vec<u64>>(), ids);
+    for task in page.items {
         assert_eq!(task, tube.peek(task.info.id).unwrap());
     }
     ids
 }
 
-fn state(state: State) -> Where {
-    Where::new().state(state)
+fn state(state: State) -> Filter {
+    Filter::new().state(state)
 }
 
 /// A tube with tasks in each state: with tags, in failure groups, with owners and in sub-queues.
@@ -95,14 +97,14 @@ fn listed_tasks_are_those_that_meet_all_conditions() {
     for driver in all_or_few() {
         let store = store_in_memory();
         let Tasks { tube, sessions } = Tasks::put(&store, driver);
-        let all = listed(&tube, &Where::new());
+        let all = listed(&tube, &Filter::new());
         assert_eq!(all.len(), 120);
         let states = [State::Ready, State::Taken, State::Buried, State::Done];
         let infos: Vec<_> = all.iter().map(|id| tube.peek(*id).unwrap().info).collect();
         let label = |id| tube.owner_of(id).unwrap().and_then(|owner| owner.label);
         let mut rng = Rng::new(9);
         for _ in 0..40 {
-            let mut wanted = Where::new();
+            let mut wanted = Filter::new();
             let (mut tag, mut group, mut owner, mut in_state) = (None, None, None, None);
             if rng.one_in(2) {
                 tag = Some(format!("t{}", rng.below(4)));
@@ -139,7 +141,7 @@ fn listed_tasks_are_those_that_meet_all_conditions() {
             expected.sort_unstable();
             assert_eq!(found, expected, "{wanted:?}");
         }
-        let in_sub_queue = listed(&tube, &Where::new().sub_queue("s7"));
+        let in_sub_queue = listed(&tube, &Filter::new().sub_queue("s7"));
         assert_eq!(in_sub_queue, if SUB_QUEUED.contains(driver) { vec![7] } else { vec![] });
         drop(sessions);
         assert_sound(&store);
@@ -153,14 +155,14 @@ fn states_are_listed_as_by_list() {
         let Tasks { tube, .. } = Tasks::put(&store, driver);
         for of in [State::Ready, State::Taken, State::Buried, State::Done, State::Delayed] {
             let page = tube.list(of, None, 10_000).unwrap();
-            assert_eq!(tube.list_where(&state(of), None, 10_000).unwrap(), page, "{of}");
+            assert_eq!(tube.list(state(of), None, 10_000).unwrap(), page, "{of}");
         }
     }
 }
 
 /// Q190 Q193
 /// Difference: taken tasks are listed in the order of takes; delayed ones too, unless
-/// `Where::soonest_first` is asked for, and blocked and recurring ones in the order of their ids.
+/// `Filter::soonest_first` is asked for, and blocked and recurring ones in the order of their ids.
 #[test]
 fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
     for_each_driver(TIMED, |case| {
@@ -169,8 +171,8 @@ fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
         let delayed: Vec<u64> =
             (0..100).map(|_| case.add(case.draft("x").delay(secs(1)))).collect();
         for (of, ids_of) in [(State::Taken, &taken), (State::Delayed, &delayed)] {
-            let first = case.tube.list_where(&state(of), None, 50).unwrap();
-            let second = case.tube.list_where(&state(of), first.next.clone(), 50).unwrap();
+            let first = case.tube.list(state(of), None, 50).unwrap();
+            let second = case.tube.list(state(of), first.next.clone(), 50).unwrap();
             assert_eq!((ids(&first), ids(&second)), (ids_of[..50].to_vec(), ids_of[50..].to_vec()));
             assert_eq!(second.next, None);
         }
@@ -186,14 +188,14 @@ fn page_has_as_many_tasks_as_its_limit() {
             case.put("x");
         }
         for limit in [1, 25, 30, 31] {
-            let page = case.tube.list_where(&state(State::Ready), None, limit).unwrap();
-            assert_eq!(page.tasks.len(), limit.min(30));
+            let page = case.tube.list(state(State::Ready), None, limit).unwrap();
+            assert_eq!(page.items.len(), limit.min(30));
             assert_eq!(page.next.is_some(), limit < 30);
         }
-        let empty = case.tube.list_where(&Where::new(), None, 0).unwrap();
+        let empty = case.tube.list(Filter::new(), None, 0).unwrap();
         assert_eq!(ids(&empty), [0; 0]);
-        let rest = case.tube.list_where(&Where::new(), empty.next, 99).unwrap();
-        assert_eq!(rest.tasks.len(), 30);
+        let rest = case.tube.list(Filter::new(), empty.next, 99).unwrap();
+        assert_eq!(rest.items.len(), 30);
     });
 }
 
@@ -205,7 +207,7 @@ fn a_task_is_counted_in_its_state_only() {
         let counted = || {
             let states =
                 [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried];
-            let count = |of| case.tube.list_where(&state(of), None, 9).unwrap().tasks.len();
+            let count = |of| case.tube.list(state(of), None, 9).unwrap().items.len();
             let listed = states.map(count);
             let tasks = case.tube.statistics().unwrap().tasks;
             let known = [tasks.ready, tasks.taken, tasks.delayed, tasks.blocked, tasks.buried];
@@ -241,7 +243,7 @@ fn total_is_the_number_of_tasks_that_are_not_over() {
         case.tube.bury(1).unwrap();
         case.tube.claim(2).unwrap().ack().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 5);
-        assert_eq!(in_pages(&case.tube, &Where::new(), 9).len(), 6);
+        assert_eq!(in_pages(&case.tube, &Filter::new(), 9).len(), 6);
     });
 }
 
@@ -250,11 +252,11 @@ fn page_begins_behind_its_cursor_while_tasks_come_and_go() {
     for driver in all_or_few() {
         for newest_first in [false, true] {
             for wanted in [
-                Where::new(),
+                Filter::new(),
                 state(State::Ready),
                 state(State::Taken),
-                Where::new().tag("t1"),
-                Where::new().group("g1"),
+                Filter::new().tag("t1"),
+                Filter::new().group("g1"),
             ] {
                 let wanted = if newest_first { wanted.newest_first() } else { wanted };
                 let store = store_in_memory();
@@ -263,7 +265,7 @@ fn page_begins_behind_its_cursor_while_tasks_come_and_go() {
                 let (mut seen, mut after, mut gone) = (Vec::new(), None, Vec::new());
                 let mut rng = Rng::new(5);
                 loop {
-                    let page = tube.list_where(&wanted, after, 3).unwrap();
+                    let page = tube.list(&wanted, after, 3).unwrap();
                     seen.extend(ids(&page));
                     // The task of the cursor, and any other one.
                     for id in [seen.last().copied(), Some(rng.pick(&before))] {
@@ -302,16 +304,16 @@ fn page_ends_early_if_few_tasks_meet_the_conditions() {
     let put = |n: u64| Put::new("x").tag("all").tag(if n % 5_000 == 4_999 { "rare" } else { "no" });
     tube.put_many((0..25_000).map(put)).unwrap();
     let buried = state(State::Buried).tag("all");
-    let page = tube.list_where(&buried, None, 10).unwrap();
-    assert_eq!((page.tasks.len(), page.next.is_some()), (0, true));
+    let page = tube.list(&buried, None, 10).unwrap();
+    assert_eq!((page.items.len(), page.next.is_some()), (0, true));
     assert_eq!(in_pages(&tube, &buried, 10), [0; 0]);
     let rare: Vec<u64> = (0..5).map(|n| n * 5_000 + 4_999).collect();
-    assert_eq!(in_pages(&tube, &Where::new().tag("rare"), 2), rare);
-    let owned = Where::new().sub_queue("none");
-    let page = tube.list_where(&owned, None, 10).unwrap();
-    assert_eq!((page.tasks.len(), page.next.is_some()), (0, true));
+    assert_eq!(in_pages(&tube, &Filter::new().tag("rare"), 2), rare);
+    let owned = Filter::new().sub_queue("none");
+    let page = tube.list(&owned, None, 10).unwrap();
+    assert_eq!((page.items.len(), page.next.is_some()), (0, true));
     assert_eq!(in_pages(&tube, &owned, 10), [0; 0]);
-    assert_eq!(in_pages(&tube, &Where::new(), 10_000).len(), 25_000);
+    assert_eq!(in_pages(&tube, &Filter::new(), 10_000).len(), 25_000);
 }
 
 #[test]
@@ -321,9 +323,9 @@ fn page_with_bodies_ends_after_four_mebibytes() {
     tube.put_many((0..9).map(|n| vec![n; 3 << 20])).unwrap();
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list_bodies(&Where::new(), after, 100).unwrap();
-        assert!(page.tasks.len() <= 2);
-        for task in page.tasks {
+        let page = tube.list_bodies(Filter::new(), after, 100).unwrap();
+        assert!(page.items.len() <= 2);
+        for task in page.items {
             assert_eq!(task.body, vec![u8::try_from(task.info.id).unwrap(); 3 << 20]);
             listed.push(task.info.id);
         }
@@ -342,7 +344,7 @@ fn tasks_of_one_sub_queue_are_listed() {
     let put = |n: u64| Put::new("x").sub_queue(["", "a", "b"][(n % 3) as usize]);
     tube.put_many((0..30).map(put)).unwrap();
     tube.bury(4).unwrap();
-    let of = |name: &str| Where::new().sub_queue(name);
+    let of = |name: &str| Filter::new().sub_queue(name);
     let a: Vec<u64> = (0..10).map(|n| n * 3 + 1).filter(|id| *id != 4).collect();
     assert_eq!(listed(&tube, &of("a").state(State::Ready)), a);
     assert_eq!(listed(&tube, &of("a")), [&a[..], &[4]].concat());
@@ -355,20 +357,20 @@ fn conditions_that_no_task_can_meet_are_refused() {
     for_each_driver(&[FIFO], |case| {
         case.put("x");
         for wanted in [
-            Where::new().group("g").owner("w"),
+            Filter::new().group("g").owner("w"),
             state(State::Ready).group("g"),
             state(State::Buried).owner("w"),
         ] {
-            let refused = case.tube.list_where(&wanted, None, 9);
+            let refused = case.tube.list(&wanted, None, 9);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{wanted:?}: {refused:?}");
         }
-        let next = case.tube.list_where(&state(State::Ready), None, 0).unwrap().next;
-        case.tube.list_where(&state(State::Buried), next, 9).unwrap();
+        let next = case.tube.list(state(State::Ready), None, 0).unwrap().next;
+        case.tube.list(state(State::Buried), next, 9).unwrap();
         case.put("y");
-        let next = || case.tube.list_where(&state(State::Ready), None, 1).unwrap().next;
-        let refused = case.tube.list_where(&state(State::Buried), next(), 9);
+        let next = || case.tube.list(state(State::Ready), None, 1).unwrap().next;
+        let refused = case.tube.list(state(State::Buried), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        let refused = case.tube.list_where(&Where::new().tag("t"), next(), 9);
+        let refused = case.tube.list(Filter::new().tag("t"), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     });
 }
