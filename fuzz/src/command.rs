@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use serde_json::{Map, Value, json};
-use tubewell::{ManualClock, Put, Store, TaskInfo, Tube, TubeOptions, UTUBETTL};
+use tubewell::{Bytes, ManualClock, Put, Store, TaskInfo, Tube, TubeOptions, UTUBETTL};
 use tubewell_cli::input;
 
 use crate::oracle::Oracle;
@@ -174,7 +174,7 @@ fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
 
 /// Puts the task into a store, and returns what `peek` shows. Fails if the store refuses the name
 /// of its sub-queue.
-fn put_and_peek(put: Put) -> tubewell::Result<(TaskInfo, Vec<u8>)> {
+fn put_and_peek(put: Put<Vec<u8>>) -> tubewell::Result<(TaskInfo, Bytes)> {
     thread_local! {
         static TUBE: (Store, Tube) = {
             let clock = ManualClock::new();

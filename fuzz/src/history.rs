@@ -42,7 +42,12 @@ struct HistoryBuilder {
 }
 
 impl HistoryBuilder {
-    fn put(&mut self, tube: &str, size: usize, how: impl FnOnce(Put) -> Put) -> u64 {
+    fn put(
+        &mut self,
+        tube: &str,
+        size: usize,
+        how: impl FnOnce(Put<Vec<u8>>) -> Put<Vec<u8>>,
+    ) -> u64 {
         let mut body = format!("body {} of {tube} ", self.bodies.len()).into_bytes();
         let fill = u8::try_from(self.bodies.len() % 251).unwrap();
         body.resize(size.max(body.len()), fill);
