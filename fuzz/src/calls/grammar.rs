@@ -23,8 +23,6 @@ pub enum Field {
     Epoch,
     /// A pair of session and epoch: who holds a task.
     Holder,
-    /// The number of a wait.
-    Arrival,
     /// Microseconds.
     Time,
     /// As `Time`, mostly zero.

@@ -248,7 +248,7 @@ impl Writer<'_, '_> {
                 let today = self.known.wall / DAY;
                 self.one_of(&[today, today - 1, today + 1, 0, u32::MAX.into()])?;
             }
-            Field::Count | Field::Order | Field::Arrival => self.one_of(&COUNTS)?,
+            Field::Count | Field::Order => self.one_of(&COUNTS)?,
             Field::Count32 => self.one_of(&COUNTS_32.map(u64::from))?,
             Field::Few => self.one_of(&[0, 0, 0, 0, 0, 1, 3, u32::MAX.into()])?,
             Field::Factor => self.one_of(&[1000, 1000, 1000, 2000, 2000, 100, u32::MAX.into()])?,

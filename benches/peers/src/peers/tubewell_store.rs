@@ -181,7 +181,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn of(self, body: &[u8], number: u64) -> Put {
+    fn of(self, body: &[u8], number: u64) -> Put<&[u8]> {
         let put = Put::new(body);
         match self.driver {
             FIFOTTL => put.ttl(HOUR).pri(3),
@@ -213,7 +213,7 @@ impl Handle {
         Handle { tube, tasks: Tasks { driver: FIFO }, number: 0 }
     }
 
-    fn task(&mut self, body: &[u8]) -> Put {
+    fn task<'a>(&mut self, body: &'a [u8]) -> Put<&'a [u8]> {
         self.number += 1;
         self.tasks.of(body, self.number)
     }
