@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, State, Store, Task, Tube,
-    TubeOptions, Update,
+    Claim, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Store, Task, TaskState,
+    Tube, TubeOptions, Update,
 };
 
 /// The priorities of a jobboard. The most urgent one is the lowest number.
@@ -31,10 +31,10 @@ fn post(board: &Tube, priority: Priority, name: &str, details: &str) -> Result<u
 /// The jobs on the board: the most urgent ones first, and of those the oldest ones first. A listing
 /// claims nothing, so a job may be gone when a conductor has chosen it.
 fn jobs(board: &Tube, only_unclaimed: bool) -> Result<Vec<Task>> {
-    let wanted = if only_unclaimed { Filter::new().state(State::Ready) } else { Filter::new() };
+    let wanted = if only_unclaimed { Filter::new().state(TaskState::Ready) } else { Filter::new() };
     let mut jobs = list(board, &wanted)?;
     // Without a condition, jobs that are consumed and kept, or in the trash, are listed too.
-    jobs.retain(|job| matches!(job.info.state, State::Ready | State::Taken));
+    jobs.retain(|job| matches!(job.info.state, TaskState::Ready | TaskState::Taken));
     Ok(jobs)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tubewell::worker::{IntoOutcome, Job, Outcome, Worker};
 use tubewell::{
     Backoff, FIFOTTL, Failure, Filter, Finish, Keep, ManualClock, Overlap, Put, Result, Schedule,
-    State, Store, Tube, TubeOptions,
+    Store, TaskState, Tube, TubeOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -160,7 +160,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     work_for(90)?;
 
     let mails = office.mails.statistics()?.tasks.ready;
-    let filed = office.archive.list(State::Done, None, 100)?.items.len();
+    let filed = office.archive.list(TaskState::Done, None, 100)?.items.len();
     println!("{filed} letters, {mails} mails");
     if (filed, mails) != (3, 4) {
         return Err("a letter or a mail is missing or double".into());

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, FIFOTTL, Failure, Filter, ManualClock, Put, State, Store, Tube, TubeOptions,
+    Backoff, Claim, FIFOTTL, Failure, Filter, ManualClock, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 /// Calls a web hook, which fails a number of times before it succeeds.
@@ -36,7 +36,7 @@ fn attempt(hook: Claim, clock: &ManualClock, log: &mut Vec<String>) -> tubewell:
 
 /// The time until the next delayed task is ready. Only a manual clock needs it.
 fn next_due(hooks: &Tube) -> tubewell::Result<Option<Duration>> {
-    let delayed = hooks.list(State::Delayed, None, 100)?.items;
+    let delayed = hooks.list(TaskState::Delayed, None, 100)?.items;
     Ok(delayed.iter().filter_map(|task| task.due_in).min())
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Error, FIFOTTL, Put, State, Store, TubeOptions};
+use tubewell::{Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
 
 /// All kinds of work in this queue.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(Error::Codec { what }) => println!("buried: {what}"),
         other => return Err(format!("it was decoded as {other:?}").into()),
     }
-    if tube.peek(undecodable)?.info.state != State::Buried {
+    if tube.peek(undecodable)?.info.state != TaskState::Buried {
         return Err("the undecodable task was not buried".into());
     }
     tube.delete(undecodable)?;

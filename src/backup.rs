@@ -92,7 +92,7 @@ mod tests {
     use tubewell_drivers::{Note, Reads, Shelf, Table};
 
     use crate::core::Core;
-    use crate::{FIFO, Salvaged, State, Store, Tube, TubeOptions};
+    use crate::{FIFO, Salvaged, Store, TaskState, Tube, TubeOptions};
 
     /// Keeps the first task as a done one, and gives the second a failure.
     fn end_two_tasks(core: &mut Core) {
@@ -120,7 +120,7 @@ mod tests {
         let tube = store.tube("work").unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.total, tasks.ready, tasks.buried, tasks.done), (2, 1, 1, 0));
-        assert_eq!(tube.peek(0).unwrap().info.state, State::Done);
+        assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Done);
         tube
     }
 
@@ -148,7 +148,7 @@ mod tests {
             Ok(())
         });
         salvaged.unwrap();
-        assert_eq!(states, [(0, State::Done), (1, State::Buried), (2, State::Ready)]);
+        assert_eq!(states, [(0, TaskState::Done), (1, TaskState::Buried), (2, TaskState::Ready)]);
 
         let store = Store::open(&copy).unwrap();
         let tube = assert_has_ended_tasks(&store);

@@ -293,14 +293,14 @@ impl<T> Claim<T> {
     /// # Example: retry in a minute
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::State;
+    /// use tubewell::TaskState;
     /// # use tubewell::{FIFOTTL, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
     /// # tube.put("work")?;
     ///
     /// let job = tube.try_take()?.unwrap();
-    /// assert_eq!(job.release(Duration::from_secs(60))?.state, State::Delayed);
+    /// assert_eq!(job.release(Duration::from_secs(60))?.state, TaskState::Delayed);
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -66,7 +66,7 @@ pub enum Error {
         /// The id of the task.
         id: u64,
         /// Its state.
-        state: crate::State,
+        state: crate::TaskState,
         /// Which session has taken it, how long its delay is, or what else prevents the call.
         why: String,
     },
@@ -79,7 +79,7 @@ pub enum Error {
         /// The id of the task that has it.
         id: u64,
         /// The state of that task.
-        state: crate::State,
+        state: crate::TaskState,
     },
     /// No task of the store has this key: it was never put, or it was removed. Put it.
     #[error("no task has the key {key:?}: it was removed, or never put; put it")]
@@ -93,7 +93,7 @@ pub enum Error {
         /// The id of the task.
         id: u64,
         /// Its state.
-        state: crate::State,
+        state: crate::TaskState,
     },
     /// Other tasks wait for this task, so that it cannot be deleted, or moved if they are more than
     /// 10,000. It is unchanged.
@@ -121,7 +121,7 @@ pub enum Error {
         /// The id of the task.
         id: u64,
         /// Its state.
-        state: crate::State,
+        state: crate::TaskState,
         /// The states in which the call changes it.
         wanted: String,
     },
@@ -510,9 +510,9 @@ impl From<tubewell_drivers::RecordError> for Error {
 }
 
 /// What to do about a key that a task, or a schedule, in this state has.
-fn key_advice(state: crate::State) -> &'static str {
+fn key_advice(state: crate::TaskState) -> &'static str {
     match state {
-        crate::State::Recurring => "it is a schedule: use another key, or unschedule it",
+        crate::TaskState::Recurring => "it is a schedule: use another key, or unschedule it",
         _ => "use another key, or see `Put::on_key` for a put, and delete that task for a schedule",
     }
 }
@@ -564,10 +564,10 @@ mod tests {
             (Error::Codec { what: text() }, false),
             (Error::IdUsed { id: 7 }, false),
             (Error::NotBuried { id: 7 }, false),
-            (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
-            (Error::NotDone { id: 7, state: crate::State::Ready }, false),
-            (Error::WrongState { id: 7, state: crate::State::Ready, wanted: text() }, false),
-            (Error::KeyInUse { key: text(), id: 7, state: crate::State::Ready }, false),
+            (Error::NotReady { id: 7, state: crate::TaskState::Taken, why: text() }, true),
+            (Error::NotDone { id: 7, state: crate::TaskState::Ready }, false),
+            (Error::WrongState { id: 7, state: crate::TaskState::Ready, wanted: text() }, false),
+            (Error::KeyInUse { key: text(), id: 7, state: crate::TaskState::Ready }, false),
             (Error::KeyNotFound { key: text() }, false),
             (Error::InTransaction, false),
             (Error::TableReserved { name: text() }, false),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::kinds::{EventKind, KindSet};
-use crate::{Error, Result, State};
+use crate::{Error, Result, TaskState};
 
 /// The maximum number of combinations of the values of a filter of events. It keeps a subscription below a
 /// few MiB of memory, and what it adds to the index below a millisecond or two.
@@ -12,7 +12,7 @@ const COMBINATIONS_MAX: usize = 4096;
 /// Which tasks a call is about, or which events a subscription receives: those that meet all conditions.
 ///
 /// A new filter has no condition: it selects all tasks, or all events. A tube, key, label, group or tag that
-/// does not exist is no error. A [`State`] converts to a filter of the tasks in this state, and `&Filter` to
+/// does not exist is no error. A [`TaskState`] converts to a filter of the tasks in this state, and `&Filter` to
 /// a clone, so that a loop over pages needs none.
 ///
 /// Each call uses some of the conditions, and refuses the others with [`Invalid`](Error::Invalid), which
@@ -36,11 +36,11 @@ const COMBINATIONS_MAX: usize = 4096;
 ///
 /// # Example: the failures of a customer, and ten dead letters of one cause
 /// ```
-/// use tubewell::{FIFO, Filter, State, Store, TubeOptions};
+/// use tubewell::{FIFO, Filter, TaskState, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
 /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-/// let failures = mails.list(Filter::new().state(State::Buried).tag("customer 7"), None, 100)?;
+/// let failures = mails.list(Filter::new().state(TaskState::Buried).tag("customer 7"), None, 100)?;
 /// assert!(failures.items.is_empty());
 /// assert_eq!(mails.kick_where(Filter::new().group("timeout").limit(10))?, 0);
 /// # Ok::<(), tubewell::Error>(())
@@ -75,7 +75,7 @@ pub struct Filter {
     pub(crate) owners: Vec<Arc<str>>,
     pub(crate) tags: Vec<Arc<str>>,
     pub(crate) kinds: Option<KindSet>,
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<TaskState>,
     pub(crate) group: Option<Arc<str>>,
     pub(crate) sub_queue: Option<Arc<str>>,
     pub(crate) limit: Option<u64>,
@@ -84,8 +84,8 @@ pub struct Filter {
 }
 
 /// Tasks in this state.
-impl From<State> for Filter {
-    fn from(state: State) -> Filter {
+impl From<TaskState> for Filter {
+    fn from(state: TaskState) -> Filter {
         Filter::new().state(state)
     }
 }
@@ -112,7 +112,7 @@ impl Filter {
     /// In this state. Default: in any state, but buried with a [`group`](Filter::group), taken with an
     /// [`owner`](Filter::owner), and delayed with [`soonest_first`](Filter::soonest_first). A kick selects
     /// buried tasks only.
-    pub fn state(mut self, state: State) -> Filter {
+    pub fn state(mut self, state: TaskState) -> Filter {
         self.state = Some(state);
         self
     }
@@ -229,10 +229,10 @@ impl Filter {
     }
 
     /// The state of the wanted tasks, if all have the same one.
-    pub(crate) fn wanted_state(&self) -> Option<State> {
-        let of_group = self.group.as_ref().map(|_| State::Buried);
-        let of_owner = self.owners.first().map(|_| State::Taken);
-        let soonest = self.soonest_first.then_some(State::Delayed);
+    pub(crate) fn wanted_state(&self) -> Option<TaskState> {
+        let of_group = self.group.as_ref().map(|_| TaskState::Buried);
+        let of_owner = self.owners.first().map(|_| TaskState::Taken);
+        let soonest = self.soonest_first.then_some(TaskState::Delayed);
         self.state.or(of_group).or(of_owner).or(soonest)
     }
 
@@ -308,7 +308,7 @@ impl Filter {
 
     /// As a filter of buried tasks. Refuses one that a kick cannot use.
     pub(crate) fn for_kick(self) -> Result<Filter> {
-        let buried = if self.state.is_none() { self.state(State::Buried) } else { self };
+        let buried = if self.state.is_none() { self.state(TaskState::Buried) } else { self };
         buried.check_kick().map(|()| buried)
     }
 
@@ -316,7 +316,7 @@ impl Filter {
     pub(crate) fn check_kick(&self) -> Result<()> {
         self.check_uses("a kick", &SELECTED)?;
         match self.state {
-            Some(State::Buried) => Ok(()),
+            Some(TaskState::Buried) => Ok(()),
             Some(state) => Err(Error::invalid(format!(
                 "a {state} task cannot be kicked, only buried tasks can; leave the `state` out"
             ))),
@@ -384,7 +384,8 @@ impl Filter {
 
     /// Refuses conditions that no task can meet together.
     fn check_can_meet(&self) -> Result<()> {
-        if self.soonest_first && (self.newest_first || self.wanted_state() != Some(State::Delayed))
+        if self.soonest_first
+            && (self.newest_first || self.wanted_state() != Some(TaskState::Delayed))
         {
             return Err(Error::invalid(
                 "delayed tasks alone are listed with the soonest one first; leave out other states, the \
@@ -396,12 +397,14 @@ impl Filter {
                 "a task in a failure group is buried, and one with an owner is taken; leave one of \
                  them out",
             )),
-            (Some(state), Some(_), None) if state != State::Buried => Err(Error::invalid(format!(
-                "no {state} task is in a failure group, only buried tasks are; leave the state out"
-            ))),
-            (Some(state), None, Some(_)) if state != State::Taken => Err(Error::invalid(format!(
-                "no {state} task has an owner, only taken tasks have; leave the state out"
-            ))),
+            (Some(state), Some(_), None) if state != TaskState::Buried => {
+                Err(Error::invalid(format!(
+                    "no {state} task is in a failure group, only buried tasks are; leave the state out"
+                )))
+            }
+            (Some(state), None, Some(_)) if state != TaskState::Taken => Err(Error::invalid(
+                format!("no {state} task has an owner, only taken tasks have; leave the state out"),
+            )),
             _ => Ok(()),
         }
     }

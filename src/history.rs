@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use tubewell_drivers::{HISTORY_MAX, HISTORY_TEXT_MAX};
 
 use crate::owner::LABEL_MAX;
-use crate::{Error, EventKind, Result, State};
+use crate::{Error, EventKind, Result, TaskState};
 
 /// An entry in the history of a task; from [`Tube::history`](crate::Tube::history).
 ///
@@ -45,7 +45,7 @@ pub struct HistoryEntry {
     /// What happened. [`EventKind::Log`] for an entry of the program.
     pub what: EventKind,
     /// The state of the task after it.
-    pub state: State,
+    pub state: TaskState,
     /// The label of the session that had the task, if that had one
     /// ([`Store::session_named`](crate::Store::session_named)).
     pub owner: Option<String>,
@@ -65,7 +65,7 @@ impl HistoryEntry {
         at: SystemTime,
         tube: impl Into<String>,
         what: EventKind,
-        state: State,
+        state: TaskState,
     ) -> HistoryEntry {
         HistoryEntry { number, at, what, state, owner: None, text: None, tube: tube.into() }
     }

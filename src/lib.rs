@@ -42,7 +42,7 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tubewell::{FIFO, State, Store, TubeOptions};
+//! # use tubewell::{FIFO, TaskState, Store, TubeOptions};
 //! # let store = Store::in_memory()?;
 //! # let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
 //! mail.put("to: nobody")?;
@@ -54,7 +54,7 @@
 //! assert_eq!(task.takes(), 2);
 //! task.bury()?;
 //! assert!(mail.try_take()?.is_none());
-//! assert_eq!(mail.list(State::Buried, None, 10)?.items.len(), 1);
+//! assert_eq!(mail.list(TaskState::Buried, None, 10)?.items.len(), 1);
 //!
 //! mail.kick(1)?;
 //! # assert!(mail.try_take()?.is_some());
@@ -450,7 +450,7 @@ pub use statistics::{CallCounts, Statistics, TaskCounts};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Progress, Receipt, State, Task, TaskInfo};
+pub use task::{Cursor, Progress, Receipt, Task, TaskInfo, TaskState};
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]

@@ -138,14 +138,14 @@ impl<B> Put<B> {
     /// # Example: a mail for nine o'clock
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tubewell::{FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFOTTL, ManualClock, Put, TaskState, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
     /// let nine = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 9 * 3600);
     /// let mail = mails.put(Put::new("to: ann").not_before(nine))?;
-    /// assert_eq!(mail.state, State::Delayed);
+    /// assert_eq!(mail.state, TaskState::Delayed);
     ///
     /// // The clock is set forward by eight hours: there is one left.
     /// clock.set_wall(Duration::from_secs(1_767_225_600 + 8 * 3600));
@@ -195,14 +195,14 @@ impl<B> Put<B> {
     ///
     /// # Example: a report after its parts
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let parts = store.create_tube("parts", FIFO, TubeOptions::new())?;
     /// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
     /// let ids = parts.put_many(["a", "b"])?.into_iter().map(|receipt| receipt.id);
     /// let report = reports.put(Put::new("a and b").after(&parts, ids))?;
-    /// assert_eq!(report.state, State::Blocked);
+    /// assert_eq!(report.state, TaskState::Blocked);
     /// while let Some(part) = parts.try_take()? {
     ///     part.ack()?;
     /// }
@@ -225,12 +225,12 @@ impl<B> Put<B> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put(Put::new("fetch").key("fetch 7"))?;
-    /// assert_eq!(jobs.put(Put::new("parse").after_key("fetch 7"))?.state, State::Blocked);
+    /// assert_eq!(jobs.put(Put::new("parse").after_key("fetch 7"))?.state, TaskState::Blocked);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn after_key(mut self, key: impl Into<String>) -> Put<B> {
@@ -279,7 +279,7 @@ impl<B> Put<B> {
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same token.
     /// If the first put has taken place within the last hour ([`TOKEN_TIME`](crate::TOKEN_TIME)),
     /// the second one puts nothing, is not counted and has no event. Its receipt has the id of the
-    /// first task, and the state of this task as it is now: [`Done`](State::Done) if it has left the
+    /// first task, and the state of this task as it is now: [`Done`](TaskState::Done) if it has left the
     /// tube, acked, deleted, expired or moved. So the put is idempotent: the task is put exactly
     /// once, in any number of attempts within the hour.
     ///
@@ -316,7 +316,7 @@ impl<B> Put<B> {
     ///
     /// # Example: a put that is made again
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
@@ -326,7 +326,7 @@ impl<B> Put<B> {
     ///
     /// mails.try_take()?.unwrap().ack()?;
     /// let again = mails.put(put())?;
-    /// assert_eq!((again.id, again.state), (first.id, State::Done));
+    /// assert_eq!((again.id, again.state), (first.id, TaskState::Done));
     /// assert!(mails.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```

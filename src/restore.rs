@@ -26,13 +26,13 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 ///
 /// # Example: a task and its parent
 /// ```
-/// use tubewell::{FIFO, Put, Restore, State, Store, TubeOptions};
+/// use tubewell::{FIFO, Put, Restore, TaskState, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
 /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 /// let child = Put::new("child").after(&jobs, [9]);
 /// jobs.restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
-/// assert_eq!(jobs.peek(4)?.info.state, State::Blocked);
+/// assert_eq!(jobs.peek(4)?.info.state, TaskState::Blocked);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

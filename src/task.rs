@@ -17,14 +17,14 @@ use crate::{Bytes, Error, LastFailure, Result, SpawnedBy};
 ///
 /// # Example
 /// ```
-/// use tubewell::State;
+/// use tubewell::TaskState;
 ///
-/// assert_eq!(State::Buried.to_string(), "buried");
-/// assert_eq!("buried".parse(), Ok(State::Buried));
+/// assert_eq!(TaskState::Buried.to_string(), "buried");
+/// assert_eq!("buried".parse(), Ok(TaskState::Buried));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the states of the reference, all of them")]
-pub enum State {
+pub enum TaskState {
     /// May be taken.
     Ready,
     /// Claimed by a session.
@@ -46,16 +46,16 @@ pub enum State {
     Done,
 }
 
-impl State {
+impl TaskState {
     /// The state of a stored task that is not taken.
-    pub(crate) fn on_shelf(shelf: Shelf) -> State {
+    pub(crate) fn on_shelf(shelf: Shelf) -> TaskState {
         match shelf {
-            Shelf::Ready => State::Ready,
-            Shelf::Delayed => State::Delayed,
-            Shelf::Buried => State::Buried,
-            Shelf::Blocked => State::Blocked,
-            Shelf::Done => State::Done,
-            Shelf::Recurring => State::Recurring,
+            Shelf::Ready => TaskState::Ready,
+            Shelf::Delayed => TaskState::Delayed,
+            Shelf::Buried => TaskState::Buried,
+            Shelf::Blocked => TaskState::Blocked,
+            Shelf::Done => TaskState::Done,
+            Shelf::Recurring => TaskState::Recurring,
         }
     }
 
@@ -63,12 +63,12 @@ impl State {
     /// was.
     pub(crate) fn shelf(self) -> Shelf {
         match self {
-            State::Ready | State::Taken => Shelf::Ready,
-            State::Delayed => Shelf::Delayed,
-            State::Buried => Shelf::Buried,
-            State::Blocked => Shelf::Blocked,
-            State::Done => Shelf::Done,
-            State::Recurring => Shelf::Recurring,
+            TaskState::Ready | TaskState::Taken => Shelf::Ready,
+            TaskState::Delayed => Shelf::Delayed,
+            TaskState::Buried => Shelf::Buried,
+            TaskState::Blocked => Shelf::Blocked,
+            TaskState::Done => Shelf::Done,
+            TaskState::Recurring => Shelf::Recurring,
         }
     }
 
@@ -76,13 +76,13 @@ impl State {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Ready => "ready",
-            State::Taken => "taken",
-            State::Delayed => "delayed",
-            State::Blocked => "blocked",
-            State::Buried => "buried",
-            State::Done => "done",
-            State::Recurring => "recurring",
+            TaskState::Ready => "ready",
+            TaskState::Taken => "taken",
+            TaskState::Delayed => "delayed",
+            TaskState::Blocked => "blocked",
+            TaskState::Buried => "buried",
+            TaskState::Done => "done",
+            TaskState::Recurring => "recurring",
         }
     }
 
@@ -91,13 +91,13 @@ impl State {
     #[must_use]
     pub fn as_char(self) -> char {
         match self {
-            State::Ready => 'r',
-            State::Taken => 't',
-            State::Delayed => '~',
-            State::Blocked => '#',
-            State::Buried => '!',
-            State::Done => '-',
-            State::Recurring => '*',
+            TaskState::Ready => 'r',
+            TaskState::Taken => 't',
+            TaskState::Delayed => '~',
+            TaskState::Blocked => '#',
+            TaskState::Buried => '!',
+            TaskState::Done => '-',
+            TaskState::Recurring => '*',
         }
     }
 }
@@ -110,7 +110,7 @@ pub struct Receipt {
     /// The id of the task.
     pub id: u64,
     /// The state of the task after the change.
-    pub state: State,
+    pub state: TaskState,
     /// The number of the commit with the change, whatever the durability of the tube. If nothing that
     /// is stored has changed, the number of the last commit that is flushed: after a release without a
     /// delay, the bury of a buried task, a put whose token was seen or that keeps the task with its
@@ -138,7 +138,7 @@ pub struct TaskInfo {
     /// The name of the tube that it is in.
     pub tube: String,
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// Its priority; 0 is the most urgent.
     pub pri: u32,
     /// Its sub-queue, if it was put with one.
@@ -361,16 +361,16 @@ impl<'de> serde::Deserialize<'de> for Task {
 ///
 /// # Example
 /// ```
-/// use tubewell::{Cursor, FIFO, State, Store, TubeOptions};
+/// use tubewell::{Cursor, FIFO, TaskState, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
 /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 /// tube.put_many(["a", "b", "c"])?;
-/// let page = tube.list(State::Ready, None, 2)?;
+/// let page = tube.list(TaskState::Ready, None, 2)?;
 /// let url = format!("/jobs?after={}", page.next.unwrap());
 ///
 /// let after: Cursor = url.strip_prefix("/jobs?after=").unwrap().parse()?;
-/// let page = tube.list(State::Ready, Some(after), 2)?;
+/// let page = tube.list(TaskState::Ready, Some(after), 2)?;
 /// assert_eq!(page.items.len(), 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```

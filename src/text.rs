@@ -16,7 +16,7 @@ mod testing;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, State, StepKind};
+use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, StepKind, TaskState};
 use durations::{durability_time, durability_time_text};
 
 /// The longest part of a rejected text that an error repeats, in characters.
@@ -38,27 +38,27 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-const STATES: [State; 7] = [
-    State::Ready,
-    State::Taken,
-    State::Delayed,
-    State::Blocked,
-    State::Buried,
-    State::Done,
-    State::Recurring,
+const STATES: [TaskState; 7] = [
+    TaskState::Ready,
+    TaskState::Taken,
+    TaskState::Delayed,
+    TaskState::Blocked,
+    TaskState::Buried,
+    TaskState::Done,
+    TaskState::Recurring,
 ];
 
-impl Display for State {
+impl Display for TaskState {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for State {
+impl FromStr for TaskState {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<State> {
-        named(text, "a state", &STATES, State::as_str)
+    fn from_str(text: &str) -> Result<TaskState> {
+        named(text, "a state", &STATES, TaskState::as_str)
     }
 }
 
@@ -247,10 +247,10 @@ mod tests {
         STATES.into_iter().for_each(assert_round_trip);
         EVENT_KINDS.into_iter().for_each(assert_round_trip);
         StepKind::ALL.into_iter().for_each(assert_round_trip);
-        assert_invalid::<State>(&["", "Ready", "r", "ready ", "gone"]);
+        assert_invalid::<TaskState>(&["", "Ready", "r", "ready ", "gone"]);
         assert_invalid::<EventKind>(&["", "PUT", "puts"]);
-        assert_eq!(format!("{:>8}|{:<8}", State::Ready, EventKind::Ack), "   ready|ack     ");
-        let error = "gone".parse::<State>().unwrap_err();
+        assert_eq!(format!("{:>8}|{:<8}", TaskState::Ready, EventKind::Ack), "   ready|ack     ");
+        let error = "gone".parse::<TaskState>().unwrap_err();
         let text = r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done, recurring"#;
         assert_eq!(error.to_string(), text);
     }
@@ -258,7 +258,7 @@ mod tests {
     /// The text of a name is stored by applications.
     #[test]
     fn names_of_states_and_event_kinds_stay_the_same() {
-        let states: Vec<&str> = STATES.into_iter().map(State::as_str).collect();
+        let states: Vec<&str> = STATES.into_iter().map(TaskState::as_str).collect();
         assert_eq!(states.join(" "), "ready taken delayed blocked buried done recurring");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
@@ -321,7 +321,7 @@ mod tests {
         /// Parsing never panics.
         #[test]
         fn every_text_is_rejected_or_parsed(text in any::<String>()) {
-            let _ = (text.parse::<Durability>(), text.parse::<SessionId>(), text.parse::<State>());
+            let _ = (text.parse::<Durability>(), text.parse::<SessionId>(), text.parse::<TaskState>());
         }
     }
 }

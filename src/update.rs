@@ -98,14 +98,14 @@ impl<T> Update<T> {
     /// # Example
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use tubewell::{FIFOTTL, Put, State, Store, TubeOptions, Update};
+    /// use tubewell::{FIFOTTL, Put, TaskState, Store, TubeOptions, Update};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
     /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
     /// let id = mails.put(Put::new("to: ann").not_before(tomorrow))?.id;
-    /// assert_eq!(mails.update(id, Update::new().not_before(None))?.state, State::Ready);
-    /// assert_eq!(mails.update(id, Update::new().not_before(tomorrow))?.state, State::Delayed);
+    /// assert_eq!(mails.update(id, Update::new().not_before(None))?.state, TaskState::Ready);
+    /// assert_eq!(mails.update(id, Update::new().not_before(tomorrow))?.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "schedule")]

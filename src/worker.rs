@@ -41,7 +41,7 @@
 //! ```
 //! use std::time::Duration;
 //! use tubewell::worker::{Job, Outcome, Worker};
-//! use tubewell::{Backoff, FIFOTTL, Failure, State, Store, TubeOptions};
+//! use tubewell::{Backoff, FIFOTTL, Failure, TaskState, Store, TubeOptions};
 //!
 //! #[derive(Debug, thiserror::Error)]
 //! #[error("the server answered {0}")]
@@ -63,7 +63,7 @@
 //! let tally = Worker::new(&store).on(&posts, post).run_until_idle()?;
 //! assert_eq!((tally.done, tally.buried, tally.snoozed, tally.failed), (1, 1, 1, 1));
 //! let failed = posts.peek(3)?.info;
-//! assert_eq!((failed.state, failed.failure.unwrap().group.as_str()), (State::Delayed, "ServerError"));
+//! assert_eq!((failed.state, failed.failure.unwrap().group.as_str()), (TaskState::Delayed, "ServerError"));
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!

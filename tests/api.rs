@@ -13,9 +13,9 @@ use std::time::Duration;
 use tubewell::{
     Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
     Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load, ManualClock,
-    OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, State, Statistics,
+    OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, Statistics,
     Storage, Store, StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo,
-    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
+    TaskState, Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -66,7 +66,7 @@ fn public_types_have_the_common_traits() {
     is_value::<Put>();
     is_value::<Receipt>();
     is_value::<SessionId>();
-    is_value::<State>();
+    is_value::<TaskState>();
     is_value::<Statistics>();
     is_value::<Summary>();
     is_value::<Task>();
@@ -82,7 +82,7 @@ fn public_types_have_the_common_traits() {
     is_copy::<EventKind>();
     is_copy::<Receipt>();
     is_copy::<SessionId>();
-    is_copy::<State>();
+    is_copy::<TaskState>();
     is_copy::<Statistics>();
     is_copy::<WhenFull>();
 
@@ -101,7 +101,7 @@ fn public_types_have_the_common_traits() {
     is_text::<Durability>();
     is_text::<EventKind>();
     is_text::<SessionId>();
-    is_text::<State>();
+    is_text::<TaskState>();
 }
 
 /// An application can put errors into its own error types and send them to other threads.
@@ -116,7 +116,7 @@ fn error_is_a_standard_error_that_can_be_sent_and_shared() {
 }
 
 /// The ids of the tasks of all pages, each page found by the text of the cursor before it.
-fn ids_by_text(tube: &Tube, state: State, limit: usize) -> Vec<u64> {
+fn ids_by_text(tube: &Tube, state: TaskState, limit: usize) -> Vec<u64> {
     let (mut ids, mut text) = (Vec::new(), None::<String>);
     loop {
         let after = text.map(|text| text.parse().unwrap());
@@ -141,17 +141,17 @@ fn list_continues_from_the_text_of_a_cursor() {
     }
     let claims = tube.take_many(2, Duration::ZERO).unwrap();
     for limit in [1, 2, 3, 100] {
-        assert_eq!(ids_by_text(&tube, State::Ready, limit), [2]);
-        assert_eq!(ids_by_text(&tube, State::Taken, limit), [4, 3]);
-        assert_eq!(ids_by_text(&tube, State::Buried, limit), [1, 0]);
-        assert_eq!(ids_by_text(&tube, State::Delayed, limit), [5, 6, 7, 8, 9]);
+        assert_eq!(ids_by_text(&tube, TaskState::Ready, limit), [2]);
+        assert_eq!(ids_by_text(&tube, TaskState::Taken, limit), [4, 3]);
+        assert_eq!(ids_by_text(&tube, TaskState::Buried, limit), [1, 0]);
+        assert_eq!(ids_by_text(&tube, TaskState::Delayed, limit), [5, 6, 7, 8, 9]);
     }
     drop(claims);
 
     let pages = store.create_tube("pages", UTUBE, TubeOptions::new()).unwrap();
     let names = ["", "a/b?c=d&e", "ü", "~", "."];
     pages.put_many(names.map(|name| Put::new("x").sub_queue(name))).unwrap();
-    let mut ids = ids_by_text(&pages, State::Ready, 1);
+    let mut ids = ids_by_text(&pages, TaskState::Ready, 1);
     ids.sort_unstable();
     assert_eq!(ids, [10, 11, 12, 13, 14]);
 }
@@ -165,14 +165,14 @@ fn list_refuses_the_cursor_of_another_state() {
     tube.bury(2).unwrap();
     tube.bury(3).unwrap();
     let next = |state| tube.list(state, None, 1).unwrap().next;
-    let (ready, buried) = (next(State::Ready), next(State::Buried));
+    let (ready, buried) = (next(TaskState::Ready), next(TaskState::Buried));
     assert!(ready.is_some() && buried.is_some());
     for (state, cursor) in [
-        (State::Buried, &ready),
-        (State::Delayed, &ready),
-        (State::Ready, &buried),
-        (State::Taken, &buried),
-        (State::Done, &ready),
+        (TaskState::Buried, &ready),
+        (TaskState::Delayed, &ready),
+        (TaskState::Ready, &buried),
+        (TaskState::Taken, &buried),
+        (TaskState::Done, &ready),
     ] {
         let refused = tube.list(state, cursor.clone(), 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{state}: {refused:?}");
@@ -196,7 +196,9 @@ fn made_up_cursors_are_harmless() {
                     let Ok(cursor) = format!("1{shelf}{rank}{sub}").parse::<Cursor>() else {
                         continue;
                     };
-                    for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+                    for state in
+                        [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
+                    {
                         if let Ok(page) = tube.list(state, Some(cursor.clone()), 10) {
                             assert!(page.items.iter().all(|task| task.state == state));
                         }
@@ -264,7 +266,7 @@ fn use_tubes(tubes: &[Tube]) {
         let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
         assert_eq!(deferred.wait().unwrap().id, kept + 1);
         tube.put_many(["more", "more"]).unwrap();
-        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, State::Done);
+        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, TaskState::Done);
         assert_eq!(tube.statistics().unwrap().tasks.ready, before + 3);
     }
 }

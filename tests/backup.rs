@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tubewell::{Durability, Error, FIFO, FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+use tubewell::{Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Store, TaskState, TubeOptions};
 
 /// The names in a directory.
 fn names(dir: &Path) -> Vec<String> {
@@ -22,7 +22,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let tube = store.tube(tube).unwrap();
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
-        let page = tube.list(State::Ready, place, 10_000).unwrap();
+        let page = tube.list(TaskState::Ready, place, 10_000).unwrap();
         let data = page.items.iter().map(|task| tube.peek(task.id).unwrap().body);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {

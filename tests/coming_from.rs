@@ -133,7 +133,7 @@ fn sections_are_linked_at_the_top() {
 #[test]
 fn document_names_only_members_that_exist() {
     let members = members();
-    assert!(members["Tube"].contains("kick_where") && members["State"].contains("Buried"));
+    assert!(members["Tube"].contains("kick_where") && members["TaskState"].contains("Buried"));
     assert!(members["TaskInfo"].contains("due_in") && members["Driver"].contains("order"));
     let mut known = 0;
     for name in quoted() {

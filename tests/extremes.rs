@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Driver, Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, State, Store, StoreOptions, Traits,
-    Tube, TubeOptions, UTUBETTL, WhenFull,
+    Driver, Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, Store, StoreOptions, TaskState,
+    Traits, Tube, TubeOptions, UTUBETTL, WhenFull,
 };
 
 /// Opens a store in a file twice with these options, and asserts that it works.
@@ -18,7 +18,7 @@ fn assert_store_works(options: impl Fn() -> StoreOptions) {
         let tube = open_work_tube(&store);
         tube.put_many((0..100).map(|n| Put::new(vec![b'x'; n * 100]))).unwrap();
         let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
-        assert_eq!(deferred.wait().unwrap().state, State::Ready);
+        assert_eq!(deferred.wait().unwrap().state, TaskState::Ready);
         let claims = tube.take_many(usize::MAX, Duration::MAX).unwrap();
         assert_eq!(claims.len(), 101, "in round {round}");
         for answer in tubewell::Claim::ack_many(claims).unwrap() {
@@ -85,9 +85,9 @@ fn assert_durability_works(options: &TubeOptions, store: &Store, round: u64) {
     assert_eq!(tube.statistics().unwrap().tasks.ready, round, "{options:?}");
     tube.put_many(["a", "b"]).unwrap();
     let deferred = tube.deferred(WhenFull::Block).put("c").unwrap();
-    assert_eq!(deferred.wait().unwrap().state, State::Ready);
+    assert_eq!(deferred.wait().unwrap().state, TaskState::Ready);
     for _ in 0..2 {
-        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, State::Done);
+        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, TaskState::Done);
     }
     store.flush().unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -117,7 +117,7 @@ fn oversized_disk_reserve_rejects_puts_but_not_takes() {
         let store = Store::options().disk_reserve(bytes).open(&path).unwrap();
         let tube = open_work_tube(&store);
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(Duration::ZERO).unwrap().state, State::Ready);
+        assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
         let refused = tube.put(vec![b'x'; 1 << 20]).map(drop);
         assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
         store.close().unwrap();
@@ -135,15 +135,15 @@ fn verbs_accept_any_number() {
     ] {
         let tube = store.create_tube(driver, driver, options).unwrap();
         let id = tube.put("x").unwrap().id;
-        let page = tube.list(State::Ready, None, usize::MAX).unwrap();
+        let page = tube.list(TaskState::Ready, None, usize::MAX).unwrap();
         assert_eq!(page.items.len(), 1);
-        assert_eq!(tube.list(State::Ready, None, 0).unwrap().items.len(), 0);
+        assert_eq!(tube.list(TaskState::Ready, None, 0).unwrap().items.len(), 0);
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
         let claim = tube.take(Duration::MAX).unwrap().unwrap();
-        assert_eq!(claim.release(Duration::ZERO).unwrap().state, State::Ready);
+        assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
         tube.bury(id).unwrap();
         assert_eq!((tube.kick(0), tube.kick(u64::MAX)), (Ok(0), Ok(1)));
-        assert_eq!(tube.put_wait("y", Duration::MAX).unwrap().state, State::Ready);
+        assert_eq!(tube.put_wait("y", Duration::MAX).unwrap().state, TaskState::Ready);
         for id in [id + 1000, u64::MAX] {
             assert_eq!(tube.delete(id), Err(Error::NotFound { id }));
             assert_eq!(tube.ack(id), Err(Error::NotTaken { id }));

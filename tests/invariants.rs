@@ -83,12 +83,13 @@ fn only_the_clock_names_the_system_time() {
         only("src", word, &["src/clock.rs"]);
     }
     // Moments that callers give and get.
-    let public = ["src/tube/gates.rs", "src/deferred/gates.rs", "src/typed/gates.rs"];
+    let public = ["src/tube/gates.rs", "src/deferred/gates.rs"];
     let own = [
         "src/clock.rs",
         "src/history.rs",
         "src/date.rs",
         "src/moment.rs",
+        "src/put.rs",
         "src/restore.rs",
         "src/schedule.rs",
         "src/spawned_by.rs",
@@ -222,7 +223,7 @@ fn only_handle_wait_and_serve_give_verbs_to_the_core() {
     for word in [".begin_verb(", "core.make("] {
         only("src", word, &callers);
     }
-    for folder in ["src/tube", "src/deferred", "src/typed"] {
+    for folder in ["src/tube", "src/deferred", "src/claim"] {
         only(folder, "&mut Core", &[]);
         only(folder, "|core|", &[]);
     }

@@ -12,8 +12,8 @@ use serde_json::{from_str, to_string};
 use tubewell::{
     Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Keep,
     LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, Schedule,
-    ScheduleInfo, SessionId, SpawnedBy, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
-    UTUBETTL,
+    ScheduleInfo, SessionId, SpawnedBy, Statistics, Store, TaskInfo, TaskState, TubeInfo,
+    TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -38,7 +38,7 @@ fn store() -> (Store, ManualClock) {
 
 #[test]
 fn names_and_numbers_are_json_strings() {
-    assert_json(&State::Ready, r#""ready""#);
+    assert_json(&TaskState::Ready, r#""ready""#);
     assert_json(&EventKind::Put, r#""put""#);
     assert_json(&Durability::Flush, r#""flush""#);
     let relaxed = Durability::Relaxed { max_delay: Duration::from_millis(50) };
@@ -75,7 +75,7 @@ fn tasks_and_pages_are_json_objects() {
     assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
 
     tube.put("next").unwrap();
-    let page = tube.list(State::Ready, None, 1).unwrap();
+    let page = tube.list(TaskState::Ready, None, 1).unwrap();
     let first = tube.peek(1).unwrap().info;
     let first = to_string(&first).unwrap();
     assert_json::<Page<TaskInfo>>(
@@ -343,8 +343,8 @@ fn durations_lose_nothing() {
 
 #[test]
 fn other_texts_are_rejected() {
-    assert!(from_str::<State>(r#""Ready""#).is_err());
-    assert!(from_str::<State>("0").is_err());
+    assert!(from_str::<TaskState>(r#""Ready""#).is_err());
+    assert!(from_str::<TaskState>("0").is_err());
     assert!(from_str::<EventKind>(r#""""#).is_err());
     assert!(from_str::<Durability>(r#""relaxed(1)""#).is_err());
     assert!(from_str::<Counting>(r#""Written""#).is_err());

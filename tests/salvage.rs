@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tubewell::{
     Ending, FIFO, FIFOTTL, Failure, HistoryEntry, Keep, ManualClock, Put, Rate, Restore, Salvaged,
-    SalvagedTube, State, Step, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
+    SalvagedTube, Step, Store, StoreOptions, Task, TaskState, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -184,7 +184,7 @@ fn damaged_result_is_lost_and_its_task_is_not() {
     }
     tube.try_take().unwrap().unwrap().ack().unwrap();
     let all: Vec<Task> = (0..5).map(|id| tube.peek(id).unwrap()).collect();
-    assert_eq!(all[3].info.state, State::Done);
+    assert_eq!(all[3].info.state, TaskState::Done);
     store.close().unwrap();
     let found = salvage(&path, &clock).unwrap();
     assert!(found.lost.is_empty(), "{:?}", found.lost);
@@ -299,7 +299,7 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         let each = |what| {
             match what {
                 Salvaged::Tube(tube) => tubes.push(tube.info),
-                Salvaged::Task { task, result, .. } if task.info.state == State::Done => {
+                Salvaged::Task { task, result, .. } if task.info.state == TaskState::Done => {
                     restored.push(Restore::new(task.body).id(task.info.id).done(result));
                 }
                 Salvaged::Task { task, .. } => restored.push(Restore::new(task.body)),

@@ -12,7 +12,7 @@ use patience::HANGS_AFTER;
 use tempfile::TempDir;
 use tubewell::{
     Claim, ConnectOptions, Driver, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
-    Put, ServeOptions, State, Store, Traits, TubeOptions, UTUBE, WhenFull, connect,
+    Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, WhenFull, connect,
 };
 
 /// A store, and a connection to it.
@@ -42,7 +42,7 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!(jobs.put_many(["two", "three"]).unwrap().len(), 2);
     let claim = jobs.try_take().unwrap().unwrap();
     assert_eq!((claim.id(), claim.body(), claim.tube()), (0, &b"one"[..], "jobs"));
-    assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, State::Taken);
+    assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, TaskState::Taken);
     claim.ack().unwrap();
     let claims = jobs.take_many(10, None).unwrap();
     assert_eq!(claims.len(), 2);
@@ -74,7 +74,7 @@ fn large_bodies_go_both_ways() {
     jobs.put(body.clone()).unwrap();
     assert_eq!(jobs.peek(0).unwrap().body, body);
     let task = jobs.try_take().unwrap().unwrap().detach();
-    assert_eq!((task.body, task.info.state), (body.into(), State::Taken));
+    assert_eq!((task.body, task.info.state), (body.into(), TaskState::Taken));
     jobs.ack(0).unwrap();
 }
 

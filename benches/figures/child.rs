@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use tubewell::{Failure, State, Store, Tube};
+use tubewell::{Failure, Store, TaskState, Tube};
 
 use super::idle;
 use super::setting::{BODY, Outcome, body, checked, millis, resident, timed};
@@ -79,7 +79,7 @@ fn kept(path: &Path) -> Outcome {
 fn fill_cache(tube: &Tube) -> Outcome {
     let mut after = None;
     for _ in 0..500 {
-        let page = tube.list(State::Ready, after, 1000)?;
+        let page = tube.list(TaskState::Ready, after, 1000)?;
         after = page.next;
         if after.is_none() {
             break;

@@ -385,16 +385,16 @@ pub enum State {
     Recurring,
 }
 
-impl From<State> for tubewell::State {
-    fn from(state: State) -> tubewell::State {
+impl From<State> for tubewell::TaskState {
+    fn from(state: State) -> tubewell::TaskState {
         match state {
-            State::Ready => tubewell::State::Ready,
-            State::Taken => tubewell::State::Taken,
-            State::Delayed => tubewell::State::Delayed,
-            State::Blocked => tubewell::State::Blocked,
-            State::Buried => tubewell::State::Buried,
-            State::Done => tubewell::State::Done,
-            State::Recurring => tubewell::State::Recurring,
+            State::Ready => tubewell::TaskState::Ready,
+            State::Taken => tubewell::TaskState::Taken,
+            State::Delayed => tubewell::TaskState::Delayed,
+            State::Blocked => tubewell::TaskState::Blocked,
+            State::Buried => tubewell::TaskState::Buried,
+            State::Done => tubewell::TaskState::Done,
+            State::Recurring => tubewell::TaskState::Recurring,
         }
     }
 }

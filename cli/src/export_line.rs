@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tubewell::State;
+use tubewell::TaskState;
 
 use crate::args::OnParent;
 use crate::history::EntryRecord;
@@ -46,7 +46,7 @@ pub struct TaskLine<'a> {
     pub tube: Cow<'a, str>,
     pub id: Option<u64>,
     #[serde(default = "ready")]
-    pub state: State,
+    pub state: TaskState,
     /// A line that a program has written may leave it out.
     pub put_at: Option<String>,
     pub pri: Option<u32>,
@@ -101,8 +101,8 @@ pub struct TaskLine<'a> {
     pub data_base64: Option<Cow<'a, str>>,
 }
 
-fn ready() -> State {
-    State::Ready
+fn ready() -> TaskState {
+    TaskState::Ready
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]

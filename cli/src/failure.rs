@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-use tubewell::{Error, State};
+use tubewell::{Error, TaskState};
 
 use crate::connection;
 
@@ -213,9 +213,9 @@ impl From<Error> for Failure {
 
 /// A put or a schedule with a key that a task or a schedule has. What `put --on-key` can do about it is
 /// the hint of `put`.
-fn key_in_use(key: &str, id: u64, state: State) -> Failure {
+fn key_in_use(key: &str, id: u64, state: TaskState) -> Failure {
     let failure = |what| Failure::new(Exit::Refused, format!("key {key:?} is in use by {what}"));
-    if state == State::Recurring {
+    if state == TaskState::Recurring {
         return failure(format!("a schedule, {id}")).hint(format!(
             "use another key; `tubewell schedules` shows the schedule, and \
              `tubewell unschedule {}` removes it",

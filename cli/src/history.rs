@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{EventKind, HistoryEntry, State};
+use tubewell::{EventKind, HistoryEntry, TaskState};
 
 use crate::moment;
 
@@ -15,7 +15,7 @@ pub struct EntryRecord<'a> {
     number: u64,
     at: String,
     what: Cow<'a, str>,
-    state: State,
+    state: TaskState,
     tube: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<Cow<'a, str>>,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tubewell::{LastFailure, State, Task, TaskInfo, Tube};
+use tubewell::{LastFailure, Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};
@@ -89,7 +89,7 @@ pub fn fields(
     }
     lines.extend(info.due_in.map(|time| (due_verb(info.state), due(time))));
     lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
-    let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
+    let ttl = if info.state == TaskState::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
     lines
@@ -115,11 +115,11 @@ pub fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
     std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }
 
-pub fn colour(state: State) -> Style {
+pub fn colour(state: TaskState) -> Style {
     match state {
-        State::Ready => Style::Green,
-        State::Delayed | State::Blocked => Style::Yellow,
-        State::Buried => Style::Red,
+        TaskState::Ready => Style::Green,
+        TaskState::Delayed | TaskState::Blocked => Style::Yellow,
+        TaskState::Buried => Style::Red,
         _ => Style::Plain,
     }
 }
@@ -127,15 +127,15 @@ pub fn colour(state: State) -> Style {
 /// When a task is ready or its claim expires, and when its ttl elapses.
 pub fn times(info: &TaskInfo) -> String {
     let due = info.due_in.map(|time| format!("{} {}", due_verb(info.state), due(time)));
-    let ttl = if info.state == State::Done { "kept" } else { "ttl" };
+    let ttl = if info.state == TaskState::Done { "kept" } else { "ttl" };
     let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
     if parts.is_empty() { "-".into() } else { parts.join(", ") }
 }
 
 /// What happens to a task in this state when it is due: the claim of a taken one expires.
-fn due_verb(state: State) -> &'static str {
-    if state == State::Taken { "expires" } else { "ready" }
+fn due_verb(state: TaskState) -> &'static str {
+    if state == TaskState::Taken { "expires" } else { "ready" }
 }
 
 /// When that is.

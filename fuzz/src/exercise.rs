@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, LastFailure, ManualClock,
-    Page, Restore, Result, State, Store, TaskInfo, Tube, TubeOptions, Update,
+    Page, Restore, Result, TaskState, Store, TaskInfo, Tube, TubeOptions, Update,
 };
 
 use crate::disk::Disk;
@@ -57,8 +57,8 @@ fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
 
 fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
-    let unended = [State::Ready, State::Taken, State::Delayed, State::Blocked];
-    for state in unended.into_iter().chain([State::Buried, State::Done, State::Recurring]) {
+    let unended = [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Blocked];
+    for state in unended.into_iter().chain([TaskState::Buried, TaskState::Done, TaskState::Recurring]) {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
     let _ = tube.schedules(None, 100);
@@ -184,7 +184,7 @@ fn end_without_claim(tube: &Tube) {
             let _ = tube.resolve(info.id, Some(&result(info.id)));
         }
     }
-    if let Ok(page) = tube.list(State::Done, None, 3) {
+    if let Ok(page) = tube.list(TaskState::Done, None, 3) {
         for info in &page.items {
             let _ = tube.wait_done(info.id, Duration::ZERO);
             let _ = tube.forget(info.id);
@@ -194,7 +194,7 @@ fn end_without_claim(tube: &Tube) {
 
 /// Changes tasks in each state, and deletes some.
 fn edit(tube: &Tube) {
-    for state in [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done] {
+    for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done] {
         let Ok(page) = tube.list(state, None, 3) else { continue };
         for info in &page.items {
             let _ = tube.set_priority(info.id, info.pri ^ 1);

@@ -41,7 +41,7 @@ impl<T> Claim<T> {
     /// # Example: two attempts, a second apart
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{Backoff, FIFOTTL, Failure, ManualClock, State, Store, TubeOptions};
+    /// use tubewell::{Backoff, FIFOTTL, Failure, ManualClock, TaskState, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
@@ -52,10 +52,10 @@ impl<T> Claim<T> {
     ///
     /// let timeout = || Failure::new("timeout", "mail.example.org does not answer");
     /// let receipt = mails.try_take()?.unwrap().fail(timeout())?;
-    /// assert_eq!(receipt.state, State::Delayed);
+    /// assert_eq!(receipt.state, TaskState::Delayed);
     /// clock.advance(Duration::from_secs(1));
     /// let receipt = mails.try_take()?.unwrap().fail(timeout())?;
-    /// assert_eq!(receipt.state, State::Buried);
+    /// assert_eq!(receipt.state, TaskState::Buried);
     /// assert_eq!(mails.peek(id)?.info.failure.unwrap().group, "timeout");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -90,7 +90,7 @@ impl<T> Claim<T> {
     /// # Example: the server is under maintenance
     /// ```
     /// # use std::time::Duration;
-    /// # use tubewell::{FIFOTTL, State, Store, TubeOptions};
+    /// # use tubewell::{FIFOTTL, TaskState, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new().max_attempts(3))?;
     /// let id = jobs.put("work")?.id;

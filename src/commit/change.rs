@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, Value};
 
-use crate::{EventKind, State};
+use crate::{EventKind, TaskState};
 
 /// One change of a task's state.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Change {
     pub(crate) id: u64,
     pub(crate) kind: EventKind,
     /// `None` for a new task.
-    pub(crate) from: Option<State>,
-    pub(crate) to: State,
+    pub(crate) from: Option<TaskState>,
+    pub(crate) to: TaskState,
     /// `None` for a task that is taken.
     pub(crate) header: Option<Header>,
     /// The row that ends with the body, if the next taker may use it.
@@ -30,7 +30,7 @@ impl Change {
     /// Whether the task comes into the tube, or begins anew there. A schedule is not put; its runs are.
     pub(crate) fn is_put(&self) -> bool {
         let comes = self.from.is_none() || self.kind == EventKind::Replace;
-        comes && !self.is_intermediate && !matches!(self.to, State::Done | State::Recurring)
+        comes && !self.is_intermediate && !matches!(self.to, TaskState::Done | TaskState::Recurring)
     }
 }
 

@@ -13,14 +13,14 @@ use super::state::{ClaimState, Clocks, Core};
 use crate::codec::{decode_row, encode_row};
 use crate::history::cut;
 use crate::moment::{micros_of, system_time};
-use crate::{Error, EventKind, HistoryEntry, Result, State};
+use crate::{Error, EventKind, HistoryEntry, Result, TaskState};
 
 /// What a change says of itself in the history of its task.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::core) struct Entry<'a> {
     pub(in crate::core) kind: EventKind,
     /// The state after the change.
-    pub(in crate::core) state: State,
+    pub(in crate::core) state: TaskState,
     pub(in crate::core) text: Option<&'a str>,
     /// The label of the session that had the task, if no claim in memory says it.
     pub(in crate::core) owner: Option<&'a str>,
@@ -58,13 +58,13 @@ struct StoredEntry {
 }
 
 impl Entry<'_> {
-    pub(in crate::core) fn new(kind: EventKind, state: State) -> Entry<'static> {
+    pub(in crate::core) fn new(kind: EventKind, state: TaskState) -> Entry<'static> {
         Entry { kind, state, text: None, owner: None }
     }
 }
 
 impl StoredEntry {
-    fn new(at: u64, kind: EventKind, state: State, tube: &Arc<str>) -> StoredEntry {
+    fn new(at: u64, kind: EventKind, state: TaskState, tube: &Arc<str>) -> StoredEntry {
         let (what, state) = (kind.as_str().to_owned(), state_byte(state));
         StoredEntry { at, what, state, owner: None, text: None, tube: tube.clone() }
     }
@@ -113,7 +113,7 @@ impl Core {
         if took {
             let at = claim.map_or(now, |claim| claim.taken_on);
             let tube = claim.map_or(tube.clone(), |claim| self.name_of_tube(claim.tube));
-            let take = StoredEntry::new(at, EventKind::Take, State::Taken, &tube);
+            let take = StoredEntry::new(at, EventKind::Take, TaskState::Taken, &tube);
             new.push(StoredEntry { owner: holder.clone(), ..take });
         }
         if let Some(Entry { kind, state, text, owner }) = entry {
@@ -169,7 +169,7 @@ impl Core {
         lost: LostTake<'_>,
     ) -> NewEntries {
         let tube = self.name_of_tube(number);
-        let take = StoredEntry::new(lost.at, EventKind::Take, State::Taken, &tube);
+        let take = StoredEntry::new(lost.at, EventKind::Take, TaskState::Taken, &tube);
         let take = StoredEntry { owner: lost.owner.map(Arc::from), ..take };
         self.store_entries(number, id, header.history(), header, &[take])
     }
@@ -226,7 +226,7 @@ impl Core {
                 number: last,
                 at: system_time(self.clocks().shown(claim.taken_on)),
                 what: EventKind::Take,
-                state: State::Taken,
+                state: TaskState::Taken,
                 owner: self.label_of(claim).map(|label| label.to_string()),
                 text: None,
                 tube: self.name_of_tube(number).to_string(),
@@ -311,18 +311,18 @@ pub(crate) fn decode_entry(
 }
 
 /// The character of a state, which is an ASCII one.
-fn state_byte(state: State) -> u8 {
+fn state_byte(state: TaskState) -> u8 {
     u8::try_from(state.as_char()).unwrap_or(b'?')
 }
 
-fn state_of_byte(byte: u8) -> Option<State> {
+fn state_of_byte(byte: u8) -> Option<TaskState> {
     Some(match byte {
-        b'r' => State::Ready,
-        b't' => State::Taken,
-        b'~' => State::Delayed,
-        b'#' => State::Blocked,
-        b'!' => State::Buried,
-        b'-' => State::Done,
+        b'r' => TaskState::Ready,
+        b't' => TaskState::Taken,
+        b'~' => TaskState::Delayed,
+        b'#' => TaskState::Blocked,
+        b'!' => TaskState::Buried,
+        b'-' => TaskState::Done,
         _ => return None,
     })
 }

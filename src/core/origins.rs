@@ -13,7 +13,7 @@ use super::verbs::key_of;
 use crate::commit::Change;
 use crate::events::{Facts, QueuedEvent, Tags};
 use crate::task::Progress;
-use crate::{Event, EventKind, State};
+use crate::{Event, EventKind, TaskState};
 
 impl Core {
     /// Notes the owner of a claim that has left memory, and what its header says.
@@ -66,7 +66,7 @@ impl Core {
 
     /// Queues the event of a progress report.
     pub(super) fn queue_progress(&mut self, number: u32, id: u64, progress: Progress) {
-        let (kind, state) = (EventKind::Progress, State::Taken);
+        let (kind, state) = (EventKind::Progress, TaskState::Taken);
         let change = self.change(number, id, kind, Some(state), state, None);
         self.queue_event_with(&change, Some(progress));
     }
@@ -131,7 +131,7 @@ impl Core {
     }
 
     fn owner_of_change(&self, change: &Change) -> Option<&Arc<str>> {
-        let taken = State::Taken;
+        let taken = TaskState::Taken;
         if change.from != Some(taken) && change.to != taken {
             return None;
         }
@@ -144,8 +144,8 @@ impl Core {
     fn cause_of_change(&self, change: &Change) -> Option<Arc<str>> {
         match (change.kind, change.to) {
             (EventKind::Update, _) => None,
-            (_, State::Buried) => change.header.as_ref()?.more.as_ref()?.group.clone(),
-            (EventKind::Lost, State::Taken) => Some("overdue".into()),
+            (_, TaskState::Buried) => change.header.as_ref()?.more.as_ref()?.group.clone(),
+            (EventKind::Lost, TaskState::Taken) => Some("overdue".into()),
             (EventKind::Fail | EventKind::Release | EventKind::Lost, _) => {
                 self.origins.get(&change.id)?.cause.clone()
             }

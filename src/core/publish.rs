@@ -14,7 +14,7 @@ use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
 use crate::core::state::{Core, FILE};
 use crate::statistics::Statistics;
-use crate::{EventKind, Result, State};
+use crate::{EventKind, Result, TaskState};
 
 impl Core {
     /// The checkpoint of a write buffer is in the database.
@@ -88,7 +88,7 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return self.forget_origin(change.id) };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
-        let done = change.to == State::Done;
+        let done = change.to == TaskState::Done;
         if is_current && done && change.from.is_some_and(takes_a_place) {
             tube.occupied = tube.occupied.saturating_sub(1);
         }
@@ -155,7 +155,7 @@ impl Core {
             self.offer_sub(change.tube, &sub, known)?;
             return if frees_shared { self.offer_freed(&sub) } else { Ok(Vec::new()) };
         }
-        if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
+        if change.to == TaskState::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let entry = WindowEntry { header, row: change.row.take() };
             tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
@@ -245,8 +245,8 @@ impl Core {
         number: u32,
         id: u64,
         kind: EventKind,
-        from: Option<State>,
-        to: State,
+        from: Option<TaskState>,
+        to: TaskState,
         header: Option<Header>,
     ) -> Change {
         Change {
@@ -301,7 +301,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
     };
     *call += 1;
     // A task that is restored as done has no state before.
-    let leaves = change.from.is_some_and(takes_a_place) && change.to == State::Done;
+    let leaves = change.from.is_some_and(takes_a_place) && change.to == TaskState::Done;
     visible.tasks.done += u64::from(leaves);
     if !is_current {
         return;
@@ -321,19 +321,19 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
     tasks.total = tasks.ready + tasks.taken + tasks.delayed + tasks.blocked + tasks.buried;
 }
 
-fn task_count_mut(visible: &mut Statistics, state: State) -> Option<&mut u64> {
+fn task_count_mut(visible: &mut Statistics, state: TaskState) -> Option<&mut u64> {
     match state {
-        State::Ready => Some(&mut visible.tasks.ready),
-        State::Taken => Some(&mut visible.tasks.taken),
-        State::Delayed => Some(&mut visible.tasks.delayed),
-        State::Blocked => Some(&mut visible.tasks.blocked),
-        State::Buried => Some(&mut visible.tasks.buried),
-        State::Recurring => Some(&mut visible.tasks.recurring),
-        State::Done => None,
+        TaskState::Ready => Some(&mut visible.tasks.ready),
+        TaskState::Taken => Some(&mut visible.tasks.taken),
+        TaskState::Delayed => Some(&mut visible.tasks.delayed),
+        TaskState::Blocked => Some(&mut visible.tasks.blocked),
+        TaskState::Buried => Some(&mut visible.tasks.buried),
+        TaskState::Recurring => Some(&mut visible.tasks.recurring),
+        TaskState::Done => None,
     }
 }
 
 /// Whether a task in this state takes a place of the capacity of its tube.
-fn takes_a_place(state: State) -> bool {
-    !matches!(state, State::Done | State::Recurring)
+fn takes_a_place(state: TaskState) -> bool {
+    !matches!(state, TaskState::Done | TaskState::Recurring)
 }

@@ -151,7 +151,7 @@ impl<T> Claim<T> {
     /// # Example: retry in a minute
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{State, WhenFull};
+    /// use tubewell::{TaskState, WhenFull};
     /// # use tubewell::{FIFOTTL, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
@@ -159,7 +159,7 @@ impl<T> Claim<T> {
     ///
     /// let job = tube.try_take()?.unwrap();
     /// let ticket = job.release_deferred(Duration::from_secs(60), WhenFull::Block)?;
-    /// assert_eq!(ticket.wait()?.state, State::Delayed);
+    /// assert_eq!(ticket.wait()?.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn release_deferred(
@@ -185,7 +185,7 @@ impl<T> Claim<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{State, WhenFull};
+    /// use tubewell::{TaskState, WhenFull};
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
@@ -193,7 +193,7 @@ impl<T> Claim<T> {
     ///
     /// let job = tube.try_take()?.unwrap();
     /// let ticket = job.bury_deferred(WhenFull::Block)?;
-    /// assert_eq!(ticket.wait()?.state, State::Buried);
+    /// assert_eq!(ticket.wait()?.state, TaskState::Buried);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused<Claim<T>>> {

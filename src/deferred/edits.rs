@@ -3,7 +3,7 @@
 use super::{Deferred, Ticket};
 use crate::core::distinct_tags;
 use crate::core::list::{AddTags, CancelTask, DeleteIf, DeleteMany, RemoveTags, SetPriority};
-use crate::{Receipt, Result, State, Update};
+use crate::{Receipt, Result, TaskState, Update};
 
 impl<T> Deferred<T> {
     /// As [`Tube::set_priority`](crate::Tube::set_priority), except that a missing task is reported
@@ -71,7 +71,7 @@ impl<T> Deferred<T> {
     /// Those of [`Tube::delete_if`](crate::Tube::delete_if) that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn delete_if(&self, id: u64, states: &[State]) -> Result<Ticket<Receipt>> {
+    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> Result<Ticket<Receipt>> {
         self.make(&DeleteIf { id, states: states.to_vec() })
     }
 

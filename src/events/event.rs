@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::State;
+use crate::TaskState;
 use crate::kinds::EventKind;
 use crate::task::Progress;
 
@@ -19,7 +19,7 @@ pub struct Event {
     /// What happened.
     pub kind: EventKind,
     /// The state of the task after the change.
-    pub state: State,
+    pub state: TaskState,
     /// The key of the task, if it has one.
     #[cfg_attr(feature = "serde", serde(default))]
     pub key: Option<Arc<str>>,

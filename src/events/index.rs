@@ -258,7 +258,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::State;
+    use crate::TaskState;
     use crate::events::event::Event;
     use crate::events::places::places_of;
     use crate::filter::Filter;
@@ -269,7 +269,7 @@ mod tests {
             tube: tube.into(),
             id: 0,
             kind,
-            state: State::Ready,
+            state: TaskState::Ready,
             key: key.map(Into::into),
             owner: owner.map(Into::into),
             cause: None,

@@ -4,7 +4,7 @@ use tubewell_drivers::{Header, Table, keys};
 
 use super::Salvage;
 use crate::core::{ChildFate, ParentEnd, describe};
-use crate::{OnParent, State, TaskInfo};
+use crate::{OnParent, TaskInfo, TaskState};
 
 impl Salvage<'_> {
     /// The parents that a task waits for. If the end of a parent is stored, but the task was not told
@@ -14,7 +14,7 @@ impl Salvage<'_> {
             return Vec::new();
         }
         let rule = OnParent::of(header);
-        let is_blocked = info.state == State::Blocked;
+        let is_blocked = info.state == TaskState::Blocked;
         let (mut open, mut over, mut group) = (Vec::new(), 0, None);
         for key in self.reader.keys_of_task(Table::Index, &keys::parents_prefix(info.id)) {
             let Ok((_, _, parent)) = keys::split_edge(&key) else { continue };
@@ -43,13 +43,13 @@ impl Salvage<'_> {
     fn describe_child(&self, info: &mut TaskInfo, header: &Header, group: Option<&str>) {
         let is_delayed = !self.clocks().is_ready(header);
         if is_delayed && group.is_none() {
-            let delayed = describe(&info.tube, info.id, State::Delayed, header, self.clocks());
+            let delayed = describe(&info.tube, info.id, TaskState::Delayed, header, self.clocks());
             info.due_in = delayed.due_in;
         }
         match group {
-            Some(group) => (info.state, info.group) = (State::Buried, Some(group.to_owned())),
+            Some(group) => (info.state, info.group) = (TaskState::Buried, Some(group.to_owned())),
             None if info.open_parents > 0 => {}
-            None => info.state = if is_delayed { State::Delayed } else { State::Ready },
+            None => info.state = if is_delayed { TaskState::Delayed } else { TaskState::Ready },
         }
     }
 

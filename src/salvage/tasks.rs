@@ -9,7 +9,7 @@ use super::{Salvage, Salvaged};
 use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
 use crate::moment::system_time;
 use crate::task::Task;
-use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, State, Step};
+use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, Step, TaskState};
 
 /// A task's id, and the key of its row.
 type TaskKey = (u64, Box<[u8]>);
@@ -29,7 +29,7 @@ impl Salvage<'_> {
         tasks.sort_unstable();
         for (id, key) in tasks {
             match self.task((tube, space), id, &key) {
-                Ok((task, header)) if task.info.state == State::Recurring => {
+                Ok((task, header)) if task.info.state == TaskState::Recurring => {
                     self.report_schedule(tube, task, &header)?;
                 }
                 Ok((task, header)) => self.report_task(tube, space, task, &header)?,
@@ -113,7 +113,7 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        let info = describe(tube, id, State::on_shelf(shelf), &record.header, self.clocks());
+        let info = describe(tube, id, TaskState::on_shelf(shelf), &record.header, self.clocks());
         Ok((Task::of(info, data), record.header))
     }
 

@@ -23,13 +23,13 @@ impl Store {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// let id = mails.put(Put::new("to: ann").key("welcome ann"))?.id;
     /// let task = store.by_key("welcome ann")?.unwrap();
-    /// assert_eq!((task.tube.as_str(), task.id, task.state), ("mails", id, State::Ready));
+    /// assert_eq!((task.tube.as_str(), task.id, task.state), ("mails", id, TaskState::Ready));
     /// assert_eq!(store.by_key("welcome bob")?, None);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::{
     Backoff, ClaimToken, Counting, Cursor, Date, Durability, Error, EventKind, Keep, Missed, OnKey,
-    Overlap, Rate, SessionId, State, StepKind,
+    Overlap, Rate, SessionId, StepKind, TaskState,
 };
 
 struct Text<T>(&'static str, PhantomData<T>);
@@ -43,7 +43,7 @@ macro_rules! by_text {
 }
 
 by_text! {
-    State: "the name of a state",
+    TaskState: "the name of a state",
     StepKind: "the name of a kind of step",
     EventKind: "the name of an event kind",
     Durability: "a durability, as flush, write(50ms) or relaxed(50ms)",

@@ -87,14 +87,14 @@ impl<T> Tube<T> {
     ///
     /// # Example: retry one dead letter
     /// ```
-    /// use tubewell::{Error, State};
+    /// use tubewell::{Error, TaskState};
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     ///
     /// let id = tube.put("to: ann")?.id;
     /// tube.bury(id)?;
-    /// assert_eq!(tube.kick_task(id)?.state, State::Ready);
+    /// assert_eq!(tube.kick_task(id)?.state, TaskState::Ready);
     /// assert_eq!(tube.kick_task(id), Err(Error::NotBuried { id }));
     /// # Ok::<(), Error>(())
     /// ```
@@ -226,14 +226,14 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::State;
+    /// use tubewell::TaskState;
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     ///
     /// let id = tube.put("work")?.id;
     /// let task = tube.peek(id)?;
-    /// assert_eq!((task.info.state, &*task.body), (State::Ready, &b"work"[..]));
+    /// assert_eq!((task.info.state, &*task.body), (TaskState::Ready, &b"work"[..]));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek(&self, id: u64) -> Result<Task<T>> {

@@ -20,14 +20,14 @@ impl<T> Tube<T> {
     /// # Example
     /// ```
     /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// use tubewell::{Failure, State};
+    /// use tubewell::{Failure, TaskState};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     ///
     /// let id = tube.put("work")?.id;
     /// tube.try_take()?.unwrap().detach();
     /// let receipt = tube.fail(id, &Failure::new("timeout", "no answer"))?;
-    /// assert_eq!(receipt.state, State::Ready); // without a limit of attempts and a backoff
+    /// assert_eq!(receipt.state, TaskState::Ready); // without a limit of attempts and a backoff
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "nack")]

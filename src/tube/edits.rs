@@ -8,7 +8,7 @@ use crate::core::verb::{Begin, InTube};
 use crate::core::{SelectStep, UpdateRequest};
 use crate::task::Cursor;
 use crate::wait::CallFuture;
-use crate::{Filter, Receipt, Result, State, Update};
+use crate::{Filter, Receipt, Result, TaskState, Update};
 
 /// A step of a call on selected tasks: after a cursor, of up to this many tasks.
 type Step<V> = fn(Filter, Option<Cursor>, u64) -> V;
@@ -141,19 +141,19 @@ impl<T> Tube<T> {
     ///
     /// # Example: delete what is finished, and nothing else
     /// ```
-    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
-    /// let finished = [State::Done, State::Buried];
+    /// let finished = [TaskState::Done, TaskState::Buried];
     /// let refused = jobs.delete_if(id, &finished).unwrap_err();
-    /// assert!(matches!(refused, Error::WrongState { state: State::Ready, .. }));
+    /// assert!(matches!(refused, Error::WrongState { state: TaskState::Ready, .. }));
     /// jobs.bury(id)?;
     /// jobs.delete_if(id, &finished)?;
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn delete_if(&self, id: u64, states: &[State]) -> Result<Receipt> {
+    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> Result<Receipt> {
         self.make(&DeleteIf { id, states: states.to_vec() })
     }
 

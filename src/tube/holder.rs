@@ -73,14 +73,14 @@ impl<T> Tube<T> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::State;
+    /// use tubewell::TaskState;
     /// # use tubewell::{FIFOTTL, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
     ///
     /// let id = tube.put("work")?.id;
     /// tube.try_take()?.unwrap().detach();
-    /// assert_eq!(tube.release(id, Duration::from_secs(60))?.state, State::Delayed);
+    /// assert_eq!(tube.release(id, Duration::from_secs(60))?.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "nack")]

@@ -24,14 +24,14 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Keep, Put, State, Store, TubeOptions};
+    /// use tubewell::{Error, FIFO, Keep, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let keep = TubeOptions::new().keep_done(Keep::new());
     /// let reports = store.create_tube("reports", FIFO, keep)?;
     /// reports.put(Put::new("sales of May").key("sales"))?;
     /// reports.try_take()?.unwrap().ack()?;
-    /// assert_eq!(reports.requeue("sales", "sales of June")?.state, State::Ready);
+    /// assert_eq!(reports.requeue("sales", "sales of June")?.state, TaskState::Ready);
     /// let unknown = reports.requeue("stock", "stock of June");
     /// assert!(matches!(unknown, Err(Error::KeyNotFound { .. })));
     /// # Ok::<(), Error>(())

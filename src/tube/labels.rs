@@ -60,7 +60,7 @@ impl<T> Tube<T> {
     }
 
     /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
-    /// after the cursor `after`. `tube.list(State::Buried, None, 100)` lists the tasks in one state.
+    /// after the cursor `after`. `tube.list(TaskState::Buried, None, 100)` lists the tasks in one state.
     ///
     /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of
     /// their times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state:
@@ -86,7 +86,7 @@ impl<T> Tube<T> {
     ///
     /// # Example: all tasks with a tag, page by page
     /// ```
-    /// use tubewell::{FIFO, Filter, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Filter, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
@@ -94,7 +94,7 @@ impl<T> Tube<T> {
     ///     mails.put(Put::new("mail").tag(to))?;
     /// }
     /// mails.bury(2)?;
-    /// let (ready, mut after) = (Filter::new().tag("ann").state(State::Ready), None);
+    /// let (ready, mut after) = (Filter::new().tag("ann").state(TaskState::Ready), None);
     /// loop {
     ///     let page = mails.list(&ready, after, 100)?;
     ///     page.items.iter().for_each(|task| assert_eq!(task.id, 0));
@@ -103,7 +103,7 @@ impl<T> Tube<T> {
     ///         break;
     ///     }
     /// }
-    /// assert_eq!(mails.list(State::Buried, None, 100)?.items[0].id, 2);
+    /// assert_eq!(mails.list(TaskState::Buried, None, 100)?.items[0].id, 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "pagination")]
@@ -125,12 +125,12 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// mails.put_many(["to: ann", "to: bob"])?;
-    /// let page = mails.list_bodies(State::Ready, None, 10)?;
+    /// let page = mails.list_bodies(TaskState::Ready, None, 10)?;
     /// assert_eq!(page.items[1].data, b"to: bob");
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -105,13 +105,13 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
     /// let id = orders.put("17 chairs")?.id;
     /// orders.bury(id)?; // the shop does not answer
-    /// assert_eq!(orders.resolve(id, Some(b"ordered by telephone"))?.state, State::Done);
+    /// assert_eq!(orders.resolve(id, Some(b"ordered by telephone"))?.state, TaskState::Done);
     /// assert_eq!(orders.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -22,12 +22,12 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let (first, second) = (jobs.put("first")?.id, jobs.put("second")?.id);
-    /// assert_eq!(jobs.add_parents(second, &jobs, &[first])?.state, State::Blocked);
+    /// assert_eq!(jobs.add_parents(second, &jobs, &[first])?.state, TaskState::Blocked);
     /// assert_eq!(jobs.add_parents(first, &jobs, &[second]), Err(Error::Cycle { id: first }));
     /// # Ok::<(), Error>(())
     /// ```
@@ -47,13 +47,13 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let first = jobs.put("first")?.id;
     /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
-    /// assert_eq!(jobs.remove_parents(second, None)?.state, State::Ready);
+    /// assert_eq!(jobs.remove_parents(second, None)?.state, TaskState::Ready);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "undepend")]

@@ -32,12 +32,12 @@ impl<T> Tube<T> {
     /// # Example: an urgent task, in an hour
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFOTTL, Put, State, Store, TubeOptions};
+    /// use tubewell::{FIFOTTL, Put, TaskState, Store, TubeOptions};
     ///
     /// # let store = Store::in_memory()?;
     /// let tube = store.create_tube("mail", FIFOTTL, TubeOptions::new())?;
     /// let later = tube.put(Put::new("reminder").delay(Duration::from_secs(3600)).pri(0))?;
-    /// assert_eq!(later.state, State::Delayed);
+    /// assert_eq!(later.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "enqueue")]
@@ -174,13 +174,13 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Put, Restore, State};
+    /// use tubewell::{Error, Put, Restore, TaskState};
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     ///
     /// tube.restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
-    /// assert_eq!(tube.peek(4)?.info.state, State::Buried);
+    /// assert_eq!(tube.peek(4)?.info.state, TaskState::Buried);
     /// assert_eq!(tube.peek(17)?.info.takes, 2);
     /// assert_eq!(tube.put("c")?.id, 18);
     ///

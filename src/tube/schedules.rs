@@ -8,7 +8,7 @@ use crate::{IntoPut, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
 
 impl<T> Tube<T> {
     /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
-    /// state is [`Recurring`](crate::State::Recurring).
+    /// state is [`Recurring`](crate::TaskState::Recurring).
     ///
     /// The store puts the runs itself while it is open, also while the tube is paused. Each run is put
     /// with one commit, which also moves the schedule to its next moment: no crash loses or doubles a
@@ -40,14 +40,14 @@ impl<T> Tube<T> {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, ManualClock, Schedule, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, ManualClock, Schedule, TaskState, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hour = Duration::from_secs(3600);
     /// let receipt = jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
-    /// assert_eq!(receipt.state, State::Recurring);
+    /// assert_eq!(receipt.state, TaskState::Recurring);
     ///
     /// clock.advance(hour);
     /// let fetch = jobs.try_take()?.unwrap();

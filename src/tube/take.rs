@@ -167,7 +167,7 @@ impl<T> Tube<T> {
     ///
     /// # Example: work on a task that a person has chosen
     /// ```
-    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let tickets = store.create_tube("tickets", FIFO, TubeOptions::new())?;
@@ -176,7 +176,7 @@ impl<T> Tube<T> {
     /// let claim = tickets.claim(1)?;
     /// assert_eq!(claim.body(), b"login");
     /// let error = tickets.claim(1).unwrap_err();
-    /// assert!(matches!(error, Error::NotReady { state: State::Taken, .. }));
+    /// assert!(matches!(error, Error::NotReady { state: TaskState::Taken, .. }));
     /// claim.ack()?;
     /// assert_eq!(tickets.claim(1).unwrap_err(), Error::NotFound { id: 1 });
     /// # Ok::<(), Error>(())

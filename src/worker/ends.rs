@@ -17,7 +17,7 @@ use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::signal::SignalWait;
-use crate::{Error, Failure, Finish, Receipt, Result, State};
+use crate::{Error, Failure, Finish, Receipt, Result, TaskState};
 
 /// For how long a task is snoozed whose job the store could not serve.
 const AFTER_REFUSAL: Duration = Duration::from_secs(5);
@@ -217,7 +217,7 @@ fn is_refusal(error: &Error) -> bool {
 
 /// Ends the claim, and repeats that after a pause while the store cannot do it: the claim is held
 /// meanwhile. Once the worker stops, the time for that is limited.
-async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
+async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
     let mut unknown = None;
     loop {
         let error = match store(pool, job, end).await {
@@ -256,7 +256,7 @@ fn can_repeat(is_remote: bool, error: &Error) -> bool {
 }
 
 /// Ends the claim. Returns the state of the task.
-async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
+async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
     match end {
         End::Ack(ack) => make(pool, job, ack).await,
         End::Finish(finish) => make(pool, job, &**finish).await,
@@ -269,12 +269,12 @@ async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<State> {
             make(pool, job, &Fail { delay, failure }).await
         }
         End::Bury(failure) => make(pool, job, &BuryHeld { failure: Some(failure.clone()) }).await,
-        End::Keep => Ok(State::Taken),
-        End::Blocked => Ok(State::Blocked),
+        End::Keep => Ok(TaskState::Taken),
+        End::Blocked => Ok(TaskState::Blocked),
     }
 }
 
-async fn make<V>(pool: &Pool, job: &JobCore, verb: &V) -> Result<State>
+async fn make<V>(pool: &Pool, job: &JobCore, verb: &V) -> Result<TaskState>
 where
     V: Begin<On = OfClaim, Answer = Receipt>,
 {
@@ -284,7 +284,7 @@ where
     Ok(receipt.state)
 }
 
-fn ended_report(job: &JobCore, end: Ended, state: State, how: End) -> Report {
+fn ended_report(job: &JobCore, end: Ended, state: TaskState, how: End) -> Report {
     let failure = match how {
         End::Fail(_, failure) | End::Bury(failure) => Some(failure),
         _ => None,

@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
     use crate::worker::{Job, Worker};
-    use crate::{FIFO, State, Store, TubeOptions};
+    use crate::{FIFO, Store, TaskState, TubeOptions};
 
     #[test]
     fn dropped_handle_leaves_a_job_that_does_not_see_the_stop() {
@@ -214,7 +214,7 @@ mod tests {
         worker.drop_limit = Duration::from_millis(1);
         drop(worker);
         let info = jobs.peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts), (State::Ready, 0));
+        assert_eq!((info.state, info.attempts), (TaskState::Ready, 0));
         drop(open);
     }
 }

@@ -207,7 +207,7 @@ impl<T> Job<T> {
     /// ```
     /// use std::time::Duration;
     /// use tubewell::worker::{Job, Outcome, Worker};
-    /// use tubewell::{FIFO, Result, State, Store, TubeOptions};
+    /// use tubewell::{FIFO, Result, TaskState, Store, TubeOptions};
     ///
     /// fn transcode(job: &Job) -> Result<Outcome> {
     ///     let token = job.park(Duration::from_secs(6 * 3600))?;
@@ -220,7 +220,7 @@ impl<T> Job<T> {
     /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
     /// let id = films.put("a film")?.id;
     /// Worker::new(&store).on(&films, transcode).run_until_idle()?;
-    /// assert_eq!(films.peek(id)?.info.state, State::Taken);
+    /// assert_eq!(films.peek(id)?.info.state, TaskState::Taken);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn park(&self, hold: Duration) -> Result<ClaimToken> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Error, Failure, State};
+use crate::{Error, Failure, TaskState};
 
 /// A report of a worker to the function that [`Worker::watch`](super::Worker::watch) sets, after
 /// it has happened.
@@ -22,7 +22,7 @@ pub enum Report {
         /// How the job ended.
         end: Ended,
         /// The state of the task now.
-        state: State,
+        state: TaskState,
         /// Why the attempt failed or the task was buried, if it was.
         failure: Option<Failure>,
         /// How long the job ran, on the running time of the store's clock.

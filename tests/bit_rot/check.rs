@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Cursor, Error, ManualClock, State, Store, Tube};
+use tubewell::{Claim, Cursor, Error, ManualClock, Store, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::every_row::{self, Differences};
@@ -16,7 +16,8 @@ use crate::sample::{Image, Sample, Tasks, clock, options};
 /// After more failed takes than this, the rest of a tube is skipped.
 const MAX_FAILED_TAKES: usize = 8;
 /// The states of tasks that a take may return, now or later.
-const OPEN: [State; 4] = [State::Ready, State::Delayed, State::Buried, State::Blocked];
+const OPEN: [TaskState; 4] =
+    [TaskState::Ready, TaskState::Delayed, TaskState::Buried, TaskState::Blocked];
 
 /// How the damage of a file was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -205,11 +206,11 @@ impl<'a> Check<'a> {
     }
 
     /// Lists and peeks all tasks. Returns the tube and the state of each listed task.
-    fn list_and_peek(&mut self) -> BTreeMap<u64, (String, State)> {
+    fn list_and_peek(&mut self) -> BTreeMap<u64, (String, TaskState)> {
         let mut listed = BTreeMap::new();
         for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
-            for state in OPEN.into_iter().chain([State::Done]) {
+            for state in OPEN.into_iter().chain([TaskState::Done]) {
                 for id in self.list(&tube, state) {
                     let earlier = listed.insert(id, (info.name.clone(), state));
                     if let Some(earlier) = earlier {
@@ -234,7 +235,7 @@ impl<'a> Check<'a> {
         listed
     }
 
-    fn list(&mut self, tube: &Tube, state: State) -> Vec<u64> {
+    fn list(&mut self, tube: &Tube, state: TaskState) -> Vec<u64> {
         let (mut all, mut cursor): (_, Option<Cursor>) = (Vec::new(), None);
         while let Some(page) = self.ok(tube.list(state, cursor.take(), 1000)) {
             all.extend(page.items.iter().map(|task| task.id));
@@ -253,7 +254,7 @@ impl<'a> Check<'a> {
         all
     }
 
-    fn compare(&mut self, listed: &BTreeMap<u64, (String, State)>, expected: &[Arc<Tasks>]) {
+    fn compare(&mut self, listed: &BTreeMap<u64, (String, TaskState)>, expected: &[Arc<Tasks>]) {
         let found: Vec<String> =
             expected.iter().filter_map(|tasks| difference(listed, tasks)).collect();
         if found.len() == expected.len() {
@@ -264,7 +265,7 @@ impl<'a> Check<'a> {
     /// Takes and acks all tasks, after all delays have elapsed. Returns the tasks that are left.
     fn take_all(
         &mut self,
-        listed: &BTreeMap<u64, (String, State)>,
+        listed: &BTreeMap<u64, (String, TaskState)>,
         expected: &[Arc<Tasks>],
     ) -> BTreeSet<u64> {
         self.clock.advance(Duration::from_secs(7200));
@@ -276,7 +277,7 @@ impl<'a> Check<'a> {
         }
         let left: BTreeSet<u64> =
             listed.keys().filter(|id| !self.report.taken.contains(*id)).copied().collect();
-        let is_left = |(id, (_, state)): (&u64, &(&str, State))| {
+        let is_left = |(id, (_, state)): (&u64, &(&str, TaskState))| {
             OPEN.contains(state) && !self.report.taken.contains(id)
         };
         if expected.iter().all(|tasks| tasks.iter().any(is_left)) {
@@ -368,7 +369,7 @@ impl<'a> Check<'a> {
 }
 
 /// The first differences between the listed and the expected tasks, at most four.
-fn difference(listed: &BTreeMap<u64, (String, State)>, tasks: &Tasks) -> Option<String> {
+fn difference(listed: &BTreeMap<u64, (String, TaskState)>, tasks: &Tasks) -> Option<String> {
     let lost = tasks.iter().filter_map(|(id, (tube, state))| match listed.get(id) {
         None => Some(format!("task {id} of {tube:?} is lost")),
         Some((in_tube, in_state)) if in_tube != tube || in_state != state => {

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Cursor, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Schedule, State, Store,
+    Cursor, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Schedule, Store, TaskState,
     Tube, TubeOptions,
 };
 
@@ -46,11 +46,11 @@ pub fn fill(
         let failure = Failure::new(format!("group-{}", nth % 4), format!("message of {nth}"));
         let changed = match nth % 6 {
             1 => {
-                tasks.insert(id, (TUBE, State::Buried));
+                tasks.insert(id, (TUBE, TaskState::Buried));
                 tube.claim(id).unwrap().bury_with(failure).unwrap()
             }
             2 => {
-                tasks.insert(id, (TUBE, State::Done));
+                tasks.insert(id, (TUBE, TaskState::Done));
                 tube.claim(id).unwrap().ack_with(result(nth)).unwrap()
             }
             5 => {
@@ -127,7 +127,7 @@ pub fn read(store: &Store) -> Found {
             );
         }
     }
-    for state in [State::Taken, State::Blocked, State::Done] {
+    for state in [TaskState::Taken, TaskState::Blocked, TaskState::Done] {
         let page = tube.list(state, None, 1000);
         add(format!("list {state}"), page.map(|page| each(page.items, |it| it.id)));
     }

@@ -29,7 +29,7 @@ mod watchdog;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tubewell::{Error, FIFO, State, TubeOptions};
+use tubewell::{Error, FIFO, TaskState, TubeOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use check::{Medium, Outcome, check};
@@ -91,7 +91,7 @@ fn verify_names_damaged_task_and_other_tasks_stay_usable() {
         assert!(!report.peeked.contains(&id) && !report.taken.contains(&id));
         for (other, (in_tube, state)) in stored.iter().filter(|(other, _)| **other != id) {
             assert!(report.peeked.contains(other), "task {other} cannot be read beside task {id}");
-            let taken = report.taken.contains(other) || *state == State::Done;
+            let taken = report.taken.contains(other) || *state == TaskState::Done;
             assert!(taken || in_tube == tube, "{other} in {in_tube:?} cannot be taken");
         }
         damaged
@@ -187,7 +187,7 @@ fn check_fails_on_missing_task() {
     let mut sample = Sample::new(5);
     let bytes = sample.images[1].bytes.clone();
     let newest = sample.history.last_entry().unwrap().into_mut();
-    Arc::make_mut(&mut newest[0]).insert(1 << 40, ("ash", State::Ready));
+    Arc::make_mut(&mut newest[0]).insert(1 << 40, ("ash", TaskState::Ready));
     let failure = check(&sample, &sample.images[1], &Medium::in_memory(bytes)).err();
     assert!(failure.is_some_and(|text| text.contains("not detected: task 1099511627776")));
 }

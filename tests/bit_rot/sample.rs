@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Receipt, State, Store, StoreOptions, Tube,
-    TubeOptions, UTUBE, UTUBETTL,
+    Claim, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Receipt, Store, StoreOptions, TaskState,
+    Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
@@ -31,7 +31,7 @@ const CALLS: usize = 90;
 const CALLS_PER_VERSION: usize = 15;
 
 /// The tube and the stored state of each task. A taken task is stored as ready.
-pub type Tasks = BTreeMap<u64, (&'static str, State)>;
+pub type Tasks = BTreeMap<u64, (&'static str, TaskState)>;
 
 /// One task as it was put.
 pub struct Original {
@@ -180,7 +180,7 @@ impl SampleBuilder {
         let driver = TUBES.iter().find(|(tube, _)| *tube == name).unwrap().1;
         let body: Vec<u8> = (0..size).map(|_| self.rng.next().to_le_bytes()[0]).collect();
         let mut put = Put::new(body.clone());
-        let mut state = State::Ready;
+        let mut state = TaskState::Ready;
         if driver.ends_with("ttl") {
             put = put.pri(u32::try_from(self.rng.below(4)).unwrap());
             if self.rng.one_in(4) {
@@ -188,7 +188,7 @@ impl SampleBuilder {
             }
             if self.rng.one_in(5) {
                 put = put.delay(Duration::from_secs(60 + self.rng.below(3600)));
-                state = State::Delayed;
+                state = TaskState::Delayed;
             }
         }
         if driver.starts_with('u') && !self.rng.one_in(5) {
@@ -216,11 +216,11 @@ impl SampleBuilder {
 
     fn kick(&mut self, name: &'static str) {
         let tube = self.tube(name);
-        let first = tube.list(State::Buried, None, 2).unwrap().items;
+        let first = tube.list(TaskState::Buried, None, 2).unwrap().items;
         let commits = self.store.counters().unwrap().commits;
         if tube.kick(2).unwrap() > 0 {
             for task in first {
-                self.tasks.get_mut(&task.id).unwrap().1 = State::Ready;
+                self.tasks.get_mut(&task.id).unwrap().1 = TaskState::Ready;
             }
             self.record(commits + 1);
         }
@@ -238,7 +238,7 @@ impl SampleBuilder {
         }
         let (id, claim) = self.claims.swap_remove(self.rng.index(self.claims.len()));
         let receipt = if self.rng.one_in(4) {
-            self.tasks.get_mut(&id).unwrap().1 = State::Buried;
+            self.tasks.get_mut(&id).unwrap().1 = TaskState::Buried;
             claim.bury().unwrap()
         } else {
             self.tasks.remove(&id);
@@ -259,7 +259,7 @@ impl SampleBuilder {
             self.tasks.remove(&id);
             self.tube(name).delete(id).unwrap()
         } else {
-            self.tasks.get_mut(&id).unwrap().1 = State::Buried;
+            self.tasks.get_mut(&id).unwrap().1 = TaskState::Buried;
             self.tube(name).bury(id).unwrap()
         };
         if receipt.commit > *self.sample.history.last_key_value().unwrap().0 {

@@ -1,7 +1,7 @@
 //! Group D: bury, kick, delete and peek.
 
 use tubewell::driver::{FIFO, UTUBE};
-use tubewell::{Error, EventKind, Keep, State, TubeOptions, WhenFull};
+use tubewell::{Error, EventKind, Keep, TaskState, TubeOptions, WhenFull};
 
 use super::support::*;
 
@@ -15,7 +15,7 @@ fn task_buried_again_is_kicked_before_later_ones() {
             let kick = |count, kicked: &[u64]| {
                 let count_of_kicked = kicked.len() as u64;
                 assert_eq!(case.tube.kick(count), Ok(count_of_kicked));
-                let ready = case.tube.list(State::Ready, None, 9).unwrap().items;
+                let ready = case.tube.list(TaskState::Ready, None, 9).unwrap().items;
                 assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), kicked);
                 assert_sound(&case.store);
                 for id in kicked {
@@ -29,7 +29,7 @@ fn task_buried_again_is_kicked_before_later_ones() {
             case.tube.delete(0).unwrap();
             kick(9, &[1, 2, 3, 4]);
             assert_eq!(case.tube.kick(3), Ok(3));
-            assert_eq!(case.tube.bury(2).unwrap().state, State::Buried);
+            assert_eq!(case.tube.bury(2).unwrap().state, TaskState::Buried);
             assert_eq!(case.tube.kick(9), Ok(2));
             assert_eq!(case.tube.kick(9), Ok(0));
         });
@@ -42,8 +42,8 @@ fn buried_task_is_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let receipt = case.tube.bury(0).unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Buried));
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         assert_eq!(case.take_all(), [1]);
     });
 }
@@ -54,8 +54,8 @@ fn holder_can_bury_taken_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         assert_eq!(case.take(), None);
     });
 }
@@ -67,9 +67,9 @@ fn other_session_can_bury_taken_task() {
         case.put_all([0]);
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
+        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
         assert_not_taken(holder.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
     });
 }
 
@@ -78,11 +78,11 @@ fn other_session_can_bury_taken_task() {
 fn buried_task_stays_buried_when_delay_elapses() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").delay(ms(300)));
-        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
+        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
         case.advance(1000);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         assert_eq!(case.tube.kick(1).unwrap(), 1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.calls().get("delay"), None);
     });
@@ -96,7 +96,7 @@ fn bury_of_buried_task_changes_nothing() {
         case.tube.bury(0).unwrap();
         let log = case.event_log();
         let receipt = case.tube.bury(0).unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Buried));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Buried));
         assert_eq!(log.read(), []);
         assert_eq!(case.calls(), counts([("put", 1), ("bury", 1)]));
     });
@@ -121,7 +121,7 @@ fn kick_makes_task_ready() {
         case.put_all([0]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -134,7 +134,7 @@ fn kick_of_no_tasks_returns_zero() {
         assert_eq!(case.tube.kick(10).unwrap(), 0);
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(0).unwrap(), 0);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
     });
 }
 
@@ -172,7 +172,7 @@ fn kick_orders_by_id_and_stops_at_buried_count() {
             case.tube.bury(id).unwrap();
         }
         assert_eq!(case.tube.kick(3).unwrap(), 3);
-        assert_eq!(case.state(3), Some(State::Buried));
+        assert_eq!(case.state(3), Some(TaskState::Buried));
         assert_eq!(case.tube.kick(u64::MAX).unwrap(), 1);
         assert_eq!(case.take_all(), [0, 1, 2, 3]);
         assert_eq!(case.calls().get("kick"), Some(&4));
@@ -191,9 +191,9 @@ fn kicked_tasks_are_given_to_waiting_takers() {
         assert_eq!(case.tube.kick(3).unwrap(), 3);
         assert_eq!(waiting.map(WaitingTake::id), [Some(0), Some(1), Some(2)]);
         for id in 0..3 {
-            assert_eq!(case.state(id), Some(State::Taken));
+            assert_eq!(case.state(id), Some(TaskState::Taken));
         }
-        assert_eq!(case.state(3), Some(State::Buried));
+        assert_eq!(case.state(3), Some(TaskState::Buried));
     });
 }
 
@@ -207,11 +207,11 @@ fn delete_removes_task_in_every_state() {
         let mut last = 2;
         if case.timed() {
             last = case.add(case.draft("late").delay(secs(10)));
-            assert_eq!(case.state(last), Some(State::Delayed));
+            assert_eq!(case.state(last), Some(TaskState::Delayed));
         }
         for id in 0..=last {
             let receipt = case.tube.delete(id).unwrap();
-            assert_eq!((receipt.id, receipt.state), (id, State::Done));
+            assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
             assert_eq!(case.state(id), None);
             assert_not_found(case.tube.delete(id), id);
         }
@@ -228,7 +228,7 @@ fn other_session_can_delete_taken_task() {
         case.put_all([0]);
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        assert_eq!(case.tube.delete(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.delete(0).unwrap().state, TaskState::Done);
         assert_not_taken(holder.ack(0), 0);
     });
 }
@@ -240,10 +240,10 @@ fn peek_returns_every_state_and_changes_nothing() {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
         case.tube.bury(1).unwrap();
-        let mut expected = vec![State::Taken, State::Buried, State::Ready];
+        let mut expected = vec![TaskState::Taken, TaskState::Buried, TaskState::Ready];
         if case.timed() {
             case.add(case.draft("task 3").delay(secs(10)));
-            expected.push(State::Delayed);
+            expected.push(TaskState::Delayed);
         }
         let before = (case.tasks(), case.calls());
         let log = case.event_log();
@@ -284,8 +284,8 @@ fn kick_of_one_delivers_event_of_kicked_task() {
         case.tube.bury(0).unwrap();
         let log = case.event_log();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
-        assert_eq!(log.read(), [(0, EventKind::Kick, State::Ready)]);
-        assert_eq!(case.state(1), Some(State::Buried));
+        assert_eq!(log.read(), [(0, EventKind::Kick, TaskState::Ready)]);
+        assert_eq!(case.state(1), Some(TaskState::Buried));
     });
 }
 
@@ -299,10 +299,10 @@ fn kick_task_kicks_the_named_task_alone() {
         }
         let events = case.event_log();
         let receipt = case.tube.kick_task(1).unwrap();
-        assert_eq!((receipt.id, receipt.state), (1, State::Ready));
-        assert_eq!(events.read(), [(1, EventKind::Kick, State::Ready)]);
+        assert_eq!((receipt.id, receipt.state), (1, TaskState::Ready));
+        assert_eq!(events.read(), [(1, EventKind::Kick, TaskState::Ready)]);
         assert_eq!([0, 1, 2].map(|id| case.state(id).unwrap()), {
-            [State::Buried, State::Ready, State::Buried]
+            [TaskState::Buried, TaskState::Ready, TaskState::Buried]
         });
         assert_eq!(case.calls(), counts([("put", 3), ("bury", 3), ("kick", 1)]));
         assert_eq!(case.tasks(), counts([("ready", 1), ("buried", 2), ("total", 3)]));
@@ -319,7 +319,7 @@ fn kick_task_gives_the_task_to_a_waiting_taker_in_its_old_place() {
         assert_eq!(case.take_all(), [0, 1, 2]);
         case.tube.bury(2).unwrap();
         let waiting = case.begin_take();
-        assert_eq!(case.tube.kick_task(2).unwrap().state, State::Ready);
+        assert_eq!(case.tube.kick_task(2).unwrap().state, TaskState::Ready);
         assert_eq!(waiting.id(), Some(2));
     });
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Durability, FIFO, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -54,9 +54,10 @@ fn make_changes(tube: &Tube) {
 /// Checks what [`make_changes`] leaves after a restart.
 fn assert_changes_kept(store: &Store) {
     let tube = store.tube("case").unwrap();
-    let released = if TIMED.contains(&tube.driver()) { State::Delayed } else { State::Ready };
-    let expected = [None, Some(State::Ready), Some(State::Buried), None, Some(released)];
-    for (id, expected) in (0..).zip(expected.into_iter().chain([Some(State::Ready)])) {
+    let released =
+        if TIMED.contains(&tube.driver()) { TaskState::Delayed } else { TaskState::Ready };
+    let expected = [None, Some(TaskState::Ready), Some(TaskState::Buried), None, Some(released)];
+    for (id, expected) in (0..).zip(expected.into_iter().chain([Some(TaskState::Ready)])) {
         assert_eq!(state(&tube, id), expected, "task {id}");
     }
     assert_eq!(take(&tube), Some(1));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tubewell::driver::FIFO;
-use tubewell::{Event, EventKind, Filter, State, TubeOptions};
+use tubewell::{Event, EventKind, Filter, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -19,9 +19,9 @@ fn put_take_and_ack_deliver_events() {
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
         let expected = [
-            (0, EventKind::Put, State::Ready),
-            (0, EventKind::Take, State::Taken),
-            (0, EventKind::Ack, State::Done),
+            (0, EventKind::Put, TaskState::Ready),
+            (0, EventKind::Take, TaskState::Taken),
+            (0, EventKind::Ack, TaskState::Done),
         ];
         assert_eq!(log.read(), expected);
     });
@@ -45,7 +45,7 @@ fn on_task_change_returns_previous_callback() {
         case.put_all([3]);
         assert!(set(Some(last.as_callback())).is_none());
         case.put_all([4]);
-        let put = |id| (id, EventKind::Put, State::Ready);
+        let put = |id| (id, EventKind::Put, TaskState::Ready);
         // Callbacks run in order: after the last one has run, the earlier ones have run too.
         assert_eq!(last.read(1), [put(4)]);
         assert_eq!(first.read(2), [put(0), put(2)]);
@@ -62,7 +62,7 @@ fn create_tube_accepts_callback() {
         stores::owner(&case.store).create_tube("other", case.driver, options).unwrap();
         case.put("elsewhere");
         case.store.tube("other").unwrap().put("x").unwrap();
-        assert_eq!(calls.read(1), [(1, EventKind::Put, State::Ready)]);
+        assert_eq!(calls.read(1), [(1, EventKind::Put, TaskState::Ready)]);
     });
 }
 
@@ -73,7 +73,8 @@ fn elapsed_ttl_delivers_delete_then_ttl_event() {
         case.add(case.draft("x").ttl(ms(100)));
         let log = case.event_log();
         case.advance(100);
-        let expected = [(0, EventKind::Delete, State::Done), (0, EventKind::Ttl, State::Done)];
+        let expected =
+            [(0, EventKind::Delete, TaskState::Done), (0, EventKind::Ttl, TaskState::Done)];
         assert_eq!(log.read(), expected);
     });
 }
@@ -86,7 +87,7 @@ fn expired_claim_delivers_ttr_event() {
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
         case.advance(100);
-        assert_eq!(log.read(), [(0, EventKind::Ttr, State::Ready)]);
+        assert_eq!(log.read(), [(0, EventKind::Ttr, TaskState::Ready)]);
     });
 }
 
@@ -97,9 +98,9 @@ fn elapsed_delay_delivers_delay_event() {
     for_each_driver(TIMED, |case| {
         let log = case.event_log();
         case.add(case.draft("x").delay(ms(100)));
-        assert_eq!(log.read(), [(0, EventKind::Put, State::Delayed)]);
+        assert_eq!(log.read(), [(0, EventKind::Put, TaskState::Delayed)]);
         case.advance(100);
-        assert_eq!(log.read(), [(0, EventKind::Delay, State::Ready)]);
+        assert_eq!(log.read(), [(0, EventKind::Delay, TaskState::Ready)]);
     });
 }
 
@@ -111,12 +112,12 @@ fn release_event_has_resulting_state() {
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
         case.tube.release(0, ZERO).unwrap();
-        assert_eq!(log.read(), [(0, EventKind::Release, State::Ready)]);
+        assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Ready)]);
         if case.timed() {
             assert_eq!(case.take(), Some(0));
             log.read();
             case.tube.release(0, secs(1)).unwrap();
-            assert_eq!(log.read(), [(0, EventKind::Release, State::Delayed)]);
+            assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Delayed)]);
         }
     });
 }
@@ -129,7 +130,7 @@ fn touch_delivers_one_event() {
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
         case.tube.touch(0, secs(1)).unwrap().unwrap();
-        assert_eq!(log.read(), [(0, EventKind::Touch, State::Taken)]);
+        assert_eq!(log.read(), [(0, EventKind::Touch, TaskState::Taken)]);
     });
 }
 
@@ -144,11 +145,11 @@ fn bury_kick_and_delete_deliver_one_event_per_task() {
         case.tube.kick(5).unwrap();
         case.tube.delete(1).unwrap();
         let expected = [
-            (1, EventKind::Bury, State::Buried),
-            (0, EventKind::Bury, State::Buried),
-            (0, EventKind::Kick, State::Ready),
-            (1, EventKind::Kick, State::Ready),
-            (1, EventKind::Delete, State::Done),
+            (1, EventKind::Bury, TaskState::Buried),
+            (0, EventKind::Bury, TaskState::Buried),
+            (0, EventKind::Kick, TaskState::Ready),
+            (1, EventKind::Kick, TaskState::Ready),
+            (1, EventKind::Delete, TaskState::Done),
         ];
         assert_eq!(log.read(), expected);
     });
@@ -162,7 +163,7 @@ fn release_all_delivers_one_event_per_task() {
         assert_eq!(case.take_all(), [0, 1, 2]);
         let log = case.event_log();
         assert_eq!(case.tube.release_all().unwrap(), 3);
-        assert_sorted_eq(log, [0, 1, 2].map(|id| (id, EventKind::Release, State::Ready)));
+        assert_sorted_eq(log, [0, 1, 2].map(|id| (id, EventKind::Release, TaskState::Ready)));
     });
 }
 
@@ -176,12 +177,12 @@ fn session_end_delivers_one_event_per_task() {
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         let log = case.event_log();
         session.end().unwrap();
-        assert_sorted_eq(log, [0, 1].map(|id| (id, EventKind::Release, State::Ready)));
+        assert_sorted_eq(log, [0, 1].map(|id| (id, EventKind::Release, TaskState::Ready)));
     });
 }
 
 /// Compares events of several tasks at the same time. Their order is not defined.
-fn assert_sorted_eq<const N: usize>(log: EventLog, expected: [(u64, EventKind, State); N]) {
+fn assert_sorted_eq<const N: usize>(log: EventLog, expected: [(u64, EventKind, TaskState); N]) {
     let mut events = log.read();
     events.sort_by_key(|(id, _, _)| *id);
     assert_eq!(events, expected);
@@ -199,7 +200,7 @@ fn truncate_delivers_no_events() {
         case.advance(60_000);
         assert_eq!(log.read(), []);
         case.put_all([3]);
-        assert_eq!(log.read(), [(3, EventKind::Put, State::Ready)]);
+        assert_eq!(log.read(), [(3, EventKind::Put, TaskState::Ready)]);
     });
 }
 
@@ -218,9 +219,9 @@ fn task_change_delivers_no_events_of_other_tasks_in_sub_queue() {
         case.tube.delete(3).unwrap();
         case.tube.bury(1).unwrap();
         let expected = [
-            (0, EventKind::Ack, State::Done),
-            (3, EventKind::Delete, State::Done),
-            (1, EventKind::Bury, State::Buried),
+            (0, EventKind::Ack, TaskState::Done),
+            (3, EventKind::Delete, TaskState::Done),
+            (1, EventKind::Bury, TaskState::Buried),
         ];
         assert_eq!(log.read(), expected);
     });
@@ -235,9 +236,9 @@ fn elapsed_ttl_of_taken_task_delivers_three_events() {
         let log = case.event_log();
         case.advance(100);
         let expected = [
-            (0, EventKind::Ttr, State::Ready),
-            (0, EventKind::Delete, State::Done),
-            (0, EventKind::Ttl, State::Done),
+            (0, EventKind::Ttr, TaskState::Ready),
+            (0, EventKind::Delete, TaskState::Done),
+            (0, EventKind::Ttl, TaskState::Done),
         ];
         assert_eq!(log.read(), expected);
     });
@@ -259,7 +260,7 @@ fn callback_is_not_kept_after_reopen() {
     let of_owner = stores::owner(&store).tube("case").unwrap();
     assert!(of_owner.on_task_change(Some(new.as_callback())).unwrap().is_none());
     tube.delete(without_event).unwrap();
-    assert_eq!(new.read(1), [(without_event, EventKind::Delete, State::Done)]);
+    assert_eq!(new.read(1), [(without_event, EventKind::Delete, TaskState::Done)]);
     assert_eq!(old.read(0), []);
     assert_sound(&store);
 }
@@ -273,7 +274,7 @@ fn create_tube_of_existing_tube_keeps_callback() {
         let same = stores::owner(&case.store).create_tube("case", case.driver, options);
         assert!(same.is_ok());
         case.put("x");
-        assert_eq!(log.read(), [(0, EventKind::Put, State::Ready)]);
+        assert_eq!(log.read(), [(0, EventKind::Put, TaskState::Ready)]);
         assert_eq!(new.read(0), []);
     });
 }
@@ -293,10 +294,10 @@ fn subscription_receives_events_of_all_tubes_in_order() {
         let summary: Vec<_> =
             events.iter().map(|event| (&*event.tube, event.id, event.kind, event.state)).collect();
         let expected = [
-            ("case", 0, EventKind::Put, State::Ready),
-            ("other", 1, EventKind::Put, State::Ready),
-            ("case", 0, EventKind::Take, State::Taken),
-            ("other", 1, EventKind::Bury, State::Buried),
+            ("case", 0, EventKind::Put, TaskState::Ready),
+            ("other", 1, EventKind::Put, TaskState::Ready),
+            ("case", 0, EventKind::Take, TaskState::Taken),
+            ("other", 1, EventKind::Bury, TaskState::Buried),
         ];
         assert_eq!(summary, expected);
         assert!(events.is_sorted_by(|one, next| one.seq < next.seq));
@@ -369,7 +370,7 @@ fn panicking_callback_in_take_keeps_claim() {
             })))
             .unwrap();
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
         assert_eq!(case.state(0), None);
         // The panicking callback was called, and later callbacks still run.

@@ -1,6 +1,6 @@
 //! Group B: the order of takes and kicks.
 
-use tubewell::{EventKind, State};
+use tubewell::{EventKind, TaskState};
 
 use super::support::*;
 
@@ -13,7 +13,7 @@ fn take_returns_tasks_in_id_order() {
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(claim.id(), id);
             assert_eq!(claim.body(), format!("task {id}").as_bytes());
-            assert_eq!(case.state(id), Some(State::Taken));
+            assert_eq!(case.state(id), Some(TaskState::Taken));
             keep(claim);
         }
         assert_eq!(case.take(), None);
@@ -136,7 +136,7 @@ fn kicked_tasks_return_to_their_positions() {
         }
         assert_eq!(case.tube.kick(2).unwrap(), 2);
         assert_eq!(case.take_all(), [0, 1, 2]);
-        assert_eq!(case.state(3), Some(State::Buried));
+        assert_eq!(case.state(3), Some(TaskState::Buried));
     });
 }
 
@@ -150,7 +150,7 @@ fn kick_orders_by_priority() {
         }
         let log = case.event_log();
         assert_eq!(case.tube.kick(4).unwrap(), 4);
-        assert_eq!(log.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, State::Ready)));
+        assert_eq!(log.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, TaskState::Ready)));
         assert_eq!(case.take_all(), [2, 5, 1, 4]);
     });
 }

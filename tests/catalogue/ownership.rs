@@ -1,7 +1,7 @@
 //! Group C: ack, release, and which session may call them.
 
 use tubewell::driver::FIFO;
-use tubewell::{Claim, State, TubeOptions};
+use tubewell::{Claim, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -12,7 +12,7 @@ fn ack_removes_task() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.ack(0).unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Done));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Done));
         assert_eq!(case.state(0), None);
         assert_eq!(case.take(), None);
     });
@@ -27,7 +27,7 @@ fn holder_calls_on_ready_task_return_not_taken() {
         assert_not_taken(case.tube.release(0, ZERO), 0);
         assert_not_taken(case.tube.touch(0, secs(1)), 0);
         assert_not_taken(case.tube.renew(0, secs(1)), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -53,7 +53,7 @@ fn holder_calls_from_other_session_return_not_taken() {
         assert_not_taken(other_session.release(0, ZERO), 0);
         assert_not_taken(other_session.touch(0, secs(1)), 0);
         assert_not_taken(other_session.renew(0, secs(1)), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
         assert_eq!(case.state(0), None);
     });
@@ -92,7 +92,7 @@ fn ack_and_release_of_buried_task_return_not_taken() {
         assert_not_taken(case.tube.ack(0), 0);
         assert_not_taken(case.tube.release(0, ZERO), 0);
         assert_not_taken(claim.ack(), 0);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
     });
 }
 
@@ -103,9 +103,9 @@ fn ack_of_released_task_returns_not_taken() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.release(0, ZERO).unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Ready));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
         assert_not_taken(case.tube.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -117,7 +117,7 @@ fn release_with_delay_is_rejected_by_untimed_driver() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_unsupported(case.tube.release(0, secs(5)), case.driver);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.release(0, ZERO).unwrap();
         assert_eq!(case.take(), Some(0));
     });
@@ -129,7 +129,7 @@ fn release_with_zero_delay_makes_task_ready() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, ZERO).unwrap().state, State::Ready);
+        assert_eq!(case.tube.release(0, ZERO).unwrap().state, TaskState::Ready);
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -144,7 +144,7 @@ fn ack_by_previous_holder_after_claim_expired_returns_not_taken() {
         case.advance(50);
         assert_eq!(take(&second), Some(0));
         assert_not_taken(first.ack(0), 0);
-        assert_eq!(second.ack(0).unwrap().state, State::Done);
+        assert_eq!(second.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -163,9 +163,9 @@ fn stale_claim_is_rejected_after_same_session_took_task_again() {
         assert_not_taken(stale.touch(secs(1)), 0);
         assert_not_taken(stale.renew(secs(1)), 0);
         assert_not_taken(stale.ack(), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         keep(current);
-        assert_eq!(case.tube.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -178,7 +178,7 @@ fn dropped_stale_claim_releases_nothing() {
         case.advance(50);
         assert_eq!(case.take(), Some(0));
         drop(stale);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         assert_eq!(case.calls().get("release"), None);
         case.tube.ack(0).unwrap();
     });
@@ -194,7 +194,7 @@ fn ack_after_release_all_returns_not_taken() {
         assert_eq!(case.take(), Some(1));
         assert_eq!(other_session.release_all().unwrap(), 2);
         for id in 0..2 {
-            assert_eq!(case.state(id), Some(State::Ready));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
             assert_not_taken(case.tube.ack(id), id);
         }
         assert_eq!(case.take_all(), [0, 1, 2]);
@@ -211,7 +211,7 @@ fn session_handles_share_claims() {
         let acker = case.store.resume_session(session.id()).unwrap().tube("case").unwrap();
         assert_eq!(taker.session(), acker.session());
         assert_eq!(take(&taker), Some(0));
-        assert_eq!(acker.ack(0).unwrap().state, State::Done);
+        assert_eq!(acker.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -222,7 +222,7 @@ fn dropped_claim_releases_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         drop(case.tube.try_take().unwrap().unwrap());
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.calls(), counts([("put", 2), ("take", 1), ("release", 1)]));
         let again = case.tube.try_take().unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (0, 2));
@@ -236,11 +236,11 @@ fn claim_can_release_ack_and_bury_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let next = || case.tube.try_take().unwrap().unwrap();
-        assert_eq!(next().release(ZERO).unwrap().state, State::Ready);
-        assert_eq!(next().ack().unwrap().state, State::Done);
+        assert_eq!(next().release(ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(next().ack().unwrap().state, TaskState::Done);
         assert_eq!(case.state(0), None);
-        assert_eq!(next().bury().unwrap().state, State::Buried);
-        assert_eq!(case.state(1), Some(State::Buried));
+        assert_eq!(next().bury().unwrap().state, TaskState::Buried);
+        assert_eq!(case.state(1), Some(TaskState::Buried));
         let calls = counts([("put", 2), ("take", 3), ("release", 1), ("ack", 1), ("bury", 1)]);
         assert_eq!(case.calls(), calls);
     });
@@ -257,10 +257,10 @@ fn ack_many_with_stale_claim_acks_other_claims() {
         case.tube.bury(1).unwrap();
         let answers = Claim::ack_many(claims).unwrap();
         let [first, second, third] = <[_; 3]>::try_from(answers).unwrap();
-        assert_eq!(first.unwrap().state, State::Done);
+        assert_eq!(first.unwrap().state, TaskState::Done);
         assert_not_taken(second, 1);
-        assert_eq!(third.unwrap().state, State::Done);
-        assert_eq!(case.state(1), Some(State::Buried));
+        assert_eq!(third.unwrap().state, TaskState::Done);
+        assert_eq!(case.state(1), Some(TaskState::Buried));
 
         assert_eq!(case.take_all(), [3, 4]);
         let answers = case.tube.ack_many(&[3, 99, 4]).unwrap();
@@ -282,6 +282,6 @@ fn calls_with_id_of_other_tube_fail() {
         assert_not_taken(other.release(0, ZERO), 0);
         assert_not_found(other.bury(0), 0);
         assert_not_found(other.delete(0), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
     });
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Bytes, Put, State, TubeOptions};
+use tubewell::{Bytes, Put, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -14,8 +14,8 @@ fn put_returns_ready_task_with_consecutive_id() {
     for_each_driver(ALL, |case| {
         for id in 0..3 {
             let receipt = case.tube.put(case.draft("x")).unwrap();
-            assert_eq!((receipt.id, receipt.state), (id, State::Ready));
-            assert_eq!(case.state(id), Some(State::Ready));
+            assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
         }
     });
 }
@@ -103,7 +103,7 @@ fn put_without_options_uses_tube_options() {
             (info.state, info.pri, info.sub_queue, info.ttl_left, info.ttr, info.size)
         };
         assert_eq!(info(by_text), info(by_builder));
-        assert_eq!(info(by_text), (State::Ready, 0, None, None, None, 1));
+        assert_eq!(info(by_text), (TaskState::Ready, 0, None, None, None, 1));
     });
 }
 

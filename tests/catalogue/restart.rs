@@ -1,7 +1,7 @@
 //! Group L: what survives a restart and what does not.
 
 use tubewell::driver::{Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
-use tubewell::{Error, Put, State, Store, TubeOptions};
+use tubewell::{Error, Put, Store, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -36,7 +36,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!(tube.driver(), *driver);
-        let expected = [State::Ready, State::Ready, State::Buried, State::Ready];
+        let expected = [TaskState::Ready, TaskState::Ready, TaskState::Buried, TaskState::Ready];
         for (id, (data, state)) in (0..).zip(["a", "b", "c", "d"].into_iter().zip(expected)) {
             let task = tube.peek(id).unwrap();
             assert_eq!((task.info.state, &*task.body), (state, data.as_bytes()));
@@ -113,8 +113,8 @@ fn delay_elapses_while_store_is_closed() {
         let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
         file.tick();
-        assert_eq!(state(&tube, 0), Some(State::Ready));
-        assert_eq!(state(&tube, 1), Some(State::Delayed));
+        assert_eq!(state(&tube, 0), Some(TaskState::Ready));
+        assert_eq!(state(&tube, 1), Some(TaskState::Delayed));
         assert_eq!(take(&tube), Some(0));
         let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
         file.clock.advance(ms(499));
@@ -188,11 +188,11 @@ fn restart_ends_claims() {
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(take(&tube), Some(0));
         assert_eq!(tube.peek(0).unwrap().info.ttr, Some(ms(200)));
         file.clock.advance(ms(200));
-        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_sound(&store);
     }
 }
@@ -231,7 +231,7 @@ fn restart_ends_sessions() {
         assert_eq!(take(&session.tube("case").unwrap()), Some(0));
         session.id()
     };
-    assert_eq!(state(&tube, 0), Some(State::Taken));
+    assert_eq!(state(&tube, 0), Some(TaskState::Taken));
     stores::close(&store);
     drop((tube, store));
     let store = options().open(file.path()).unwrap();
@@ -324,7 +324,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_driver_unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
     file.clock.advance(secs(5));
     assert_eq!(state(&tube, 0), None, "its ttl has elapsed");
-    assert_eq!(state(&tube, 1), Some(State::Ready), "its delay has elapsed");
+    assert_eq!(state(&tube, 1), Some(TaskState::Ready), "its delay has elapsed");
     assert_eq!(tube.kick(1).unwrap(), 1);
     tube.delete(3).unwrap();
     assert_eq!(tube.peek(4).unwrap().body, b"kept");
@@ -426,8 +426,8 @@ fn restart_keeps_changes_by_touch_and_release() {
             let info = tube.peek(id).unwrap().info;
             (info.state, info.pri, info.ttl_left, info.ttr)
         };
-        assert_eq!(info(0), (State::Ready, 3, Some(secs(12)), Some(secs(5))));
-        assert_eq!(info(1), (State::Delayed, 4, Some(secs(14)), Some(secs(20))));
+        assert_eq!(info(0), (TaskState::Ready, 3, Some(secs(12)), Some(secs(5))));
+        assert_eq!(info(1), (TaskState::Delayed, 4, Some(secs(14)), Some(secs(20))));
         assert_sound(&store);
     }
 }

@@ -1,7 +1,7 @@
 //! Group H: sessions, and the effects of their end.
 
 use tubewell::driver::{FIFO, UTUBETTL};
-use tubewell::{Error, SessionId, State, Store, Tube, TubeOptions};
+use tubewell::{Error, SessionId, Store, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};
@@ -105,7 +105,7 @@ fn dropped_session_releases_its_tasks() {
         let tube = session.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         drop(session);
-        assert_eq!(case.state(0), Some(State::Taken), "the tube handle keeps its session open");
+        assert_eq!(case.state(0), Some(TaskState::Taken), "the tube handle keeps its session open");
         drop(tube);
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
         assert_eq!(case.calls(), counts([("put", 3), ("take", 2), ("release", 2)]));
@@ -122,11 +122,11 @@ fn session_lasts_until_last_handle_is_dropped() {
         let b = case.store.resume_session(a.id()).unwrap().tube("case").unwrap();
         assert_eq!(take(&a.tube("case").unwrap()), Some(0));
         drop(a);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         b.release(0, ZERO).unwrap();
         assert_eq!(take(&b), Some(0));
         drop(b);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -172,10 +172,10 @@ fn session_resumed_within_grace_keeps_tasks() {
         with_grace(driver, |clock, store, tube| {
             let (id, task) = take_in_dropped_session(store);
             clock.advance(ms(200));
-            assert_eq!(state(tube, task), Some(State::Taken));
+            assert_eq!(state(tube, task), Some(TaskState::Taken));
             let resumed = store.resume_session(id).unwrap();
             clock.advance(ms(1_300));
-            assert_eq!(state(tube, task), Some(State::Taken));
+            assert_eq!(state(tube, task), Some(TaskState::Taken));
             resumed.tube("case").unwrap().ack(task).unwrap();
             assert_eq!(state(tube, task), None);
         });
@@ -189,9 +189,9 @@ fn elapsed_session_grace_releases_tasks() {
         with_grace(driver, |clock, store, tube| {
             let (id, task) = take_in_dropped_session(store);
             clock.advance(ms(999));
-            assert_eq!(state(tube, task), Some(State::Taken));
+            assert_eq!(state(tube, task), Some(TaskState::Taken));
             clock.advance(ms(1));
-            assert_eq!(state(tube, task), Some(State::Ready));
+            assert_eq!(state(tube, task), Some(TaskState::Ready));
             assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
         });
     }
@@ -206,11 +206,11 @@ fn session_grace_restarts_at_each_drop() {
             clock.advance(ms(900));
             drop(store.resume_session(id).unwrap());
         }
-        assert_eq!(state(tube, task), Some(State::Taken));
+        assert_eq!(state(tube, task), Some(TaskState::Taken));
         clock.advance(ms(999));
-        assert_eq!(state(tube, task), Some(State::Taken));
+        assert_eq!(state(tube, task), Some(TaskState::Taken));
         clock.advance(ms(1));
-        assert_eq!(state(tube, task), Some(State::Ready));
+        assert_eq!(state(tube, task), Some(TaskState::Ready));
     });
 }
 
@@ -222,7 +222,7 @@ fn ended_session_has_no_grace() {
         let id = session.id();
         let task = take(&session.tube("case").unwrap()).unwrap();
         session.end().unwrap();
-        assert_eq!(state(tube, task), Some(State::Ready));
+        assert_eq!(state(tube, task), Some(TaskState::Ready));
         assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
     });
 }
@@ -240,13 +240,13 @@ fn earlier_of_ttr_and_session_grace_releases_task() {
         assert_eq!((take(&dropped), take(&dropped)), (Some(short), Some(long)));
         drop(dropped);
         clock.advance(ms(299));
-        assert_eq!(state(&tube, short), Some(State::Taken));
+        assert_eq!(state(&tube, short), Some(TaskState::Taken));
         clock.advance(ms(1));
-        assert_eq!(state(&tube, short), Some(State::Ready));
+        assert_eq!(state(&tube, short), Some(TaskState::Ready));
         clock.advance(ms(699));
-        assert_eq!(state(&tube, long), Some(State::Taken));
+        assert_eq!(state(&tube, long), Some(TaskState::Taken));
         clock.advance(ms(1));
-        assert_eq!(state(&tube, long), Some(State::Ready));
+        assert_eq!(state(&tube, long), Some(TaskState::Ready));
         assert_eq!(calls(&tube), counts([("put", 2), ("take", 2), ("ttr", 1), ("release", 1)]));
     });
 }
@@ -275,8 +275,8 @@ fn session_end_keeps_tasks_of_other_sessions() {
         assert_eq!(take(&leaving), Some(0));
         assert_eq!(take(&staying), Some(1));
         drop(leaving);
-        assert_eq!(case.state(0), Some(State::Ready));
-        assert_eq!(case.state(1), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
+        assert_eq!(case.state(1), Some(TaskState::Taken));
         staying.ack(1).unwrap();
     });
 }
@@ -306,7 +306,7 @@ fn session_end_after_truncate_releases_tasks_of_other_tubes() {
         assert_eq!(take(&session.tube("other").unwrap()), Some(kept));
         case.tube.truncate().unwrap();
         session.end().unwrap();
-        assert_eq!(state(&other, kept), Some(State::Ready));
+        assert_eq!(state(&other, kept), Some(TaskState::Ready));
         assert_eq!(take(&other), Some(kept));
     });
 }

@@ -1,7 +1,7 @@
 //! Group I: statistics.
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
-use tubewell::{Error, Put, State, TubeOptions};
+use tubewell::{Error, Put, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -259,9 +259,9 @@ fn state_counts_match_listed_tasks() {
             assert!(page.items.iter().all(|task| task.state == state));
             page.items.iter().map(|task| task.id).collect::<Vec<_>>()
         };
-        assert_eq!(listed(State::Ready), [2, 4]);
-        assert_eq!(listed(State::Taken), [0, 1]);
-        assert_eq!(listed(State::Buried), [3]);
+        assert_eq!(listed(TaskState::Ready), [2, 4]);
+        assert_eq!(listed(TaskState::Taken), [0, 1]);
+        assert_eq!(listed(TaskState::Buried), [3]);
         let tasks = [("ready", 2), ("taken", 2), ("buried", 1), ("total", 5)];
         assert_eq!(case.tasks(), counts(tasks));
     });

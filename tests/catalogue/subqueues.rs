@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Put, Receipt, State};
+use tubewell::{Put, Receipt, TaskState};
 
 use super::support::*;
 
@@ -261,7 +261,7 @@ fn delayed_task_waits_for_busy_sub_queue_after_delay_elapses() {
         case.add(task_in("x"));
         assert_eq!(case.take(), Some(1));
         case.advance(200);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), None);
         case.tube.ack(1).unwrap();
         assert_eq!(case.take(), Some(0));

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, State, Store,
-    Subscription, TakeFuture, TaskInfo, Tube, TubeOptions,
+    Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, Store,
+    Subscription, TakeFuture, TaskInfo, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
@@ -131,7 +131,7 @@ impl Case {
         std::iter::from_fn(|| self.take()).collect()
     }
 
-    pub fn state(&self, id: u64) -> Option<State> {
+    pub fn state(&self, id: u64) -> Option<TaskState> {
         state(&self.tube, id)
     }
 
@@ -183,12 +183,12 @@ pub fn take(tube: &Tube) -> Option<u64> {
 /// Detaches a claim, so that its session keeps the task. Returns the id.
 pub fn keep(claim: Claim) -> u64 {
     let task = claim.detach();
-    assert_eq!(task.info.state, State::Taken);
+    assert_eq!(task.info.state, TaskState::Taken);
     task.info.id
 }
 
 /// The state of a task, or `None` if the task does not exist.
-pub fn state(tube: &Tube, id: u64) -> Option<State> {
+pub fn state(tube: &Tube, id: u64) -> Option<TaskState> {
     match tube.peek(id) {
         Ok(task) => {
             assert_eq!(task.info.id, id);
@@ -314,7 +314,7 @@ impl WaitingTake {
 // ---- events
 
 /// An event: the id of the task, the kind of the event, and the state of the task afterwards.
-pub type TaskEvent = (u64, EventKind, State);
+pub type TaskEvent = (u64, EventKind, TaskState);
 
 /// The events that a callback of a tube has received. Callbacks run in order on a thread of their
 /// own.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{State, TubeOptions};
+use tubewell::{TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -12,7 +12,7 @@ fn task_is_removed_when_ttl_elapses() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)));
         case.advance(199);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
         assert_eq!(case.tasks(), counts([("done", 1)]));
@@ -38,7 +38,7 @@ fn take_never_returns_expired_task() {
 #[test]
 fn put_with_zero_ttl_expires_immediately() {
     for_each_driver(TIMED, |case| {
-        assert_eq!(case.tube.put(case.draft("x").ttl(ZERO)).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(case.draft("x").ttl(ZERO)).unwrap().state, TaskState::Ready);
         assert_eq!(case.take(), None);
         case.advance(0);
         assert_eq!(case.state(0), None);
@@ -53,9 +53,9 @@ fn task_is_ready_again_when_ttr_elapses() {
         case.add(case.draft("x").ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
         case.advance(99);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_not_taken(case.tube.ack(0), 0);
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
@@ -83,10 +83,10 @@ fn claim_with_zero_ttr_expires_immediately() {
         case.add(case.draft("x").ttr(ZERO));
         assert_eq!(case.take(), Some(0));
         assert_not_taken(case.tube.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -99,7 +99,7 @@ fn ttl_elapses_while_task_is_taken() {
         case.add(case.draft("x").ttl(ms(300)));
         assert_eq!(case.take(), Some(0));
         case.advance(299);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
         assert_eq!(case.state(0), None);
         assert_not_taken(case.tube.ack(0), 0);
@@ -134,7 +134,7 @@ fn delay_ttr_and_ttl_elapse_in_sequence() {
         case.advance(10);
         assert_eq!(second.id(), Some(0));
         case.advance(89);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
         assert_not_taken(case.tube.ack(0), 0);
@@ -148,7 +148,10 @@ fn delay_ttr_and_ttl_elapse_in_sequence() {
 #[test]
 fn delayed_task_is_taken_when_delay_elapses() {
     for_each_driver(TIMED, |case| {
-        assert_eq!(case.tube.put(case.draft("x").delay(ms(150))).unwrap().state, State::Delayed);
+        assert_eq!(
+            case.tube.put(case.draft("x").delay(ms(150))).unwrap().state,
+            TaskState::Delayed
+        );
         assert_eq!(case.take(), None);
         let mut waiting = WaitingTake::begin(case.tube.take_async(secs(1)));
         case.advance(149);
@@ -165,7 +168,7 @@ fn delay_extends_ttl() {
         case.add(case.draft("x").delay(ms(150)).ttl(ms(200)));
         assert_eq!(case.info(0).ttl_left, Some(ms(350)));
         case.advance(349);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
     });
@@ -175,7 +178,7 @@ fn delay_extends_ttl() {
 #[test]
 fn put_with_zero_delay_is_ready() {
     for_each_driver(TIMED, |case| {
-        assert_eq!(case.tube.put(case.draft("x").delay(ZERO)).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(case.draft("x").delay(ZERO)).unwrap().state, TaskState::Ready);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
     });
@@ -188,8 +191,8 @@ fn task_with_very_long_delay_stays_delayed() {
         case.add(case.draft("long").delay(secs(10_000_000_000)));
         case.add(case.draft("longest").delay(Duration::MAX));
         case.clock.advance(HUNDRED_YEARS);
-        assert_eq!(case.state(0), Some(State::Delayed));
-        assert_eq!(case.state(1), Some(State::Delayed));
+        assert_eq!(case.state(0), Some(TaskState::Delayed));
+        assert_eq!(case.state(1), Some(TaskState::Delayed));
         assert_eq!(case.take(), None);
     });
 }
@@ -200,9 +203,9 @@ fn release_with_delay_extends_ttl_and_keeps_ttr() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(20)));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, secs(5)).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.release(0, secs(5)).unwrap().state, TaskState::Delayed);
         let info = case.info(0);
-        assert_eq!(info.state, State::Delayed);
+        assert_eq!(info.state, TaskState::Delayed);
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(15)), Some(secs(20))));
         assert_eq!(info.due_in, Some(secs(5)));
     });
@@ -214,12 +217,12 @@ fn release_with_delay_makes_task_delayed_then_ready() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, ms(300)).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.release(0, ms(300)).unwrap().state, TaskState::Delayed);
         assert_eq!(case.take(), None);
         case.advance(299);
-        assert_eq!(case.state(0), Some(State::Delayed));
+        assert_eq!(case.state(0), Some(TaskState::Delayed));
         case.advance(101);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.info(0).ttl_left, Some(ms(900)));
     });
 }
@@ -232,11 +235,11 @@ fn release_with_delay_longer_than_ttl_left_does_not_expire_task() {
         assert_eq!(case.take(), Some(0));
         case.tube.release(0, ms(500)).unwrap();
         case.advance(499);
-        assert_eq!(case.state(0), Some(State::Delayed));
+        assert_eq!(case.state(0), Some(TaskState::Delayed));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(199);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
     });
@@ -250,7 +253,7 @@ fn buried_task_expires_by_ttl_but_not_by_ttr() {
         assert_eq!(case.take(), Some(0));
         case.tube.bury(0).unwrap();
         case.advance(999);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         case.advance(1);
         assert_eq!(case.state(0), None);
         assert_eq!(case.calls().get("ttr"), None);
@@ -266,7 +269,7 @@ fn kick_does_not_renew_ttl() {
         case.advance(200);
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         case.advance(199);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
     });
@@ -279,10 +282,10 @@ fn buried_delayed_task_keeps_extended_ttl_after_kick() {
         case.add(case.draft("x").ttl(secs(1)).delay(ms(300)));
         case.tube.bury(0).unwrap();
         case.advance(400);
-        assert_eq!(case.info(0).state, State::Buried);
+        assert_eq!(case.info(0).state, TaskState::Buried);
         assert_eq!(case.info(0).ttl_left, Some(ms(900)));
         case.tube.kick(1).unwrap();
-        assert_eq!(case.info(0).state, State::Ready);
+        assert_eq!(case.info(0).state, TaskState::Ready);
         assert_eq!(case.info(0).ttl_left, Some(ms(900)));
         assert_eq!(case.take(), Some(0));
         case.advance(900);
@@ -307,9 +310,9 @@ fn missing_put_options_default_to_tube_options() {
         assert_eq!(info(short), (7, Some(secs(5)), Some(secs(3))));
         assert_eq!(case.take_all(), [urgent, plain, short]);
         case.advance(2_999);
-        assert_eq!(case.state(plain), Some(State::Taken));
+        assert_eq!(case.state(plain), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(plain), Some(State::Ready));
+        assert_eq!(case.state(plain), Some(TaskState::Ready));
     });
 }
 
@@ -324,7 +327,7 @@ fn tube_ttr_defaults_to_tube_ttl() {
         assert_eq!(case.take_all(), [0, long]);
         case.advance(200);
         assert_eq!(case.state(0), None);
-        assert_eq!(case.state(long), Some(State::Ready));
+        assert_eq!(case.state(long), Some(TaskState::Ready));
     });
 }
 
@@ -350,7 +353,7 @@ fn duration_max_means_no_limit() {
         assert_eq!(case.info(0).ttr, None);
         assert_eq!(case.take(), Some(0));
         case.clock.advance(HUNDRED_YEARS * 2);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
     });
 }
@@ -361,7 +364,7 @@ fn claim_release_with_delay_makes_task_delayed() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(ms(300)).unwrap().state, State::Delayed);
+        assert_eq!(claim.release(ms(300)).unwrap().state, TaskState::Delayed);
         assert_eq!(case.take(), None);
         case.advance(300);
         assert_eq!(case.take(), Some(0));
@@ -378,7 +381,7 @@ fn release_without_delay_keeps_ttl_deadline() {
         case.tube.release(0, ZERO).unwrap();
         assert_eq!(case.info(0).ttl_left, Some(ms(400)));
         case.advance(399);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
         assert_eq!(case.tasks(), counts([("done", 1)]));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::State;
+use tubewell::TaskState;
 
 use super::support::*;
 
@@ -13,7 +13,7 @@ fn touch_extends_claim_ttl_and_ttr() {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.touch(0, secs(3)).unwrap().unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Taken));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Taken));
         let info = case.info(0);
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(13)), Some(secs(5))));
         case.tube.touch(0, ms(500)).unwrap().unwrap();
@@ -21,18 +21,18 @@ fn touch_extends_claim_ttl_and_ttr() {
         assert_eq!((info.ttl_left, info.ttr), (Some(ms(13_500)), Some(ms(5_500))));
 
         case.advance(5_499);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
 
         // The next take starts with the extended ttr.
         assert_eq!(case.take(), Some(0));
         case.advance(5_499);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(2_499);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
     });
@@ -44,9 +44,9 @@ fn touched_task_can_be_acked_after_original_deadline() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)).ttr(ms(100)));
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.touch(ms(300)).unwrap().unwrap().state, State::Taken);
+        assert_eq!(claim.touch(ms(300)).unwrap().unwrap().state, TaskState::Taken);
         case.advance(300);
-        assert_eq!(claim.ack().unwrap().state, State::Done);
+        assert_eq!(claim.ack().unwrap().state, TaskState::Done);
         assert_eq!(case.state(0), None);
     });
 }
@@ -59,7 +59,7 @@ fn touch_extends_ttl_shorter_than_ttr() {
         assert_eq!(case.take(), Some(0));
         case.tube.touch(0, secs(1)).unwrap().unwrap();
         case.advance(500);
-        assert_eq!(case.info(0).state, State::Taken);
+        assert_eq!(case.info(0).state, TaskState::Taken);
         assert_eq!(case.info(0).ttl_left, Some(ms(800)));
         case.advance(800);
         assert_eq!(case.state(0), None);
@@ -78,7 +78,7 @@ fn touch_by_zero_does_nothing() {
         }
         assert_eq!(log.read(), []);
         assert_eq!(case.calls(), counts([("put", 2), ("take", 1)]));
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
     });
 }
 
@@ -93,7 +93,7 @@ fn touch_accepts_any_duration() {
             case.tube.touch(0, by).unwrap().unwrap();
             case.clock.advance(by.min(HUNDRED_YEARS));
             case.advance(1_999);
-            assert_eq!(case.state(0), Some(State::Taken));
+            assert_eq!(case.state(0), Some(TaskState::Taken));
             assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("touch", 1)]));
             case.tube.ack(0).unwrap();
         });
@@ -125,18 +125,18 @@ fn renew_restarts_claim_and_keeps_ttl_and_ttr() {
         case.advance(1_000);
         claim.renew(secs(3)).unwrap();
         case.advance(2_999);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         let info = case.info(0);
         assert_eq!((info.ttl_left, info.ttr), (Some(ms(6_001)), Some(secs(2))));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_not_taken(claim.ack(), 0);
 
         // `renew` can shorten a claim, and a claim never outlasts the ttl.
         assert_eq!(case.take(), Some(0));
         case.tube.renew(0, secs(1)).unwrap();
         case.advance(1_000);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
         case.tube.renew(0, secs(60)).unwrap();
         case.advance(5_000);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits};
-use tubewell::{Durability, Error, State, TubeOptions};
+use tubewell::{Durability, Error, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -27,7 +27,7 @@ fn create_tube_with_existing_name_returns_tube_exists() {
         case.put_all([0]);
         let again = case.store.create_tube("case", case.driver, default_options());
         assert_eq!(again.err(), Some(Error::TubeExists { name: "case".to_owned() }));
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -204,7 +204,7 @@ fn drop_tube_with_taken_task_returns_tube_busy() {
             Err(Error::TubeBusy { name, .. }) => assert_eq!(name, "case"),
             other => panic!("not refused: {other:?}"),
         }
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
         case.store.drop_tube("case").unwrap();
     });

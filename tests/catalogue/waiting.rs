@@ -5,7 +5,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, State, TubeOptions};
+use tubewell::{Error, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -20,7 +20,7 @@ fn take_returns_none_when_timeout_elapses() {
         case.advance(1);
         assert_eq!(waiting.id(), None);
         case.put_all([0]);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.calls(), counts([("put", 1)]));
     });
 }
@@ -47,7 +47,7 @@ fn blocked_thread_gets_put_task() {
             case.put_all([0]);
             assert_eq!(waiting.join().unwrap(), 0);
         });
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
     });
 }
@@ -220,7 +220,7 @@ fn waiting_take_of_ended_session_returns_session_ended() {
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         case.put_all([0]);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -231,7 +231,7 @@ fn dropped_take_future_takes_nothing() {
     for_each_driver(ALL, |case| {
         drop(case.begin_take());
         case.put_all([0]);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
         drop(case.begin_take());
@@ -245,7 +245,7 @@ fn dropped_take_future_releases_assigned_task() {
     for_each_driver(ALL, |case| {
         let dropped = case.begin_take();
         case.put_all([0]);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         let next = WaitingTake::begin(case.tube_in_new_session().take_async(NO_TIMEOUT));
         drop(dropped);
         assert_eq!(next.id(), Some(0));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{OnParent, State};
+use tubewell::{OnParent, TaskState};
 
 pub const RULES: [OnParent; 4] =
     [OnParent::Wait, OnParent::Wait, OnParent::Release, OnParent::Bury];
@@ -10,7 +10,7 @@ pub const RULES: [OnParent; 4] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub tube: usize,
-    pub state: State,
+    pub state: TaskState,
     pub parents: BTreeSet<u64>,
     pub rule: OnParent,
 }
@@ -41,7 +41,7 @@ impl Family {
 
     /// The tasks of a tube in this state.
     #[allow(dead_code, reason = "one of its users selects tasks")]
-    pub fn of(&self, tube: usize, state: State) -> Vec<u64> {
+    pub fn of(&self, tube: usize, state: TaskState) -> Vec<u64> {
         let tasks = self.tasks.iter().filter(|(_, task)| task.tube == tube && task.state == state);
         tasks.map(|(id, _)| *id).collect()
     }
@@ -50,12 +50,12 @@ impl Family {
     #[allow(dead_code, reason = "not all of its users kick tasks")]
     pub fn kick(&mut self, id: u64) {
         let task = self.tasks.get_mut(&id).unwrap();
-        task.state = if task.parents.is_empty() { State::Ready } else { State::Blocked };
+        task.state = if task.parents.is_empty() { TaskState::Ready } else { TaskState::Blocked };
     }
 
     pub fn end(&mut self, id: u64, end: End) {
         if end == End::Buried {
-            self.tasks.get_mut(&id).unwrap().state = State::Buried;
+            self.tasks.get_mut(&id).unwrap().state = TaskState::Buried;
         } else {
             self.tasks.remove(&id);
         }
@@ -84,17 +84,17 @@ impl Family {
     fn tell(&mut self, parent: u64, end: End) {
         for id in self.children(parent) {
             let task = self.tasks.get_mut(&id).unwrap();
-            let is_blocked = task.state == State::Blocked;
+            let is_blocked = task.state == TaskState::Blocked;
             let frees = end == End::Done || task.rule == OnParent::Release;
             if frees || end == End::Gone {
                 task.parents.remove(&parent);
             }
             if frees {
                 if is_blocked && task.parents.is_empty() {
-                    task.state = State::Ready;
+                    task.state = TaskState::Ready;
                 }
             } else if is_blocked && (end == End::Gone || task.rule == OnParent::Bury) {
-                task.state = State::Buried;
+                task.state = TaskState::Buried;
                 self.tell(id, End::Buried);
             }
         }

@@ -245,7 +245,7 @@ impl Workshop {
     /// The children that are there, by the step that has put them.
     fn children(&self, what: &str) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
-        for state in [tubewell::State::Ready, tubewell::State::Taken] {
+        for state in [tubewell::TaskState::Ready, tubewell::TaskState::Taken] {
             for task in self.parts.list(state, None, 100).unwrap().items {
                 let name = child_name(&self.parts.peek(task.id).unwrap().body);
                 assert!(found.insert(name, task.id).is_none(), "{what}: a child was put twice");

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tubewell::{Error, Put, Receipt, Session, State, Statistics, Store, Task, Tube, TubeOptions};
+use tubewell::{
+    Error, Put, Receipt, Session, Statistics, Store, Task, TaskState, Tube, TubeOptions,
+};
 
 use super::recorded::{Answer, PutOptions, RecordedStatistics, Scenario, Step, duration};
 use super::waiter::Waiter;
@@ -250,7 +252,7 @@ impl ScenarioRun {
     }
 }
 
-fn state_text(state: State) -> String {
+fn state_text(state: TaskState) -> String {
     state.as_char().to_string()
 }
 

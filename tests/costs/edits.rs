@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, FIFOTTL, Filter, Put, State, TubeOptions, UTUBETTL, Update};
+use tubewell::{Durability, FIFOTTL, Filter, Put, TaskState, TubeOptions, UTUBETTL, Update};
 
 use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
 
@@ -50,7 +50,7 @@ fn delete_many_is_one_flush_and_delete_where_one_for_each_512_tasks() {
         let delete = || assert_eq!(tube.delete_many(&ids).unwrap(), 2000);
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (2002, (1, 1)));
-        let delete = || _ = tube.delete_where(Filter::new().state(State::Ready)).unwrap();
+        let delete = || _ = tube.delete_where(Filter::new().state(TaskState::Ready)).unwrap();
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (3000 + 6 * 2, (6, 6)));
         let none = || assert_eq!(tube.delete_many(&ids).unwrap(), 0);

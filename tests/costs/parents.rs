@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, ManualClock, Put, Store, TaskState, TubeOptions};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, store_on, with_tube};
 
@@ -111,7 +111,7 @@ fn reads_of_a_put_after(of: &str, others: usize, tasks: usize, cache: usize) -> 
         of.claim(parent).unwrap().ack().unwrap();
         let before = store.counters().unwrap().reads;
         let receipt = tube.put(Put::new("x").after(&tube, [parent])).unwrap();
-        assert_eq!(receipt.state, State::Ready);
+        assert_eq!(receipt.state, TaskState::Ready);
         store.counters().unwrap().reads - before
     };
     put_after();

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use device::{BTRFS, Device, EXT4, EXT4_WRITTEN_EXTENTS, FileSystem, XFS};
 use size::amount;
-use tubewell::{Durability, Error, FIFO, Result, State, Store, Tube, TubeOptions};
+use tubewell::{Durability, Error, FIFO, Result, Store, TaskState, Tube, TubeOptions};
 
 /// How often a store is asked whether it works again.
 const TRIES: u32 = 300;
@@ -100,7 +100,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
             Ok(tube) => tube,
             Err(error) => return vec![error.to_string()],
         };
-        let page = tube.list(State::Ready, None, 100_000).unwrap();
+        let page = tube.list(TaskState::Ready, None, 100_000).unwrap();
         for task in page.items {
             match tube.peek(task.id) {
                 Ok(task) => drop(found.insert(label(&task.body))),

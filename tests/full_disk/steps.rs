@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::worker::{Ended, Job, Report, Worker};
-use tubewell::{Claim, Error, FIFO, FIFOTTL, ManualClock, Result, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Claim, Error, FIFO, FIFOTTL, ManualClock, Result, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::disk::Disk;
 use super::{MIB, fill, options, written};
@@ -109,8 +111,8 @@ fn full_disk_refuses_steps_and_spawns_and_the_claim_goes_on_with_them_once_there
 }
 
 /// How the jobs of a run of a worker have ended, and in which state their tasks are then.
-fn work(case: &Case, child: u64) -> Vec<(Ended, State)> {
-    let ends: Arc<Mutex<Vec<(Ended, State)>>> = Arc::default();
+fn work(case: &Case, child: u64) -> Vec<(Ended, TaskState)> {
+    let ends: Arc<Mutex<Vec<(Ended, TaskState)>>> = Arc::default();
     let (seen, ran, parts) = (ends.clone(), case.ran.clone(), case.parts.clone());
     let steps = move |job: &Job| -> Result<()> {
         job.step("before", || run(&ran, "before", 100))?;
@@ -138,16 +140,16 @@ fn job_sleeps_and_joins_on_a_full_disk_and_goes_on_at_the_step_that_did_not_fit(
         assert_eq!(case.step(&job, "before", 100), Ok(100));
         drop(job);
         case.fill();
-        assert_eq!(work(&case, child), [(Ended::Suspended, State::Delayed)]);
+        assert_eq!(work(&case, child), [(Ended::Suspended, TaskState::Delayed)]);
         case.clock.advance(HOUR);
-        assert_eq!(work(&case, child), [(Ended::Suspended, State::Blocked)]);
+        assert_eq!(work(&case, child), [(Ended::Suspended, TaskState::Blocked)]);
         case.parts.try_take().unwrap().unwrap().ack().unwrap();
         for _ in 0..2 {
-            assert_eq!(work(&case, child), [(Ended::Snoozed, State::Delayed)]);
+            assert_eq!(work(&case, child), [(Ended::Snoozed, TaskState::Delayed)]);
             case.clock.advance(Duration::from_secs(5));
         }
         case.disk.add_space(8 * MIB);
-        assert_eq!(work(&case, child), [(Ended::Done, State::Done)]);
+        assert_eq!(work(&case, child), [(Ended::Done, TaskState::Done)]);
         assert_eq!(case.ran(), ["before", "large", "large", "large"]);
         assert_eq!(case.jobs.statistics().unwrap().tasks.total, 0);
         assert_eq!(case.store.verify().unwrap(), [""; 0]);

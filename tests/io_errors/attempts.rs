@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, FIFOTTL, Failure, ManualClock, Session, State, Store,
+    Backoff, Claim, Counting, Durability, FIFOTTL, Failure, ManualClock, Session, Store, TaskState,
     Tube, TubeOptions,
 };
 
@@ -56,14 +56,14 @@ impl Verb {
 /// What the store shows of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct View {
-    state: State,
+    state: TaskState,
     attempts: u32,
     /// The group of the last failure.
     group: String,
 }
 
 impl View {
-    fn new(state: State, attempts: u32, group: &str) -> View {
+    fn new(state: TaskState, attempts: u32, group: &str) -> View {
         View { state, attempts, group: group.to_owned() }
     }
 
@@ -86,19 +86,19 @@ struct Case {
 
 impl Case {
     fn before() -> View {
-        View::new(State::Ready, FAILED_BEFORE, "before")
+        View::new(TaskState::Ready, FAILED_BEFORE, "before")
     }
 
     fn taken() -> View {
-        View { state: State::Taken, attempts: FAILED_BEFORE + 1, ..Case::before() }
+        View { state: TaskState::Taken, attempts: FAILED_BEFORE + 1, ..Case::before() }
     }
 
     /// After the process was killed while the task was taken.
     fn lost(self) -> View {
         if self.is_last {
-            View::new(State::Buried, FAILED_BEFORE + 1, "lost")
+            View::new(TaskState::Buried, FAILED_BEFORE + 1, "lost")
         } else {
-            View { state: State::Delayed, ..Case::taken() }
+            View { state: TaskState::Delayed, ..Case::taken() }
         }
     }
 
@@ -106,13 +106,15 @@ impl Case {
         let attempts = FAILED_BEFORE + 1;
         match self.verb {
             Verb::Snooze => Case::before(),
-            Verb::SnoozeLater => View { state: State::Delayed, ..Case::before() },
-            Verb::BuryWith => View::new(State::Buried, attempts, "now"),
-            Verb::Fail | Verb::FailIn if self.is_last => View::new(State::Buried, attempts, "now"),
-            Verb::Fail => View::new(State::Delayed, attempts, "now"),
-            Verb::FailIn => View::new(State::Ready, attempts, "now"),
-            Verb::Drop if self.is_last => View::new(State::Buried, attempts, "released"),
-            Verb::Drop => View { state: State::Ready, ..Case::taken() },
+            Verb::SnoozeLater => View { state: TaskState::Delayed, ..Case::before() },
+            Verb::BuryWith => View::new(TaskState::Buried, attempts, "now"),
+            Verb::Fail | Verb::FailIn if self.is_last => {
+                View::new(TaskState::Buried, attempts, "now")
+            }
+            Verb::Fail => View::new(TaskState::Delayed, attempts, "now"),
+            Verb::FailIn => View::new(TaskState::Ready, attempts, "now"),
+            Verb::Drop if self.is_last => View::new(TaskState::Buried, attempts, "released"),
+            Verb::Drop => View { state: TaskState::Ready, ..Case::taken() },
             Verb::EndSession => self.lost(),
         }
     }
@@ -190,12 +192,12 @@ impl Case {
         let found = View::of(&store);
         let allowed = self.after_recovery(ended, failed);
         assert!(allowed.contains(&found), "{self:?}, {plan:?}: {ended:?}, {found:?}");
-        if self.is_last && found.state != State::Taken && found.attempts > FAILED_BEFORE {
+        if self.is_last && found.state != TaskState::Taken && found.attempts > FAILED_BEFORE {
             assert!(
                 store.tube("work").unwrap().try_take().unwrap().is_none(),
                 "{self:?}, {plan:?}"
             );
-            assert_eq!(View::of(&store).state, State::Buried, "{self:?}, {plan:?}");
+            assert_eq!(View::of(&store).state, TaskState::Buried, "{self:?}, {plan:?}");
         }
         match ended {
             None => {
@@ -253,7 +255,7 @@ impl Case {
             // The claim has ended, but what becomes of the task may not have been written: then it
             // is ready, with its attempt counted.
             Some(_) if failed && self.verb.has_no_answer() => {
-                vec![self.after(), self.lost(), View { state: State::Ready, ..Case::taken() }]
+                vec![self.after(), self.lost(), View { state: TaskState::Ready, ..Case::taken() }]
             }
             Some(_) => vec![self.after()],
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Durability, Failure, Filter, ManualClock, Put, Result, State, Store, Tube, TubeOptions,
+    Durability, Failure, Filter, ManualClock, Put, Result, Store, TaskState, Tube, TubeOptions,
     UTUBETTL, Update,
 };
 
@@ -52,12 +52,12 @@ const EDITS: [(&str, Edit); 17] = [
     }),
     ("cancel", |tube| tube.cancel(0).map(drop)),
     ("delete many", |tube| tube.delete_many(&[0, 1, 3, 4, 99]).map(drop)),
-    ("delete a state", |tube| tube.delete_where(Filter::new().state(State::Ready)).map(drop)),
+    ("delete a state", |tube| tube.delete_where(Filter::new().state(TaskState::Ready)).map(drop)),
     ("kick a group", |tube| tube.kick_where(Filter::new().group("old")).map(drop)),
 ];
 
 /// The state of a task, its priority, its body, whether its delay has an end, and its tags.
-type Found = (State, u32, Vec<u8>, bool, Vec<String>);
+type Found = (TaskState, u32, Vec<u8>, bool, Vec<String>);
 
 /// What a store has: its tasks, and the failure groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,9 +93,9 @@ fn contents(store: &Store) -> Contents {
     let tasks = (0..TASKS).map(|id| {
         let task = tube.peek(id).ok()?;
         // A claim ends with the process, or with the call that failed.
-        let is_taken = task.info.state == State::Taken;
-        let state = if is_taken { State::Ready } else { task.info.state };
-        let is_due = state == State::Delayed && task.info.due_in.is_some();
+        let is_taken = task.info.state == TaskState::Taken;
+        let state = if is_taken { TaskState::Ready } else { task.info.state };
+        let is_due = state == TaskState::Delayed && task.info.due_in.is_some();
         Some((state, task.info.pri, task.body.to_vec(), is_due, task.info.tags))
     });
     let tasks: Vec<Option<Found>> = tasks.collect();
@@ -114,7 +114,7 @@ fn contents(store: &Store) -> Contents {
 /// Every ready task can be taken.
 fn take_all(resumed: Resumed<'_, Contents>) -> bool {
     let Resumed { store, found, has_failed, .. } = resumed;
-    let ready = found.0.iter().flatten().filter(|task| task.0 == State::Ready).count();
+    let ready = found.0.iter().flatten().filter(|task| task.0 == TaskState::Ready).count();
     let tube = store.tube("work").unwrap();
     let mut taken = 0;
     while let Some(claim) = tube.try_take().unwrap() {

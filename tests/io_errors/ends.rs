@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Restore, Result, State, Store,
+    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Restore, Result, Store, TaskState,
     Tube, TubeOptions, UTUBE,
 };
 
@@ -38,7 +38,7 @@ fn restored() -> [Restore; 2] {
 
 /// What a store has: the state and the ending of each task, and the groups.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(Vec<(Option<State>, Option<Ending>)>, Vec<(String, u64)>);
+struct Contents(Vec<(Option<TaskState>, Option<Ending>)>, Vec<(String, u64)>);
 
 /// The disk of a closed store with a task that is done, one that is buried and three that are ready.
 fn disk(durability: Durability, keep: Keep) -> Arc<Disk> {
@@ -61,7 +61,7 @@ fn contents(store: &Store) -> Contents {
     let tasks = (0..TASKS + 2).map(|id| {
         // A claim ends with the process, or with the call that failed.
         let state = tube.peek(id).ok().map(|task| task.info.state);
-        let state = if state == Some(State::Taken) { Some(State::Ready) } else { state };
+        let state = if state == Some(TaskState::Taken) { Some(TaskState::Ready) } else { state };
         let ending = match tube.outcome(id) {
             // Whether its id was skipped after a kill does not matter.
             Err(Error::NotFound { .. }) | Ok(Some(Ending::Gone)) if id >= TASKS => None,

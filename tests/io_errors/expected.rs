@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{State, Store};
+use tubewell::{Store, TaskState};
 
 use crate::verbs::label;
 
@@ -61,10 +61,10 @@ impl Contents {
             let tube = store.tube(&info.name).unwrap();
             found.insert(&info.name, "", Stored::Ready);
             for (state, stored) in [
-                (State::Ready, Stored::Ready),
-                (State::Taken, Stored::Ready),
-                (State::Delayed, Stored::Delayed),
-                (State::Buried, Stored::Buried),
+                (TaskState::Ready, Stored::Ready),
+                (TaskState::Taken, Stored::Ready),
+                (TaskState::Delayed, Stored::Delayed),
+                (TaskState::Buried, Stored::Buried),
             ] {
                 let page = tube.list(state, None, 1000).unwrap();
                 for task in page.items {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell::{
-    Durability, EventKind, FIFO, Failure, Keep, ManualClock, OnKey, Put, Result, State, Store,
+    Durability, EventKind, FIFO, Failure, Keep, ManualClock, OnKey, Put, Result, Store, TaskState,
     Tube, TubeOptions,
 };
 
@@ -28,7 +28,7 @@ const CHANGES: [(&str, Change); 7] = [
 /// The state of the task, and what the entries of its history say. Of a taken task it is that after
 /// the end of its claim, and without what a claim leaves in memory.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(String, Option<State>, Vec<(EventKind, Option<String>)>);
+struct Contents(String, Option<TaskState>, Vec<(EventKind, Option<String>)>);
 
 /// The disk of a closed store with a task that has some entries.
 fn disk(durability: Durability) -> Arc<Disk> {
@@ -50,7 +50,7 @@ fn contents(store: &Store) -> Contents {
     for name in ["work", "other"] {
         let tube = store.tube(name).unwrap();
         let Ok(task) = tube.peek(0) else { continue };
-        let state = Some(task.info.state).filter(|state| *state == State::Done);
+        let state = Some(task.info.state).filter(|state| *state == TaskState::Done);
         let entries = tube.history(0).unwrap();
         assert_eq!(entries[0].what, EventKind::Put);
         // A claim may end by the failure of its call or by that of its process, or not at all.

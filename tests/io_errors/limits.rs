@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, ManualClock, PausedSubQueue, Put, Rate, Result, State, Store, TubeOptions, UTUBE,
+    Claim, ManualClock, PausedSubQueue, Put, Rate, Result, Store, TaskState, TubeOptions, UTUBE,
     WhenFull,
 };
 
@@ -121,7 +121,7 @@ fn takes_all(disk: &Arc<Disk>, plan: Plan, most: usize) -> bool {
     clock.advance(RETRY_TIME);
     store.flush().unwrap();
     // What is left can be taken, as many of each sub-queue as may be.
-    let ready = tube.list(State::Ready, None, 1000).unwrap().items;
+    let ready = tube.list(TaskState::Ready, None, 1000).unwrap().items;
     let mut left = BTreeMap::<String, usize>::new();
     for task in ready {
         *left.entry(task.sub_queue.unwrap()).or_default() += 1;

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
     Durability, Ending, Failure, Filter, Keep, LastFailure, ManualClock, Put, Restore, Result,
-    State, Store, TaskInfo, Tube, TubeOptions, UTUBE,
+    Store, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -77,7 +77,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
     let list = |state| tube.list(state, None, 1000).unwrap().items;
-    let mut tasks = [State::Ready, State::Buried, State::Done].map(list).concat();
+    let mut tasks = [TaskState::Ready, TaskState::Buried, TaskState::Done].map(list).concat();
     for task in &mut tasks {
         // These go on with the clock.
         task.ttl_left = None;
@@ -89,7 +89,8 @@ fn contents(store: &Store) -> Contents {
             tube.list(Filter::new().group(&group.name).newest_first(), None, 1000).unwrap().items;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
-    let done = list(State::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
+    let done =
+        list(TaskState::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
     let groups = tube.groups().unwrap().into_iter().map(group_of);
     Contents(tasks, done.collect(), groups.collect())
 }

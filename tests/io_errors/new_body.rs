@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tubewell::{Durability, Error, FIFO, ManualClock, Result, State, Store, TubeOptions};
+use tubewell::{Durability, Error, FIFO, ManualClock, Result, Store, TaskState, TubeOptions};
 
 use crate::disk::Disk;
 use crate::failing_call::fail_with_all_faults;
@@ -95,7 +95,7 @@ impl Replacement {
 fn body(store: &Store) -> Vec<u8> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let ready = tube.list(State::Ready, None, 10).unwrap().items;
+    let ready = tube.list(TaskState::Ready, None, 10).unwrap().items;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);
     tube.peek(0).unwrap().body.into()
 }

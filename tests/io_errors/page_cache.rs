@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, ManualClock, State, Store, TubeOptions};
+use tubewell::{Error, FIFO, ManualClock, Store, TaskState, TubeOptions};
 
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
@@ -33,7 +33,7 @@ fn put_until_refused(store: &Store) -> Vec<u64> {
 
 fn ready(store: &Store) -> Vec<u64> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let page = store.tube("work").unwrap().list(State::Ready, None, 10_000).unwrap();
+    let page = store.tube("work").unwrap().list(TaskState::Ready, None, 10_000).unwrap();
     let tube = store.tube("work").unwrap();
     for task in &page.items {
         assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));

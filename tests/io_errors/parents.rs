@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Failure, Filter, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, State,
-    Store, Tube, TubeOptions, UTUBETTL,
+    Durability, Failure, Filter, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, Store,
+    TaskState, Tube, TubeOptions, UTUBETTL,
 };
 
 use crate::disk::Disk;
@@ -60,7 +60,9 @@ const OF_CHILDREN: [(&str, Call); 12] = [
     ("bury", |_, next| next.bury(4).map(drop)),
     ("delete", |_, next| next.delete(5).map(drop)),
     ("delete_many", |work, _| work.delete_many(&[9, 10, 11, 12]).map(drop)),
-    ("delete_where", |work, _| work.delete_where(Filter::new().state(State::Blocked)).map(drop)),
+    ("delete_where", |work, _| {
+        work.delete_where(Filter::new().state(TaskState::Blocked)).map(drop)
+    }),
     ("resolve", |_, next| next.resolve(4, None).map(drop)),
     ("kick", |work, _| work.kick(9).map(|kicked| assert_eq!(kicked, 2))),
     ("kick_task", |work, _| work.kick_task(11).map(drop)),
@@ -186,7 +188,7 @@ fn failed_end_of_a_parent_of_many_children_frees_all_of_them_or_none() {
 }
 
 /// The states and the number of open parents of all children.
-type Children = Vec<(State, u32)>;
+type Children = Vec<(TaskState, u32)>;
 
 /// The chores fail, also those that a run has left to the next one.
 #[test]
@@ -196,7 +198,8 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let next = store.tube(TUBES[1]).unwrap();
         let list = |state| next.list(state, None, 1000).unwrap().items;
-        let mut infos = [State::Ready, State::Blocked, State::Buried].map(list).concat();
+        let mut infos =
+            [TaskState::Ready, TaskState::Blocked, TaskState::Buried].map(list).concat();
         infos.retain(|info| info.id <= CHILDREN);
         infos.sort_unstable_by_key(|info| info.id);
         assert!(infos.iter().map(|info| info.id).eq(1..=CHILDREN));

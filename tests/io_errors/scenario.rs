@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, State, Store,
-    StoreOptions, TakeFuture, TaskInfo, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, Store, StoreOptions,
+    TakeFuture, TaskInfo, TaskState, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
@@ -217,8 +217,8 @@ impl Scenario {
     fn check_ready_tasks_are_takeable(&self) {
         for info in self.store().tubes().unwrap() {
             let tube = self.store().tube(&info.name).unwrap();
-            let ready = tube.list(State::Ready, None, 1000).unwrap().items;
-            let taken = tube.list(State::Taken, None, 1000).unwrap().items;
+            let ready = tube.list(TaskState::Ready, None, 1000).unwrap().items;
+            let taken = tube.list(TaskState::Taken, None, 1000).unwrap().items;
             let subs = |tasks: &[TaskInfo]| -> BTreeSet<_> {
                 tasks.iter().map(|task| task.sub_queue.clone()).collect()
             };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{
-    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Put, Restore, Result, State, Step,
-    StepKind, Store, Tube, TubeOptions,
+    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Put, Restore, Result, Step, StepKind,
+    Store, TaskState, Tube, TubeOptions,
 };
 
 use crate::HANGS_AFTER;
@@ -79,14 +79,20 @@ fn contents(store: &Store) -> Contents {
     let mut tasks = Vec::new();
     for name in ["work", "other"] {
         let tube = store.tube(name).unwrap();
-        for state in [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Done] {
+        for state in [
+            TaskState::Ready,
+            TaskState::Taken,
+            TaskState::Delayed,
+            TaskState::Blocked,
+            TaskState::Done,
+        ] {
             for info in tube.list(state, None, 100).unwrap().items {
                 let (body, steps) =
                     (tube.peek(info.id).unwrap().body.into(), tube.steps(info.id).unwrap());
                 let parents = tube.parents(info.id).unwrap();
                 assert_eq!(info.has_steps, !steps.is_empty());
-                assert_eq!(state == State::Blocked, !parents.is_empty());
-                let is_done = state == State::Done;
+                assert_eq!(state == TaskState::Blocked, !parents.is_empty());
+                let is_done = state == TaskState::Done;
                 tasks.push((name.to_owned(), info.id, body, is_done, steps, parents));
             }
         }

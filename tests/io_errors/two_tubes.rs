@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{Durability, Ending, Result, State, Store, Task, Tube};
+use tubewell::{Durability, Ending, Result, Store, Task, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};
@@ -23,8 +23,8 @@ pub struct Contents(Vec<StoredTask>, Vec<Ending>, Vec<(String, u64)>);
 /// A task, its parents and its children.
 type StoredTask = (Task, [Vec<u64>; 2]);
 
-const STATES: [State; 5] =
-    [State::Ready, State::Delayed, State::Blocked, State::Buried, State::Done];
+const STATES: [TaskState; 5] =
+    [TaskState::Ready, TaskState::Delayed, TaskState::Blocked, TaskState::Buried, TaskState::Done];
 
 /// Makes each of the calls on a disk that fails. `disk` makes the disk of a closed store. Returns the
 /// number of runs.
@@ -77,7 +77,7 @@ fn contents(store: &Store) -> [Contents; 2] {
             (task, edges.map(Result::unwrap))
         });
         let tasks = tasks.collect();
-        let done = list(State::Done);
+        let done = list(TaskState::Done);
         let done = done.into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
         let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
         Contents(tasks, done.collect(), groups.collect())

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, ClaimToken, Error, Put, Result, State, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, ClaimToken, Error, Put, Result, TaskState, Tube, TubeOptions, WhenFull};
 
 use crate::expected::{Contents, Level, Stored};
 use crate::scenario::{STEP, Scenario};
@@ -131,7 +131,7 @@ impl Scenario {
     /// side of 1 KiB, so that it moves between the record and a row of its own.
     pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let Ok(page) = tube.list(State::Ready, None, 1) else { return };
+        let Ok(page) = tube.list(TaskState::Ready, None, 1) else { return };
         let Some(task) = page.items.first() else { return };
         let mut claim = match tube.claim(task.id) {
             Ok(claim) => claim,
@@ -165,7 +165,7 @@ impl Scenario {
 
     pub(super) fn delete(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let Ok(page) = tube.list(State::Ready, None, 1) else { return };
+        let Ok(page) = tube.list(TaskState::Ready, None, 1) else { return };
         let Some(task) = page.items.first() else { return };
         let Ok(found) = tube.peek(task.id) else { return };
         let body = String::from_utf8(found.body.to_vec()).unwrap();

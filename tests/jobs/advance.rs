@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Keep, Put, State, TubeOptions, WhenFull,
+    Durability, Ending, Error, EventKind, Failure, Keep, Put, TaskState, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -23,8 +23,8 @@ fn advanced_task_is_taken_from_the_next_tube() {
         let id = case.put("first");
         let claim = case.tube.try_take().unwrap().unwrap();
         let receipt = claim.advance(&next, case.draft("second")).unwrap();
-        assert_eq!((receipt.id, receipt.state), (id, State::Ready));
-        assert_eq!((case.state(id), state(&next, id)), (None, Some(State::Ready)));
+        assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
+        assert_eq!((case.state(id), state(&next, id)), (None, Some(TaskState::Ready)));
         let names: Vec<String> =
             case.store.tubes().unwrap().into_iter().map(|tube| tube.name).collect();
         assert_eq!(names, ["case", "other"]);
@@ -63,8 +63,8 @@ fn advance_with_a_delay_is_delayed() {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
         let receipt = claim.advance(&next, case.draft("y").delay(secs(5))).unwrap();
-        assert_eq!(receipt.state, State::Delayed);
-        assert_eq!(state(&next, id), Some(State::Delayed));
+        assert_eq!(receipt.state, TaskState::Delayed);
+        assert_eq!(state(&next, id), Some(TaskState::Delayed));
         assert_eq!(tasks(&next), counts([("delayed", 1), ("total", 1)]));
         case.advance(4999);
         assert_eq!(take(&next), None);
@@ -290,9 +290,9 @@ fn advanced_task_leaves_no_outcome_behind() {
         let next = other(&case.store, case.driver);
         let id = case.put("x");
         case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
-        assert_eq!(listed(&case.tube, State::Done), [0_u64; 0]);
+        assert_eq!(listed(&case.tube, TaskState::Done), [0_u64; 0]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
-        assert_eq!(listed(&next, State::Ready), [id]);
+        assert_eq!(listed(&next, TaskState::Ready), [id]);
     });
 }
 
@@ -308,12 +308,12 @@ fn advance_is_two_events() {
         assert_eq!(
             log.read(),
             [
-                event(EventKind::Put, State::Ready),
-                event(EventKind::Take, State::Taken),
-                event(EventKind::Advance, State::Done),
+                event(EventKind::Put, TaskState::Ready),
+                event(EventKind::Take, TaskState::Taken),
+                event(EventKind::Advance, TaskState::Done),
             ]
         );
-        assert_eq!(next_log.read(), [event(EventKind::Advance, State::Ready)]);
+        assert_eq!(next_log.read(), [event(EventKind::Advance, TaskState::Ready)]);
     });
 }
 
@@ -339,7 +339,7 @@ fn advance_out_of_a_relaxed_tube_waits_for_the_flush_of_the_other() {
             from.try_take().unwrap().unwrap().advance(to, "y").unwrap();
             let (_image, killed) = after_a_kill(&file);
             let there = killed.tube(to.name()).unwrap();
-            assert_eq!(state(&there, id), Some(State::Ready), "{weak:?} {strong:?}");
+            assert_eq!(state(&there, id), Some(TaskState::Ready), "{weak:?} {strong:?}");
             assert_eq!(killed.tube(from.name()).unwrap().statistics().unwrap().tasks.total, 0);
             assert_sound(&killed);
             assert_sound(&store);

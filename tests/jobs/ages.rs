@@ -5,8 +5,8 @@
 use std::time::SystemTime;
 
 use tubewell::{
-    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Restore, Salvaged, Schedule, State,
-    StoreOptions, TubeOptions, Update,
+    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Restore, Salvaged, Schedule,
+    StoreOptions, TaskState, TubeOptions, Update,
 };
 
 use super::files::{after_a_kill, create, create_with, draft};
@@ -65,7 +65,7 @@ fn put_time_goes_along_to_other_tubes() {
         case.tube.claim(advanced).unwrap().advance(&next, case.draft("next")).unwrap();
         case.assert_put_at(advanced, at(ZERO));
         next.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!(next.peek(advanced).unwrap().info.state, State::Done);
+        assert_eq!(next.peek(advanced).unwrap().info.state, TaskState::Done);
         case.assert_put_at(advanced, at(ZERO));
     });
 }
@@ -97,7 +97,7 @@ fn every_list_has_the_time_of_the_put() {
         let id = case.add(case.draft("x").key("job").tag("tag"));
         case.advance(1000);
         let tube = &case.tube;
-        let mut found = tube.list(State::Ready, None, 9).unwrap().items;
+        let mut found = tube.list(TaskState::Ready, None, 9).unwrap().items;
         found.extend(tube.list(Filter::new(), None, 9).unwrap().items);
         found.extend(tube.peek_ready(9).unwrap());
         let tagged = case.store.list(Filter::new().tag("tag"), None, 9).unwrap().items;

@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Counting, Durability, Error, Failure, Keep, Put, Rate, State, Store, Tube, TubeInfo,
-    TubeOptions,
+    Backoff, Counting, Durability, Error, Failure, Keep, Put, Rate, Store, TaskState, Tube,
+    TubeInfo, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft, put_numbered};
@@ -173,7 +173,7 @@ fn limit_of_attempts_holds_for_earlier_tasks_and_takes() {
         }
         case.tube.alter(TubeOptions::new().max_attempts(2)).unwrap();
         assert_eq!(case.take(), Some(1));
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         case.tube.alter(TubeOptions::new()).unwrap();
         assert_eq!(case.tube.kick(9).unwrap(), 1);
         for _ in 0..3 {
@@ -188,7 +188,7 @@ fn backoff_holds_for_later_ends_of_claims() {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.alter(TubeOptions::new().backoff(Backoff::constant(secs(5)))).unwrap();
-        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, State::Delayed);
+        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, TaskState::Delayed);
         case.advance(5_000);
         assert_eq!(case.take(), Some(id));
     });
@@ -265,8 +265,8 @@ fn lowered_retention_removes_the_surplus_of_an_idle_tube() {
                 let page = case.tube.list(state, None, 9).unwrap();
                 page.items.iter().map(|task| task.id).collect::<Vec<_>>()
             };
-            assert_eq!(listed(State::Done), [557, 559]);
-            assert_eq!(listed(State::Buried), [554, 556, 558]);
+            assert_eq!(listed(TaskState::Done), [557, 559]);
+            assert_eq!(listed(TaskState::Buried), [554, 556, 558]);
             assert_eq!(case.tube.statistics().unwrap().calls.forget, 555);
         });
     }

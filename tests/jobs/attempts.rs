@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Backoff, Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Backoff, Counting, Durability, Error, Failure, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::files::{after_a_kill, attempts};
 use super::support::*;
@@ -31,7 +33,7 @@ fn killed_worker_has_used_an_attempt_if_takes_are_written_or_flushed() {
             assert_sound(&store);
             let (_file, killed) = after_a_kill(&file);
             let tube = killed.tube("case").unwrap();
-            assert_eq!(state(&tube, 0), Some(State::Ready));
+            assert_eq!(state(&tube, 0), Some(TaskState::Ready));
             assert_eq!(attempts(&tube, 0), (counted, Some(2 - counted)), "{counting:?}");
             assert_sound(&killed);
         }
@@ -52,7 +54,7 @@ fn task_that_kills_every_worker_is_buried_at_its_limit() {
         (tube, store) = (killed.tube("case").unwrap(), killed);
         files.push(file);
     }
-    assert_eq!(state(&tube, 0), Some(State::Buried));
+    assert_eq!(state(&tube, 0), Some(TaskState::Buried));
     let failure = tube.peek(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.attempt), ("lost", 3));
     assert!(tube.try_take().unwrap().is_none());
@@ -74,13 +76,13 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     for delay in [10, 20] {
         let claim = tube.try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("timeout", "no answer")).unwrap();
-        assert_eq!(receipt.state, State::Delayed);
+        assert_eq!(receipt.state, TaskState::Delayed);
         assert_eq!(tube.peek(0).unwrap().info.due_in, Some(secs(delay)));
         file.clock.advance(secs(delay));
     }
     let claim = tube.try_take().unwrap().unwrap();
     assert_eq!(claim.attempts_left(), Some(0));
-    assert_eq!(claim.fail(Failure::new("crash", "signal 9")).unwrap().state, State::Buried);
+    assert_eq!(claim.fail(Failure::new("crash", "signal 9")).unwrap().state, TaskState::Buried);
     file.clock.advance(secs(5));
     assert_sound(&store);
     drop((tube, session));
@@ -171,26 +173,26 @@ fn backoff_is_added_to_the_ttl() {
         let left = || (case.state(id), case.info(id).ttl_left);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.advance(1_000);
-        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, State::Delayed);
-        assert_eq!(left(), (Some(State::Delayed), Some(secs(69))));
+        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, TaskState::Delayed);
+        assert_eq!(left(), (Some(TaskState::Delayed), Some(secs(69))));
         case.advance(59_999);
-        assert_eq!(case.state(id), Some(State::Delayed));
+        assert_eq!(case.state(id), Some(TaskState::Delayed));
         case.advance(1);
-        assert_eq!(left(), (Some(State::Ready), Some(secs(9))));
+        assert_eq!(left(), (Some(TaskState::Ready), Some(secs(9))));
         // The same after a ttr that elapses.
         assert_eq!(case.take(), Some(id));
         case.advance(4_000);
-        assert_eq!(left(), (Some(State::Delayed), Some(secs(65))));
+        assert_eq!(left(), (Some(TaskState::Delayed), Some(secs(65))));
         case.advance(60_000);
-        assert_eq!(left(), (Some(State::Ready), Some(secs(5))));
+        assert_eq!(left(), (Some(TaskState::Ready), Some(secs(5))));
         // And after the end of a session.
         let session = case.store.session();
         keep(session.tube("case").unwrap().try_take().unwrap().unwrap());
         case.advance(3_999);
         session.end().unwrap();
-        assert_eq!(left(), (Some(State::Delayed), Some(ms(61_001))));
+        assert_eq!(left(), (Some(TaskState::Delayed), Some(ms(61_001))));
         case.advance(61_000);
-        assert_eq!(left(), (Some(State::Ready), Some(ms(1))));
+        assert_eq!(left(), (Some(TaskState::Ready), Some(ms(1))));
         case.advance(1);
         assert_eq!(case.state(id), None);
     });

@@ -1,6 +1,6 @@
 //! Budgets: how many attempts a task has, what uses them up, and what gives them back.
 
-use tubewell::{Backoff, Claim, Error, EventKind, Failure, Put, State, Tube, TubeOptions};
+use tubewell::{Backoff, Claim, Error, EventKind, Failure, Put, TaskState, Tube, TubeOptions};
 
 use tubewell::driver::FIFO;
 
@@ -31,7 +31,7 @@ fn put_overrides_the_attempts_of_its_tube() {
         let ids = [case.put("3"), case.add(case.draft("1").max_attempts(1))];
         assert_eq!(ids.map(|id| attempts(&case.tube, id).1), [Some(3), Some(1)]);
         drop(case.tube.take_many(2, ZERO).unwrap());
-        assert_eq!(ids.map(|id| case.state(id)), [Some(State::Ready), Some(State::Buried)]);
+        assert_eq!(ids.map(|id| case.state(id)), [Some(TaskState::Ready), Some(TaskState::Buried)]);
     });
 }
 
@@ -48,9 +48,9 @@ fn last_attempt_that_expires_buries_the_task() {
         assert_eq!(groups(&case.tube), [("expired".into(), 1)]);
         let kinds = log.read().into_iter().map(|(_, kind, state)| (kind, state));
         assert!(kinds.eq([
-            (EventKind::Put, State::Ready),
-            (EventKind::Take, State::Taken),
-            (EventKind::Ttr, State::Buried),
+            (EventKind::Put, TaskState::Ready),
+            (EventKind::Take, TaskState::Taken),
+            (EventKind::Ttr, TaskState::Buried),
         ]));
     });
 }
@@ -71,10 +71,10 @@ fn expired_claim_uses_an_attempt_and_the_next_taker_gets_the_task() {
         assert_eq!((claim.attempts_left(), claim.expires_in().unwrap()), (Some(4), Some(secs(60))));
         assert_not_taken(old.renew(secs(60)), id);
         let expected = [
-            (id, EventKind::Put, State::Ready),
-            (id, EventKind::Take, State::Taken),
-            (id, EventKind::Ttr, State::Ready),
-            (id, EventKind::Take, State::Taken),
+            (id, EventKind::Put, TaskState::Ready),
+            (id, EventKind::Take, TaskState::Taken),
+            (id, EventKind::Ttr, TaskState::Ready),
+            (id, EventKind::Take, TaskState::Taken),
         ];
         assert_eq!(log.read(), expected);
         claim.ack().unwrap();
@@ -101,8 +101,8 @@ fn kick_gives_a_spent_task_its_whole_budget_again() {
         let id = case.put("x");
         for round in 1..=3 {
             drop(case.tube.try_take().unwrap().unwrap());
-            assert_eq!((case.state(id), case.take()), (Some(State::Buried), None));
-            assert_eq!(case.tube.kick_task(id).unwrap().state, State::Ready);
+            assert_eq!((case.state(id), case.take()), (Some(TaskState::Buried), None));
+            assert_eq!(case.tube.kick_task(id).unwrap().state, TaskState::Ready);
             assert_eq!(attempts(&case.tube, id), (0, Some(1)));
             assert_eq!(case.info(id).takes, round);
         }
@@ -182,7 +182,7 @@ fn task_is_attempted_as_often_as_its_budget_says() {
                     end_attempt(case, claim, &mut rng.borrow_mut());
                     case.advance(1000);
                 }
-                assert_eq!((case.take(), case.state(id)), (None, Some(State::Buried)));
+                assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Buried)));
                 assert_eq!(attempts(&case.tube, id), (limit, Some(0)));
             });
         }
@@ -204,15 +204,15 @@ fn snooze_and_revoke_use_no_attempt() {
         for _ in 0..5 {
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
-            assert_eq!(claim.snooze(ZERO).unwrap().state, State::Ready);
+            assert_eq!(claim.snooze(ZERO).unwrap().state, TaskState::Ready);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!(case.tube.revoke(id).unwrap().state, State::Ready);
+            assert_eq!(case.tube.revoke(id).unwrap().state, TaskState::Ready);
             assert_not_taken(claim.fail(Failure::new("late", "")), id);
         }
         assert_eq!((attempts(&case.tube, id), case.info(id).takes), ((0, Some(1)), 10));
         assert_eq!(case.info(id).failure, None);
         drop(case.tube.try_take().unwrap());
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
     });
 }
 
@@ -222,17 +222,17 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
     for_each_driver_with(TIMED, options, |case| {
         let id = case.put("x");
         let delayed = |case: &Case| {
-            assert_eq!((case.state(id), case.take()), (Some(State::Delayed), None));
+            assert_eq!((case.state(id), case.take()), (Some(TaskState::Delayed), None));
             assert_eq!(case.info(id).due_in, Some(secs(10)));
             case.advance(10_000);
-            assert_eq!(case.state(id), Some(State::Ready));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
         };
         drop(case.tube.try_take().unwrap().unwrap());
         case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
         case.tube.try_take().unwrap().unwrap().snooze(ZERO).unwrap();
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.revoke(id).unwrap();
-        assert_eq!((case.state(id), claim.is_current().unwrap()), (Some(State::Ready), false));
+        assert_eq!((case.state(id), claim.is_current().unwrap()), (Some(TaskState::Ready), false));
         case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "m")).unwrap();
         delayed(case);
         assert_eq!(case.take(), Some(id));
@@ -255,7 +255,7 @@ fn chosen_take_does_not_get_a_task_whose_expired_claim_was_its_last_attempt() {
         let id = case.put("x");
         let claim = case.tube.claim(id).unwrap();
         let refused = case.tube.claim(id).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }), "{refused:?}");
+        assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused:?}");
         assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("expired"));
         drop(claim);
     });
@@ -264,7 +264,10 @@ fn chosen_take_does_not_get_a_task_whose_expired_claim_was_its_last_attempt() {
         let id = case.put("x");
         let claim = case.tube.claim(id).unwrap();
         let refused = case.tube.claim(id).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Delayed, .. }), "{refused:?}");
+        assert!(
+            matches!(refused, Error::NotReady { state: TaskState::Delayed, .. }),
+            "{refused:?}"
+        );
         case.advance(1000);
         assert!(case.tube.claim(id).is_ok() && !claim.is_current().unwrap());
     });
@@ -279,7 +282,7 @@ fn refused_snooze_forgives_the_attempt() {
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_unsupported(claim.snooze(secs(60)), case.driver);
             let info = case.info(id);
-            assert_eq!((info.state, info.attempts_left), (State::Ready, Some(2)));
+            assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(2)));
         }
     });
 }

@@ -8,7 +8,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, Failure, Result, State, Store, Tube, TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, Failure, Result, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::executor::{poll, with_timeout};
@@ -151,7 +152,7 @@ impl World {
     }
 
     fn kick(&mut self) {
-        let Ok(buried) = self.tube.list(State::Buried, None, 3) else { return };
+        let Ok(buried) = self.tube.list(TaskState::Buried, None, 3) else { return };
         for info in buried.items {
             match self.tube.kick_task(info.id) {
                 Ok(_) | Err(Error::OutcomeUnknown { .. }) => {

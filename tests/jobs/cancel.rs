@@ -1,20 +1,24 @@
 //! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
 
-use tubewell::{Error, Keep, State, Ticket, TubeOptions, WhenFull};
+use tubewell::{Error, Keep, TaskState, Ticket, TubeOptions, WhenFull};
 
 use super::support::*;
 
 /// The tasks 0 to 3, or 4 with times: ready, taken, buried, done and delayed.
-fn with_each_state(check: impl Fn(&Case, &[(u64, State)])) {
+fn with_each_state(check: impl Fn(&Case, &[(u64, TaskState)])) {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         case.put_all([0, 1, 2, 3]);
         case.tube.bury(2).unwrap();
         case.tube.claim(3).unwrap().ack_with("result").unwrap();
         assert_eq!(keep(case.tube.claim(1).unwrap()), 1);
-        let mut states =
-            vec![(0, State::Ready), (1, State::Taken), (2, State::Buried), (3, State::Done)];
+        let mut states = vec![
+            (0, TaskState::Ready),
+            (1, TaskState::Taken),
+            (2, TaskState::Buried),
+            (3, TaskState::Done),
+        ];
         if case.timed() {
-            states.push((case.add(case.draft("x").delay(secs(10))), State::Delayed));
+            states.push((case.add(case.draft("x").delay(secs(10))), TaskState::Delayed));
         }
         check(case, &states);
     });
@@ -27,7 +31,7 @@ fn cancel_deletes_tasks_that_have_not_begun() {
     with_each_state(|case, states| {
         for (id, state) in states {
             let cancelled = case.tube.cancel(*id);
-            if [State::Taken, State::Done].contains(state) {
+            if [TaskState::Taken, TaskState::Done].contains(state) {
                 let refused = cancelled.unwrap_err();
                 assert!(
                     matches!(&refused, Error::NotReady { id: named, state: its, why }
@@ -39,7 +43,7 @@ fn cancel_deletes_tasks_that_have_not_begun() {
                 assert_eq!(deferred.err(), Some(refused));
                 assert_eq!(case.state(*id), Some(*state));
             } else {
-                assert_eq!(cancelled.unwrap().state, State::Done);
+                assert_eq!(cancelled.unwrap().state, TaskState::Done);
                 assert_eq!(case.state(*id), None);
             }
         }
@@ -83,7 +87,7 @@ fn cancel_of_task_whose_claim_has_expired_succeeds() {
 fn delete_if_deletes_only_in_the_named_states() {
     with_each_state(|case, states| {
         for (id, state) in states {
-            let others: Vec<State> =
+            let others: Vec<TaskState> =
                 states.iter().map(|(_, other)| *other).filter(|other| other != state).collect();
             match case.tube.delete_if(*id, &others) {
                 Err(Error::WrongState { id: named, state: its, wanted }) => {
@@ -93,7 +97,7 @@ fn delete_if_deletes_only_in_the_named_states() {
                 other => panic!("not refused: {other:?}"),
             }
             assert_eq!(case.state(*id), Some(*state));
-            assert_eq!(case.tube.delete_if(*id, &[*state]).unwrap().state, State::Done);
+            assert_eq!(case.tube.delete_if(*id, &[*state]).unwrap().state, TaskState::Done);
             assert_eq!(case.state(*id), None);
             assert_not_found(case.tube.delete_if(*id, &[*state]), *id);
         }
@@ -106,9 +110,9 @@ fn delete_if_without_a_state_is_invalid() {
     for_each_driver(ALL, |case| {
         case.put("x");
         assert!(matches!(case.tube.delete_if(0, &[]), Err(Error::Invalid { .. })));
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         let deferred = case.tube.deferred(WhenFull::Block);
-        deferred.delete_if(0, &[State::Ready]).unwrap().wait().unwrap();
+        deferred.delete_if(0, &[TaskState::Ready]).unwrap().wait().unwrap();
         assert_eq!(case.state(0), None);
     });
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Claim, Error, Put, Session, State, Tube, TubeOptions};
+use tubewell::{Claim, Error, Put, Session, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -55,8 +55,8 @@ fn taken_task_has_an_owner_and_a_count_of_takes() {
         assert_eq!((owner.session, owner.label.as_deref()), (tube.session(), Some("w")));
         assert_eq!((owner.held, owner.is_parked), (ZERO, false));
         assert_eq!(claim.owner().unwrap().unwrap(), owner);
-        assert_eq!(case.state(id), Some(State::Taken));
-        assert!(case.tube.list(State::Ready, None, 10).unwrap().items.is_empty());
+        assert_eq!(case.state(id), Some(TaskState::Taken));
+        assert!(case.tube.list(TaskState::Ready, None, 10).unwrap().items.is_empty());
         case.advance(250);
         assert_eq!(claim.owner().unwrap().unwrap().held, ms(250));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
@@ -77,12 +77,12 @@ fn claimed_task_cannot_be_claimed_again_and_its_claim_is_not_extended() {
         case.advance(4000);
         for again in [&tube, &other] {
             let error = again.claim(id).unwrap_err();
-            assert!(matches!(error, Error::NotReady { state: State::Taken, .. }), "{error:?}");
+            assert!(matches!(error, Error::NotReady { state: TaskState::Taken, .. }), "{error:?}");
             assert!(error.to_string().contains("session \"a\""), "{error}");
         }
         assert_eq!(claim.expires_in().unwrap(), Some(secs(6)));
         assert_eq!(other.try_take().unwrap().map(|claim| claim.id()), None);
-        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().items.len(), 1);
+        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items.len(), 1);
         claim.ack().unwrap();
     });
 }
@@ -93,12 +93,15 @@ fn claim_says_why_a_task_is_not_ready() {
         let id = case.put("buried");
         case.tube.bury(id).unwrap();
         let error = case.tube.claim(id).unwrap_err();
-        assert!(matches!(error, Error::NotReady { state: State::Buried, .. }), "{error:?}");
+        assert!(matches!(error, Error::NotReady { state: TaskState::Buried, .. }), "{error:?}");
         assert!(error.is_transient());
         if case.timed() {
             let id = case.add(case.draft("delayed").delay(secs(3)));
             let error = case.tube.claim(id).unwrap_err();
-            assert!(matches!(error, Error::NotReady { state: State::Delayed, .. }), "{error:?}");
+            assert!(
+                matches!(error, Error::NotReady { state: TaskState::Delayed, .. }),
+                "{error:?}"
+            );
             assert!(error.to_string().ends_with("its delay elapses in 3s"), "{error}");
             case.advance(3000);
             drop(case.tube.claim(id).unwrap());
@@ -111,12 +114,12 @@ fn claim_says_why_a_task_is_not_ready() {
             let (first, second, third) = (of_sub("1"), of_sub("2"), of_sub("3"));
             let claim = case.tube.claim(second).unwrap();
             let error = case.tube.claim(third).unwrap_err();
-            assert!(matches!(error, Error::NotReady { state: State::Ready, .. }), "{error:?}");
+            assert!(matches!(error, Error::NotReady { state: TaskState::Ready, .. }), "{error:?}");
             assert!(error.to_string().contains(&format!("task {second} of its sub-queue \"s\"")));
             assert_sound(&case.store);
             claim.ack().unwrap();
             drop(case.tube.claim(third).unwrap());
-            assert_eq!(case.tube.claim(first).unwrap().ack().unwrap().state, State::Done);
+            assert_eq!(case.tube.claim(first).unwrap().ack().unwrap().state, TaskState::Done);
         }
     });
 }
@@ -143,7 +146,7 @@ fn heartbeat_of_a_task_that_was_set_aside_is_refused() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.bury(id).unwrap();
         assert_stale(case, claim);
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
     });
 }
 
@@ -157,7 +160,7 @@ fn checkpoint_replaces_the_body_that_later_takes_get() {
                 let mut claim = case.tube.claim(id).unwrap();
                 let body = vec![b'n'; size];
                 let receipt = claim.checkpoint(body.clone()).unwrap();
-                assert_eq!((receipt.id, receipt.state), (id, State::Taken));
+                assert_eq!((receipt.id, receipt.state), (id, TaskState::Taken));
                 assert_eq!(claim.body(), body);
                 let task = case.tube.peek(id).unwrap();
                 assert_eq!((task.info.size, task.body.to_vec()), (size as u64, body.clone()));
@@ -230,7 +233,7 @@ fn revoked_task_is_ready_in_its_old_place() {
         let (_session, tube) = worker(case, "w");
         let claim = tube.claim(1).unwrap();
         let receipt = case.tube.revoke(1).unwrap();
-        assert_eq!((receipt.id, receipt.state), (1, State::Ready));
+        assert_eq!((receipt.id, receipt.state), (1, TaskState::Ready));
         assert_eq!(case.calls().get("release"), Some(&1));
         drop(claim);
         assert_eq!(case.take_all(), [0, 1, 2]);
@@ -282,7 +285,7 @@ fn expired_claim_has_no_owner_and_cannot_be_renewed() {
         let id = case.put("x");
         let slow = tube.try_take().unwrap().unwrap();
         case.advance(600);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         let claim = case.tube.claim(id).unwrap();
         assert_not_taken(slow.renew(secs(60)), id);
         assert_eq!(claim.expires_in().unwrap(), Some(ms(500)));

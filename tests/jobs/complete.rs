@@ -1,7 +1,7 @@
 //! Ack: complete and consume.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, State, TubeOptions};
+use tubewell::{Error, TaskState, TubeOptions};
 
 use super::files::create;
 use super::support::*;
@@ -12,9 +12,9 @@ fn ack_of_ready_task_is_refused_until_it_is_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_not_taken(case.tube.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -29,9 +29,9 @@ fn ack_of_task_that_is_not_taken_is_refused_and_changes_nothing() {
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
             assert_not_taken(case.tube.ack(delayed), delayed);
-            assert_eq!(case.state(delayed), Some(State::Delayed));
+            assert_eq!(case.state(delayed), Some(TaskState::Delayed));
         }
-        for (id, state) in [(0, Some(State::Buried)), (1, None), (99, None)] {
+        for (id, state) in [(0, Some(TaskState::Buried)), (1, None), (99, None)] {
             assert_not_taken(case.tube.ack(id), id);
             assert_eq!(case.state(id), state);
         }
@@ -48,9 +48,9 @@ fn ack_by_session_that_has_not_taken_the_task_is_refused() {
         assert_eq!(take(&holder), Some(0));
         for stranger in [&other, &case.tube] {
             assert_not_taken(stranger.ack(0), 0);
-            assert_eq!(case.state(0), Some(State::Taken));
+            assert_eq!(case.state(0), Some(TaskState::Taken));
         }
-        assert_eq!(holder.ack(0).unwrap().state, State::Done);
+        assert_eq!(holder.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -66,7 +66,7 @@ fn ack_in_later_run_of_the_store_is_refused() {
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_not_taken(tube.ack(0), 0);
-        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_sound(&store);
     }
 }
@@ -80,7 +80,7 @@ fn ack_through_another_tube_is_refused() {
         assert_eq!(other.session(), case.tube.session());
         assert_eq!(case.take(), Some(0));
         assert_not_taken(other.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.tube.ack(0).unwrap();
     });
 }
@@ -93,7 +93,7 @@ fn second_ack_is_refused_and_counts_nothing() {
         case.put_all([0, 1]);
         let log = case.event_log();
         let claims = case.tube.take_many(2, ZERO).unwrap();
-        assert_eq!(case.tube.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
         assert_not_taken(case.tube.ack(0), 0);
         let [by_claim, open] = <[_; 2]>::try_from(claims).unwrap();
         assert_eq!((by_claim.id(), open.id()), (0, 1));
@@ -102,9 +102,9 @@ fn second_ack_is_refused_and_counts_nothing() {
         assert_not_taken(case.tube.ack(1), 1);
         assert_eq!(case.tasks(), counts([("done", 2)]));
         assert_eq!(case.calls().get("ack"), Some(&2));
-        let acked = |id| (id, tubewell::EventKind::Ack, State::Done);
+        let acked = |id| (id, tubewell::EventKind::Ack, TaskState::Done);
         assert!(log.read().ends_with(&[acked(0), acked(1)]));
-        for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+        for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
             assert_eq!(case.tube.list(state, None, 10).unwrap().items, []);
         }
     });
@@ -119,17 +119,17 @@ fn ready_taken_and_done_have_three_transitions() {
         // From ready: neither to ready nor to done.
         assert_not_taken(case.tube.release(0, ZERO), 0);
         assert_not_taken(case.tube.ack(0), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
 
         // From taken: to ready, and not to taken.
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
-        assert_eq!(case.tube.release(0, ZERO).unwrap().state, State::Ready);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.tube.release(0, ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(case.state(0), Some(TaskState::Ready));
 
         // From taken: to done.
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
 
         // From done: nowhere.
         assert_not_taken(case.tube.ack(0), 0);

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
+use tubewell::{Counting, Durability, Error, Failure, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, wait_until, with_timeout};
@@ -45,7 +45,7 @@ fn claims_that_expire_while_their_counts_are_flushed_each_use_an_attempt() {
                 assert_eq!((claim.attempt(), claim.is_current().unwrap()), (2, false));
             } else {
                 let refused = second.join().unwrap().unwrap_err();
-                assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }));
+                assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }));
                 disk.unblock_flushes();
             }
             // Its caller is not given a claim that has ended.
@@ -53,7 +53,7 @@ fn claims_that_expire_while_their_counts_are_flushed_each_use_an_attempt() {
             assert_eq!(refused, Error::NotTaken { id: 0 });
             let counted = u32::from(limit > 1) + 1;
             assert_eq!(attempts(&tube, 0), (counted, Some(limit - counted)));
-            let expected = if counted == limit { State::Buried } else { State::Ready };
+            let expected = if counted == limit { TaskState::Buried } else { TaskState::Ready };
             assert_eq!(state(&tube, 0), Some(expected));
             assert_sound(&store);
         }
@@ -87,16 +87,19 @@ fn dropped_take_future_uses_no_attempt() {
             disk.block_flushes();
             let waker = std::task::Waker::noop();
             poll_pending(&mut take, waker);
-            assert_eq!(state(&tube, 0), Some(State::Taken));
+            assert_eq!(state(&tube, 0), Some(TaskState::Taken));
             drop(take);
-            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (0, Some(1))));
+            assert_eq!(
+                (state(&tube, 0), attempts(&tube, 0)),
+                (Some(TaskState::Ready), (0, Some(1)))
+            );
             disk.unblock_flushes();
             assert_sound(&store);
         }
         let claim = block_on(tube.take_async(ZERO)).unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 3));
         drop(claim);
-        assert_eq!(state(&tube, 0), Some(State::Buried));
+        assert_eq!(state(&tube, 0), Some(TaskState::Buried));
         assert_sound(&store);
     });
 }
@@ -115,10 +118,10 @@ fn dropped_take_many_future_uses_no_attempt() {
             disk.let_one_flush_pass();
             wait_until(|| {
                 poll_pending(&mut take, waker);
-                states() == [Some(State::Taken); 3]
+                states() == [Some(TaskState::Taken); 3]
             });
             drop(take);
-            wait_until(|| states() == [Some(State::Ready); 3]);
+            wait_until(|| states() == [Some(TaskState::Ready); 3]);
             assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), [(0, Some(1)); 3]);
             disk.unblock_flushes();
             assert_sound(&store);
@@ -126,7 +129,7 @@ fn dropped_take_many_future_uses_no_attempt() {
         let claims = block_on(tube.take_many_async(3, ZERO)).unwrap();
         assert!(claims.iter().all(|claim| (claim.attempt(), claim.takes()) == (1, 3)));
         drop(claims);
-        assert_eq!(states(), [Some(State::Buried); 3]);
+        assert_eq!(states(), [Some(TaskState::Buried); 3]);
         assert_sound(&store);
     });
 }
@@ -147,9 +150,12 @@ fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
         };
         assert!(matches!(refused, Err(Error::Codec { .. })), "{refused:?}");
         stores::settle(&store);
-        assert_eq!(state(&tube, 2), Some(State::Buried));
+        assert_eq!(state(&tube, 2), Some(TaskState::Buried));
         for id in [0, 1, 3] {
-            assert_eq!((state(&tube, id), attempts(&tube, id)), (Some(State::Ready), (0, Some(1))));
+            assert_eq!(
+                (state(&tube, id), attempts(&tube, id)),
+                (Some(TaskState::Ready), (0, Some(1)))
+            );
         }
         assert_sound(&store);
     }

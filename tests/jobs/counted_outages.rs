@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Failure, State, Store, Tube, TubeOptions};
+use tubewell::{Error, Failure, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::counted::{flushed, on_disk};
@@ -46,7 +46,7 @@ fn take_whose_count_is_not_flushed_hands_out_nothing_and_uses_no_attempt() {
             assert!(claims.iter().all(|claim| claim.attempt() == 1));
             assert_eq!(claims.len(), 2);
             drop(claims);
-            assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(State::Buried); 2]);
+            assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(TaskState::Buried); 2]);
             assert_sound(&store);
         }
     });
@@ -78,7 +78,7 @@ fn take_many_that_fails_midway_uses_no_attempt() {
                 assert!(claims.iter().all(|claim| claim.attempt() == 1));
                 assert_eq!(claims.len(), 3);
                 drop(claims);
-                assert_eq!([0, 1, 2].map(|id| state(&tube, id)), [Some(State::Buried); 3]);
+                assert_eq!([0, 1, 2].map(|id| state(&tube, id)), [Some(TaskState::Buried); 3]);
                 assert_sound(&store);
             }
         }
@@ -94,8 +94,11 @@ fn failure_reported_during_an_outage_leaves_the_task_taken() {
         let refused = tube.fail(0, &Failure::new("group", "message"));
         assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         repair(&disk, &clock);
-        assert_eq!((state(&tube, 0), failure(&tube, 0)), (Some(State::Taken), None));
-        assert_eq!(tube.fail(0, &Failure::new("group", "message")).unwrap().state, State::Ready);
+        assert_eq!((state(&tube, 0), failure(&tube, 0)), (Some(TaskState::Taken), None));
+        assert_eq!(
+            tube.fail(0, &Failure::new("group", "message")).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(attempts(&tube, 0), (1, Some(1)));
         assert_sound(&store);
     });
@@ -159,7 +162,10 @@ fn row_of_a_claim_whose_end_was_not_stored_does_not_outlive_the_next_take() {
             assert!(refused.is_err(), "{refused:?}");
             disk.repair();
             clock.advance(secs(60));
-            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (1, Some(1))));
+            assert_eq!(
+                (state(&tube, 0), attempts(&tube, 0)),
+                (Some(TaskState::Ready), (1, Some(1)))
+            );
             assert_sound(&store);
             tube.try_take().unwrap().unwrap().ack().unwrap();
             assert_sound(&store);
@@ -221,7 +227,7 @@ fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
     clock.advance(secs(60));
     let check = |store: &Store| {
         let tube = store.tube("case").unwrap();
-        let expected = if limit == 1 { State::Buried } else { State::Ready };
+        let expected = if limit == 1 { TaskState::Buried } else { TaskState::Ready };
         assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(expected), (1, Some(limit - 1))));
         assert_sound(store);
     };

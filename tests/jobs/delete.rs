@@ -1,6 +1,6 @@
 //! Delete of tasks and drop of tubes: cancel and forget.
 
-use tubewell::{Error, State, TubeOptions};
+use tubewell::{Error, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -8,17 +8,17 @@ use super::support::*;
 #[test]
 fn delete_removes_task_in_every_state() {
     for_each_driver(ALL, |case| {
-        let mut states = vec![State::Taken, State::Buried, State::Ready];
+        let mut states = vec![TaskState::Taken, TaskState::Buried, TaskState::Ready];
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
         case.tube.bury(1).unwrap();
         if case.timed() {
             case.add(case.draft("x").delay(secs(10)));
-            states.push(State::Delayed);
+            states.push(TaskState::Delayed);
         }
         for (id, state) in (0..).zip(&states) {
             assert_eq!(case.state(id), Some(*state));
-            assert_eq!(case.tube.delete(id).unwrap().state, State::Done);
+            assert_eq!(case.tube.delete(id).unwrap().state, TaskState::Done);
             assert_eq!(case.state(id), None);
             assert_eq!(case.tube.list(*state, None, 10).unwrap().items, []);
         }

@@ -1,6 +1,6 @@
 //! Deletes of many tasks with one commit.
 
-use tubewell::{Durability, Error, Keep, State, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, Keep, TaskState, TubeOptions, WhenFull};
 
 use super::files::{after_a_kill, create_with, draft};
 use super::support::*;
@@ -74,7 +74,7 @@ fn delete_many_of_task_whose_delete_is_not_flushed_waits_for_that() {
         assert_eq!(again.wait().unwrap(), 0);
         // The counts show what is flushed.
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
-        assert_eq!(first.wait().unwrap().state, State::Done);
+        assert_eq!(first.wait().unwrap().state, TaskState::Done);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Changes and deletes of tasks with a key.
 
-use tubewell::{Error, Failure, Filter, Put, State, Update};
+use tubewell::{Error, Failure, Filter, Put, TaskState, Update};
 
 use super::files::create;
 use super::support::*;
@@ -33,10 +33,10 @@ fn key_of_deleted_task_is_free() {
     type Delete = fn(&Case, u64);
     let deletes: [Delete; 4] = [
         |case, id| _ = case.tube.cancel(id).unwrap(),
-        |case, id| _ = case.tube.delete_if(id, &[State::Ready]).unwrap(),
+        |case, id| _ = case.tube.delete_if(id, &[TaskState::Ready]).unwrap(),
         |case, id| assert_eq!(case.tube.delete_many(&[id, id]).unwrap(), 1),
         |case, _| {
-            assert_eq!(case.tube.delete_where(Filter::new().state(State::Ready)).unwrap(), 1);
+            assert_eq!(case.tube.delete_where(Filter::new().state(TaskState::Ready)).unwrap(), 1);
         },
     ];
     for delete in deletes {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tubewell::{Event, EventKind, Filter, State, TubeOptions};
+use tubewell::{Event, EventKind, Filter, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
 
 fn put(id: u64) -> TaskEvent {
-    (id, EventKind::Put, State::Ready)
+    (id, EventKind::Put, TaskState::Ready)
 }
 
 /// T052 Q309
@@ -76,11 +76,11 @@ fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
         case.put_all([0]);
         other.put("x").unwrap();
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
 
         assert_eq!(logged.read(1), [put(1)]);
         let of_case =
-            [put(0), (0, EventKind::Take, State::Taken), (0, EventKind::Ack, State::Done)];
+            [put(0), (0, EventKind::Take, TaskState::Taken), (0, EventKind::Ack, TaskState::Done)];
         assert_eq!(called.read(3), of_case);
         let received = events.read().into_iter();
         let received: Vec<TaskEvent> = received.map(|it| (it.id, it.kind, it.state)).collect();

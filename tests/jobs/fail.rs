@@ -1,16 +1,16 @@
 //! Bury and release by a holder: fail, trash, retry and abandon.
 
-use tubewell::{Claim, Error, Result, State, Tube};
+use tubewell::{Claim, Error, Result, TaskState, Tube};
 
 use super::support::*;
 
 /// A call that ends a claim while its handle still exists, and the state of the task afterwards.
-type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<State>);
+type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<TaskState>);
 
 const ENDS: [End; 5] = [
-    (|tube, id| tube.release(id, ZERO), Some(State::Ready)),
-    (|tube, id| tube.release(id, secs(10)), Some(State::Delayed)),
-    (Tube::bury, Some(State::Buried)),
+    (|tube, id| tube.release(id, ZERO), Some(TaskState::Ready)),
+    (|tube, id| tube.release(id, secs(10)), Some(TaskState::Delayed)),
+    (Tube::bury, Some(TaskState::Buried)),
     (Tube::ack, None),
     (Tube::delete, None),
 ];
@@ -23,7 +23,7 @@ pub fn assert_refused_once_claim_has_ended<T>(
 ) {
     for_each_driver(drivers, |case| {
         for (end, state) in ENDS {
-            if state == Some(State::Delayed) && !case.timed() {
+            if state == Some(TaskState::Delayed) && !case.timed() {
                 continue;
             }
             let id = case.put("x");
@@ -57,12 +57,12 @@ fn bury_by_id_fails_only_for_missing_tasks() {
         case.tube.delete(1).unwrap();
         assert_not_found(case.tube.bury(1), 1);
         assert_not_found(case.tube.bury(99), 99);
-        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
+        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
-            assert_eq!(case.tube.bury(delayed).unwrap().state, State::Buried);
+            assert_eq!(case.tube.bury(delayed).unwrap().state, TaskState::Buried);
             case.advance(10_000);
-            assert_eq!(case.state(delayed), Some(State::Buried));
+            assert_eq!(case.state(delayed), Some(TaskState::Buried));
         }
         assert_eq!(case.take(), None);
     });
@@ -78,8 +78,8 @@ fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
         assert_eq!(case.tube.release_all().unwrap(), 1);
         assert_eq!(take(&current), Some(0));
         assert_not_taken(claim.bury(), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
-        assert_eq!(current.ack(0).unwrap().state, State::Done);
+        assert_eq!(case.state(0), Some(TaskState::Taken));
+        assert_eq!(current.ack(0).unwrap().state, TaskState::Done);
     });
 }
 
@@ -94,7 +94,7 @@ fn release_of_task_that_is_not_taken_is_refused() {
         case.tube.bury(1).unwrap();
         let (tasks, calls) = (case.tasks(), case.calls());
         for (id, state) in
-            [(0, None), (1, Some(State::Buried)), (2, Some(State::Ready)), (99, None)]
+            [(0, None), (1, Some(TaskState::Buried)), (2, Some(TaskState::Ready)), (99, None)]
         {
             assert_not_taken(case.tube.release(id, ZERO), id);
             assert_eq!(case.state(id), state);
@@ -122,7 +122,7 @@ fn ack_and_release_by_another_session_are_refused() {
         let [refused] = <[_; 1]>::try_from(other.ack_many(&[0]).unwrap()).unwrap();
         assert_eq!(refused, Err(Error::NotTaken { id: 0 }));
         assert_eq!((case.tasks(), case.calls()), before);
-        assert_eq!(holder.release(0, ZERO).unwrap().state, State::Ready);
+        assert_eq!(holder.release(0, ZERO).unwrap().state, TaskState::Ready);
     });
 }
 
@@ -145,7 +145,7 @@ fn holder_calls_after_release_are_refused() {
         }
         assert_not_taken(case.tube.ack(0), 0);
         assert_not_taken(case.tube.release(0, ZERO), 0);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take_all(), [0]);
     });
 }
@@ -156,10 +156,10 @@ fn release_with_delay_keeps_task_from_takers_until_delay_elapses() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(secs(10)).unwrap().state, State::Delayed);
+        assert_eq!(claim.release(secs(10)).unwrap().state, TaskState::Delayed);
         assert_eq!(case.take(), None);
         case.advance(9_999);
-        assert_eq!((case.state(0), case.take()), (Some(State::Delayed), None));
+        assert_eq!((case.state(0), case.take()), (Some(TaskState::Delayed), None));
         case.advance(1);
         assert_eq!(case.take(), Some(0));
     });
@@ -177,7 +177,10 @@ fn end_of_session_does_not_release_task_that_it_released_before() {
         first.release(0, ZERO).unwrap();
         assert_eq!(case.take(), Some(0));
         session.end().unwrap();
-        assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Taken), Some(State::Ready)]);
+        assert_eq!(
+            [0, 1].map(|id| case.state(id)),
+            [Some(TaskState::Taken), Some(TaskState::Ready)]
+        );
         assert_eq!(case.calls().get("release"), Some(&2));
         case.tube.ack(0).unwrap();
     });
@@ -193,9 +196,9 @@ fn released_task_is_listed_as_ready_again() {
             page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!((listed(State::Ready), listed(State::Taken)), (vec![], vec![0]));
-        assert_eq!(claim.release(ZERO).unwrap().state, State::Ready);
-        assert_eq!((listed(State::Ready), listed(State::Taken)), (vec![0], vec![]));
+        assert_eq!((listed(TaskState::Ready), listed(TaskState::Taken)), (vec![], vec![0]));
+        assert_eq!(claim.release(ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!((listed(TaskState::Ready), listed(TaskState::Taken)), (vec![0], vec![]));
         assert_eq!(case.take(), Some(0));
     });
 }

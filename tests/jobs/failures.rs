@@ -1,7 +1,7 @@
 //! Failures: what is recorded of an attempt that has failed, and how long it is known.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, EventKind, Failure, State, TubeOptions};
+use tubewell::{Error, EventKind, Failure, TaskState, TubeOptions};
 
 use super::files::{attempts, failure, group_of_buried, groups};
 use super::support::*;
@@ -15,13 +15,13 @@ fn failure_of_the_last_attempt_buries_the_task_in_its_group() {
         let id = case.put("x");
         let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("group", "message")).unwrap();
-        assert_eq!((receipt.id, receipt.state), (id, State::Buried));
+        assert_eq!((receipt.id, receipt.state), (id, TaskState::Buried));
         assert_eq!(attempts(&case.tube, id), (1, Some(0)));
         let failure = case.info(id).failure.unwrap();
         assert_eq!((failure.group.as_str(), failure.message.as_str()), ("group", "message"));
         assert_eq!((failure.attempt, failure.ago), (1, ZERO));
         assert_eq!(failure.owner.as_deref(), Some("w"));
-        assert_eq!(log.read().last(), Some(&(id, EventKind::Fail, State::Buried)));
+        assert_eq!(log.read().last(), Some(&(id, EventKind::Fail, TaskState::Buried)));
         assert_eq!(case.tube.statistics().unwrap().calls.fail, 1);
         assert_eq!(groups(&case.tube), [("group".into(), 1)]);
     });
@@ -33,7 +33,7 @@ fn release_of_the_last_attempt_buries_the_task_with_a_cause() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(ZERO).unwrap().state, State::Buried);
+        assert_eq!(claim.release(ZERO).unwrap().state, TaskState::Buried);
         let cause = "its worker released it in attempt 1, the last one";
         assert_eq!(failure(&case.tube, id), Some(("released".into(), cause.into(), 1)));
         assert_eq!(groups(&case.tube), [("released".into(), 1)]);
@@ -49,10 +49,10 @@ fn failure_has_a_group_and_may_have_no_message() {
         assert_eq!(case.take(), Some(id));
         let refused = case.tube.fail(id, &Failure::new("", "message"));
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         case.tube.fail(id, &Failure::new("group", "")).unwrap();
         assert_eq!(failure(&case.tube, id), Some(("group".into(), String::new(), 1)));
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
     });
 }
 
@@ -62,11 +62,11 @@ fn failure_with_attempts_left_is_kept_and_the_task_is_ready() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(6), |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.fail(Failure::new("group", "message")).unwrap().state, State::Ready);
+        assert_eq!(claim.fail(Failure::new("group", "message")).unwrap().state, TaskState::Ready);
         assert_eq!(attempts(&case.tube, id), (1, Some(5)));
         assert_eq!(failure(&case.tube, id), Some(("group".into(), "message".into(), 1)));
         assert_eq!(groups(&case.tube), []);
-        let listed = case.tube.list(State::Ready, None, 10).unwrap().items;
+        let listed = case.tube.list(TaskState::Ready, None, 10).unwrap().items;
         assert_eq!(listed[0].failure, case.info(id).failure);
         // It is known until the task ends.
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -90,7 +90,7 @@ fn reported_failure_is_known_after_the_last_attempt_was_lost() {
         let message = "its ttr elapsed in attempt 2, the last one; attempt 1 failed with parser: \
                        row 7 has no end";
         assert_eq!(failure(&case.tube, id), Some(("expired".into(), message.into(), 2)));
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
     });
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
         for _ in 0..3 {
@@ -132,7 +132,7 @@ fn bury_with_buries_in_its_group_whatever_attempts_are_left() {
             let id = case.put("x");
             let claim = case.tube.try_take().unwrap().unwrap();
             let receipt = claim.bury_with(Failure::new("format", "no header")).unwrap();
-            assert_eq!((receipt.state, case.take()), (State::Buried, None));
+            assert_eq!((receipt.state, case.take()), (TaskState::Buried, None));
             assert_eq!(failure(&case.tube, id), Some(("format".into(), "no header".into(), 1)));
             case.tube.kick_task(id).unwrap();
             assert_eq!(failure(&case.tube, id).unwrap().0, "format");
@@ -166,7 +166,7 @@ fn expired_claim_names_the_time_that_elapsed() {
     let options = || TubeOptions::new().max_attempts(1);
     let message = |case: &Case| {
         let failure = case.info(0).failure.unwrap();
-        assert_eq!((case.state(0), &*failure.group), (Some(State::Buried), "expired"));
+        assert_eq!((case.state(0), &*failure.group), (Some(TaskState::Buried), "expired"));
         failure.message.strip_suffix(" elapsed in attempt 1, the last one").unwrap().to_owned()
     };
     for (options, name) in [

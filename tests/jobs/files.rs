@@ -54,7 +54,7 @@ pub fn failure(tube: &Tube, id: u64) -> Option<(String, String, u32)> {
 /// The group of the last failure of a task that is buried.
 pub fn group_of_buried(tube: &Tube, id: u64) -> Option<String> {
     let info = tube.peek(id).unwrap().info;
-    assert_eq!(info.state, tubewell::State::Buried);
+    assert_eq!(info.state, tubewell::TaskState::Buried);
     info.failure.map(|failure| failure.group)
 }
 

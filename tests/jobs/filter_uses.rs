@@ -1,7 +1,7 @@
 //! Which conditions of a filter each call uses, and listings of a store.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, EventKind, Filter, Put, State, TubeOptions};
+use tubewell::{Error, EventKind, Filter, Put, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::support::*;
@@ -12,7 +12,7 @@ fn conditions() -> [(&'static str, Filter); 11] {
     let filter = Filter::new;
     [
         ("tube", filter().tube("case")),
-        ("state", filter().state(State::Buried)),
+        ("state", filter().state(TaskState::Buried)),
         ("group", filter().group("g")),
         ("tag", filter().tag("t")),
         ("key", filter().key("k")),
@@ -95,9 +95,9 @@ fn state_is_a_filter_of_its_tasks() {
         let [buried, ready] = [case.put("a"), case.put("b")];
         case.tube.bury(buried).unwrap();
         let list = |state| case.tube.list(state, None, 9).unwrap().items;
-        assert_eq!(list(State::Ready).iter().map(|task| task.id).collect::<Vec<_>>(), [ready]);
-        assert_eq!(case.tube.kick_where(State::Buried).unwrap(), 1);
-        assert_eq!(case.tube.delete_where(State::Ready).unwrap(), 2);
+        assert_eq!(list(TaskState::Ready).iter().map(|task| task.id).collect::<Vec<_>>(), [ready]);
+        assert_eq!(case.tube.kick_where(TaskState::Buried).unwrap(), 1);
+        assert_eq!(case.tube.delete_where(TaskState::Ready).unwrap(), 2);
     });
 }
 
@@ -112,9 +112,9 @@ fn store_lists_one_tube_as_the_tube_does() {
         case.tube.bury(1).unwrap();
         for filter in [
             Filter::new(),
-            Filter::from(State::Ready),
+            Filter::from(TaskState::Ready),
             Filter::new().tag("foo").newest_first(),
-            Filter::new().tag("foo").state(State::Buried),
+            Filter::new().tag("foo").state(TaskState::Buried),
         ] {
             let of_store = filter.clone().tube("case");
             let (mut after, mut after_in_store) = (None, None);
@@ -131,7 +131,7 @@ fn store_lists_one_tube_as_the_tube_does() {
         let unknown = case.store.list(Filter::new().tube("cased"), None, 9);
         assert!(matches!(unknown, Err(Error::TubeNotFound { .. })), "{unknown:?}");
         assert_invalid(case.store.list(Filter::new(), None, 9));
-        assert_invalid(case.store.list(State::Ready, None, 9));
+        assert_invalid(case.store.list(TaskState::Ready, None, 9));
     });
 }
 
@@ -160,10 +160,10 @@ fn store_lists_the_tasks_with_a_tag_that_meet_the_other_conditions_in_both_order
         let foo = || Filter::new().tag("foo");
         for limit in [1, 3, 100] {
             assert_eq!(in_pages(&foo(), limit), ids);
-            assert_eq!(in_pages(&foo().state(State::Buried), limit), [ids[2], ids[5]]);
+            assert_eq!(in_pages(&foo().state(TaskState::Buried), limit), [ids[2], ids[5]]);
             let backwards: Vec<u64> = ids.iter().rev().copied().collect();
             assert_eq!(in_pages(&foo().newest_first(), limit), backwards);
-            let buried = foo().state(State::Buried).newest_first();
+            let buried = foo().state(TaskState::Buried).newest_first();
             assert_eq!(in_pages(&buried, limit), [ids[5], ids[2]]);
         }
     });

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, State, Subscription,
+    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Subscription, TaskState,
     TubeOptions,
 };
 
@@ -179,10 +179,10 @@ fn put_and_end_of_a_task_are_an_event_each() {
         let (one, two) =
             (case.event_log(), Events::of(&case.store, Filter::new().tube("case"), 10));
         case.put_all([0]);
-        assert_eq!(one.read(), [(0, EventKind::Put, State::Ready)]);
+        assert_eq!(one.read(), [(0, EventKind::Put, TaskState::Ready)]);
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
-        let ends = [(0, EventKind::Take, State::Taken), (0, EventKind::Ack, State::Done)];
+        let ends = [(0, EventKind::Take, TaskState::Taken), (0, EventKind::Ack, TaskState::Done)];
         assert_eq!(one.read(), ends);
         assert_eq!(received(&two).len(), 3);
     });
@@ -315,7 +315,7 @@ fn loss_of_the_last_attempt_is_an_event_with_the_failure_group() {
         case.take();
         case.advance(1000);
         let event = events.read().remove(0);
-        assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("expired")));
+        assert_eq!((event.state, event.cause.as_deref()), (TaskState::Buried, Some("expired")));
     });
 }
 
@@ -355,7 +355,7 @@ fn release_that_spends_the_budget_is_an_event_with_the_failure_group() {
         case.put("x");
         case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
         let event = released.read().remove(0);
-        assert_eq!((event.state, event.cause.as_deref()), (State::Buried, Some("released")));
+        assert_eq!((event.state, event.cause.as_deref()), (TaskState::Buried, Some("released")));
     });
 }
 

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, State, TubeOptions,
+    EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, TaskState, TubeOptions,
 };
 
 use super::filters::received;
@@ -107,7 +107,7 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         other.claim(id).unwrap().advance(&case.tube, case.draft("w")).unwrap();
         case.tube.delete(id).unwrap();
         case.store.flush().unwrap();
-        let told = |events: &Events| -> Vec<(u64, EventKind, State)> {
+        let told = |events: &Events| -> Vec<(u64, EventKind, TaskState)> {
             received(events).into_iter().map(|it| (it.id, it.kind, it.state)).collect()
         };
         let all = told(&all);

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Finish, Keep, Put, State, TubeOptions, WhenFull,
+    Durability, Ending, Error, EventKind, Finish, Keep, Put, TaskState, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -28,12 +28,12 @@ fn finish_acks_with_a_result_and_puts() {
             .put(&mail, case.draft("to: bob"));
         let before = case.store.counters().unwrap().commits;
         let receipt = claim.finish(finish).unwrap();
-        assert_eq!((receipt.id, receipt.state), (id, State::Done));
+        assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
         assert_eq!(case.store.counters().unwrap().commits - before, 1);
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
         assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
-        assert_eq!((listed(&mail, State::Ready), listed(&case.tube, State::Ready)), {
+        assert_eq!((listed(&mail, TaskState::Ready), listed(&case.tube, TaskState::Ready)), {
             (vec![id + 1, id + 3], vec![id + 2])
         });
         assert_eq!(mail.peek(id + 3).unwrap().body, b"to: bob");
@@ -53,9 +53,9 @@ fn finish_advances_and_puts() {
         let claim = case.tube.try_take().unwrap().unwrap();
         let finish = Finish::new().put(&mail, "a").advance(&next, case.draft("y")).put(&mail, "b");
         let receipt = claim.finish(finish).unwrap();
-        assert_eq!((receipt.id, receipt.state), (id, State::Ready));
+        assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
         assert_eq!(next.try_take().unwrap().unwrap().body(), b"y");
-        assert_eq!(listed(&mail, State::Ready), [id + 1, id + 2]);
+        assert_eq!(listed(&mail, TaskState::Ready), [id + 1, id + 2]);
         assert_eq!(case.tasks(), counts([("done", 1)]));
     });
 }
@@ -70,7 +70,7 @@ fn finish_without_anything_is_an_ack() {
         plain.finish(Finish::new()).unwrap();
         with_result.finish(Finish::new().result("R")).unwrap();
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
-        assert_eq!(log.read().split_off(2), [0, 1].map(|id| (id, EventKind::Ack, State::Done)));
+        assert_eq!(log.read().split_off(2), [0, 1].map(|id| (id, EventKind::Ack, TaskState::Done)));
     });
 }
 
@@ -138,7 +138,7 @@ fn finish_of_ended_claim_is_refused() {
         assert_not_taken(claim.finish(finish.clone()), id);
         assert_eq!(tasks(&next), counts([]));
         current.finish(finish).unwrap();
-        assert_eq!(listed(&next, State::Ready), [id, id + 1]);
+        assert_eq!(listed(&next, TaskState::Ready), [id, id + 1]);
         if case.timed() {
             let id = case.add(case.draft("x").ttr(secs(1)));
             let late = case.tube.try_take().unwrap().unwrap();

@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::{
     Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Put, Receipt, Schedule,
-    State, Store, Ticket, Tube, TubeOptions, WhenFull,
+    Store, TaskState, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -134,7 +134,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         let _ = (store.counters().unwrap(), store.clock_report().unwrap(), store.session());
         // Of a tube.
         let tube = &store.tube("case").unwrap();
-        let page = tube.list(State::Ready, None, 1).unwrap();
+        let page = tube.list(TaskState::Ready, None, 1).unwrap();
         assert_eq!(page.items[0].id, ready);
         let first_of = |page: tubewell::Page<tubewell::TaskInfo>| page.items[0].id;
         assert_eq!(first_of(tube.list(Filter::new().tag("red"), None, 1).unwrap()), ready);

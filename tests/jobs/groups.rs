@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Cursor, Ending, Error, Failure, Filter, Keep, Page, Put, Restore, State, Store, TaskInfo, Tube,
-    TubeOptions,
+    Cursor, Ending, Error, Failure, Filter, Keep, Page, Put, Restore, Store, TaskInfo, TaskState,
+    Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create, draft, groups};
@@ -45,14 +45,17 @@ fn failed_task_has_its_failure_and_no_owner() {
         let worker = case.store.session_named("worker").unwrap();
         let claim = worker.tube("case").unwrap().try_take().unwrap().unwrap();
         case.advance(2_000);
-        assert_eq!(claim.bury_with(Failure::new("g", "m")).unwrap().state, State::Buried);
+        assert_eq!(claim.bury_with(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
         case.advance(3_000);
         let info = case.info(0);
         let failure = info.failure.unwrap();
         assert_eq!((failure.group.as_str(), failure.message.as_str()), ("g", "m"));
         assert_eq!((failure.attempt, failure.ago), (1, secs(3)));
         assert_eq!(failure.owner.as_deref(), Some("worker"));
-        assert_eq!((info.state, info.attempts, info.attempts_left), (State::Buried, 1, Some(4)));
+        assert_eq!(
+            (info.state, info.attempts, info.attempts_left),
+            (TaskState::Buried, 1, Some(4))
+        );
         assert_eq!(case.tube.owner_of(0), Ok(None));
         assert_eq!(groups(&case.tube), [group("g", 1)]);
         assert_eq!(case.tasks(), counts([("buried", 1), ("total", 1)]));
@@ -103,7 +106,7 @@ fn group_listing_refuses_foreign_cursor_and_unknown_group_is_empty() {
         case.put_all([0, 1, 2]);
         case.advance(1);
         bury_next(&case.tube, "g");
-        let ready = case.tube.list(State::Ready, None, 1).unwrap().next;
+        let ready = case.tube.list(TaskState::Ready, None, 1).unwrap().next;
         assert!(ready.is_some());
         let refused = case.tube.list(Filter::new().group("g").newest_first(), ready, 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -129,7 +132,7 @@ fn cursors_of_groups_and_of_buried_tasks_are_not_exchanged() {
             }
             let by_text =
                 |page: Page<TaskInfo>| page.next.unwrap().to_string().parse::<Cursor>().unwrap();
-            let list = |after, limit| case.tube.list(State::Buried, after, limit);
+            let list = |after, limit| case.tube.list(TaskState::Buried, after, limit);
             let list_group = |name, after, limit| {
                 case.tube.list(Filter::new().group(name).newest_first(), after, limit)
             };
@@ -210,7 +213,7 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
                 case.advance(1);
             }
             assert_eq!(case.tube.kick(2), Ok(2));
-            assert_eq!(ids(&case.tube.list(State::Ready, None, 9).unwrap()), [0, 1]);
+            assert_eq!(ids(&case.tube.list(TaskState::Ready, None, 9).unwrap()), [0, 1]);
             assert_eq!(
                 ids(&case.tube.list(Filter::new().group("g").newest_first(), None, 9).unwrap()),
                 [3, 2]
@@ -228,7 +231,7 @@ fn kick_without_failed_tasks_kicks_none() {
         assert_eq!(case.tube.kick(100), Ok(0));
         assert_eq!(groups(&case.tube), []);
         assert_eq!(case.calls().get("kick"), None);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -238,7 +241,7 @@ fn delete_of_task_that_has_no_attempt_left_empties_its_group() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         case.put_all([0]);
         let released = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(released.release(ZERO).unwrap().state, State::Buried);
+        assert_eq!(released.release(ZERO).unwrap().state, TaskState::Buried);
         assert_eq!(groups(&case.tube), [group("released", 1)]);
         let mut deleted = vec![0];
         if case.timed() {
@@ -334,7 +337,7 @@ fn task_changes_its_group_with_each_failure() {
         }
         bury_next(&case.tube, "a");
         // Buried already: it stays in its group.
-        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
+        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
         assert_eq!(groups(&case.tube), [group("a", 1)]);
         // Buried without a failure: it is in no group, and its last failure is still known.
         case.tube.kick(1).unwrap();

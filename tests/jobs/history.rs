@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, State, Tube, TubeOptions,
+    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, TaskState, Tube, TubeOptions,
     Update,
 };
 
@@ -64,9 +64,9 @@ fn completed_task_has_put_take_and_ack_in_its_history() {
         assert_eq!(
             said.collect::<Vec<_>>(),
             [
-                (EventKind::Put, State::Ready, None),
-                (EventKind::Take, State::Taken, Some("worker")),
-                (EventKind::Ack, State::Done, Some("worker")),
+                (EventKind::Put, TaskState::Ready, None),
+                (EventKind::Take, TaskState::Taken, Some("worker")),
+                (EventKind::Ack, TaskState::Done, Some("worker")),
             ]
         );
         assert!(entries.iter().all(|entry| entry.tube == "case" && entry.text.is_none()));
@@ -86,7 +86,7 @@ fn buried_task_has_its_failure_and_its_worker_in_its_history() {
         claim.bury_with(Failure::new("g", "m")).unwrap();
         assert_eq!(kinds(&case.tube, 0), [EventKind::Put, EventKind::Take, EventKind::Bury]);
         let bury = last(&case.tube, 0);
-        assert_eq!((bury.state, bury.owner.as_deref()), (State::Buried, Some("worker")));
+        assert_eq!((bury.state, bury.owner.as_deref()), (TaskState::Buried, Some("worker")));
         assert_eq!((bury.text.as_deref(), bury.at), (Some("g: m"), now(&case.clock)));
     });
 }
@@ -96,7 +96,7 @@ fn buried_task_has_its_failure_and_its_worker_in_its_history() {
 fn failed_attempt_has_an_entry_with_its_failure() {
     for_each_driver_with(ALL, history(10).max_attempts(2), |case| {
         case.put_all([0]);
-        for (n, state) in [(1, State::Ready), (2, State::Buried)] {
+        for (n, state) in [(1, TaskState::Ready), (2, TaskState::Buried)] {
             let failure = Failure::new("timeout", format!("no answer {n}"));
             claim(&case.tube).fail(failure).unwrap();
             let fail = last(&case.tube, 0);
@@ -118,14 +118,14 @@ fn entries_of_a_program_are_in_the_history() {
     for_each_driver_with(ALL, history(10).keep_done(Keep::new()), |case| {
         case.put_all([0]);
         let logged = case.tube.log(0, "foo bar").unwrap();
-        assert_eq!((logged.id, logged.state), (0, State::Ready));
+        assert_eq!((logged.id, logged.state), (0, TaskState::Ready));
         let worker = case.store.session_named("worker").unwrap();
         let claim = claim(&worker.tube("case").unwrap());
-        assert_eq!(claim.log("half").unwrap().state, State::Taken);
+        assert_eq!(claim.log("half").unwrap().state, TaskState::Taken);
         // Another caller, while it is taken.
         case.tube.log(0, "hurry").unwrap();
         claim.ack().unwrap();
-        assert_eq!(case.tube.log(0, "").unwrap().state, State::Done);
+        assert_eq!(case.tube.log(0, "").unwrap().state, TaskState::Done);
         let said: Vec<_> = entries(&case.tube, 0)
             .into_iter()
             .map(|entry| (entry.what, entry.owner.is_some(), entry.text.unwrap_or_default()))
@@ -233,7 +233,7 @@ fn first_entry_has_the_time_of_the_put() {
         case.put_all([0]);
         case.advance(5_000);
         let put = last(&case.tube, 0);
-        assert_eq!((put.what, put.state), (EventKind::Put, State::Ready));
+        assert_eq!((put.what, put.state), (EventKind::Put, TaskState::Ready));
         assert_eq!(put.at + secs(5), now(&case.clock));
     });
 }
@@ -250,8 +250,8 @@ fn elapsed_delay_has_an_entry_with_its_time() {
         for (id, delay) in [(0, 30), (1, 10)] {
             assert_eq!(kinds(&case.tube, id), [EventKind::Put, EventKind::Delay]);
             let entry = last(&case.tube, id);
-            assert_eq!((entry.at, entry.state), (begin + secs(delay), State::Ready));
-            assert_eq!(entries(&case.tube, id)[0].state, State::Delayed);
+            assert_eq!((entry.at, entry.state), (begin + secs(delay), TaskState::Ready));
+            assert_eq!(entries(&case.tube, id)[0].state, TaskState::Delayed);
         }
     });
 }
@@ -327,7 +327,7 @@ fn take_under_way_is_in_the_history() {
             let entries = entries(&case.tube, 0);
             let [put, take] = entries.as_slice() else { panic!("{entries:?}") };
             assert_eq!((put.what, put.number), (EventKind::Put, 0));
-            assert_eq!((take.what, take.state), (EventKind::Take, State::Taken));
+            assert_eq!((take.what, take.state), (EventKind::Take, TaskState::Taken));
             assert_eq!((take.number, take.at), (2 * round - 1, taken));
             assert_eq!((take.owner.as_deref(), &*take.tube), (Some("worker"), "case"));
             claim.release(ZERO).unwrap();

@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
     Counting, Durability, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, Restore,
-    State, Store, Tube, TubeOptions,
+    Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};
@@ -278,10 +278,12 @@ fn restored_task_has_its_history() {
         for wrong in [
             vec![taken[1].clone(), taken[0].clone()],
             vec![taken[1].clone(), taken[1].clone()],
-            vec![HistoryEntry::new(u64::MAX, taken[0].at, "case", Placed, State::Ready)],
+            vec![HistoryEntry::new(u64::MAX, taken[0].at, "case", Placed, TaskState::Ready)],
             vec![taken[0].clone().text(Some("x".repeat(1025)))],
             vec![taken[0].clone().owner(Some("x".repeat(10_000)))],
-            (0..=1000).map(|n| HistoryEntry::new(n, taken[0].at, "t", Log, State::Ready)).collect(),
+            (0..=1000)
+                .map(|n| HistoryEntry::new(n, taken[0].at, "t", Log, TaskState::Ready))
+                .collect(),
         ] {
             let refused = case.tube.restore_many([Restore::new("x").history(wrong)]);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::LIMFIFOTTL;
-use tubewell::{Ending, Failure, Keep, LastFailure, Restore, State, Tube, TubeOptions};
+use tubewell::{Ending, Failure, Keep, LastFailure, Restore, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::{create_with, draft};
@@ -14,7 +14,7 @@ fn keep_buried(keep: Keep) -> TubeOptions {
 }
 
 fn buried(tube: &Tube) -> Vec<u64> {
-    let page = tube.list(State::Buried, None, 100).unwrap();
+    let page = tube.list(TaskState::Buried, None, 100).unwrap();
     page.items.iter().map(|task| task.id).collect()
 }
 
@@ -50,7 +50,7 @@ fn restored_buried_task_is_forgotten_after_its_age() {
         let id = buried(&tube)[0];
         let store = file.reopen_after(store, secs(30));
         let tube = store.tube("case").unwrap();
-        assert_eq!(state(&tube, id), Some(State::Buried));
+        assert_eq!(state(&tube, id), Some(TaskState::Buried));
         file.clock.advance(secs(30));
         assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
         assert_sound(&store);
@@ -63,9 +63,9 @@ fn buried_tasks_of_count_and_age_zero_are_not_kept() {
         for_each_driver_with(ALL, keep_buried(keep).max_attempts(1), |case| {
             case.put_all([0, 1, 2]);
             let failed = case.tube.try_take().unwrap().unwrap();
-            assert_eq!(failed.fail(Failure::new("g", "m")).unwrap().state, State::Buried);
+            assert_eq!(failed.fail(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
             drop(case.tube.try_take().unwrap().unwrap());
-            assert_eq!(case.tube.bury(2).unwrap().state, State::Buried);
+            assert_eq!(case.tube.bury(2).unwrap().state, TaskState::Buried);
             case.advance(0);
             case.store.flush().unwrap();
             assert_eq!([0, 1, 2].map(|id| case.state(id)), [None; 3]);
@@ -92,7 +92,7 @@ fn forgotten_buried_task_makes_place_for_a_waiting_put() {
             held.bury_with(Failure::new("g", "m")).unwrap();
             assert_eq!(block_on(put).unwrap().id, 2);
             assert_eq!(taker.id(), Some(2));
-            assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(State::Buried)]);
+            assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(TaskState::Buried)]);
             case.tube.ack(2).unwrap();
         });
     }
@@ -122,10 +122,10 @@ fn kicked_task_gets_a_new_age_when_it_is_buried_again() {
         case.advance(59_000);
         case.tube.kick(1).unwrap();
         case.advance(59_000);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         case.tube.bury(0).unwrap();
         case.advance(59_999);
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
         case.advance(1);
         assert_eq!(case.state(0), None);
     });

@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Put, Restore, State, Store,
-    StoreOptions, Ticket, TubeOptions, WhenFull,
+    Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Put, Restore, Store, StoreOptions,
+    TaskState, Ticket, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -12,7 +12,7 @@ use super::support::*;
 use super::wait::{DONE, Wait, end_of, on_disk};
 use crate::stores;
 
-fn in_use<T>(answer: tubewell::Result<T>) -> (u64, State) {
+fn in_use<T>(answer: tubewell::Result<T>) -> (u64, TaskState) {
     match answer.err() {
         Some(Error::KeyInUse { id, state, .. }) => (id, state),
         other => panic!("not refused because of its key: {other:?}"),
@@ -53,20 +53,20 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
             assert_eq!((task.tube.as_str(), task.id, task.state), ("case", id, state));
             assert_eq!(task.key.as_deref(), Some("k"));
         };
-        refused(State::Ready);
+        refused(TaskState::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.key(), Some("k"));
-        refused(State::Taken);
+        refused(TaskState::Taken);
         claim.bury().unwrap();
-        refused(State::Buried);
+        refused(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         if case.timed() {
             case.tube.try_take().unwrap().unwrap().release(secs(1)).unwrap();
-            refused(State::Delayed);
+            refused(TaskState::Delayed);
             case.advance(1_000);
         }
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        refused(State::Done);
+        refused(TaskState::Done);
         assert_eq!(case.calls()["put"], 1);
         assert!(!case.tasks().contains_key("total") && other.statistics().unwrap().calls.put == 0);
         case.tube.forget(id).unwrap();
@@ -150,18 +150,18 @@ fn put_that_keeps_a_task_returns_its_id_and_state() {
             ];
             assert!(receipts.iter().all(|receipt| (receipt.id, receipt.state) == (id, state)));
         };
-        kept(State::Ready);
+        kept(TaskState::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
-        kept(State::Taken);
+        kept(TaskState::Taken);
         assert_eq!(claim.body(), b"first");
         claim.ack().unwrap();
-        kept(State::Done);
+        kept(TaskState::Done);
         assert_eq!(case.calls()["put"], 1);
         case.advance(59_999);
-        kept(State::Done);
+        kept(TaskState::Done);
         case.advance(1);
         let next = case.tube.put(put("next")).unwrap();
-        assert_eq!((next.id, next.state), (id + 1, State::Ready), "the window has closed");
+        assert_eq!((next.id, next.state), (id + 1, TaskState::Ready), "the window has closed");
     });
 }
 
@@ -170,7 +170,7 @@ fn put_many_sees_the_keys_of_its_own_tasks() {
     for_each_driver(ALL, |case| {
         let put = |data, key: &str| case.draft(data).key(key);
         let refused = case.tube.put_many([put("a", "k"), put("b", "l"), put("c", "k")]);
-        assert_eq!(in_use(refused), (0, State::Ready));
+        assert_eq!(in_use(refused), (0, TaskState::Ready));
         assert_eq!((id_of(&case.store, "k"), id_of(&case.store, "l")), (None, None));
         assert_eq!(case.tasks(), counts([]));
 
@@ -261,8 +261,8 @@ fn keys_survive_a_close_and_a_kill() {
         tube.try_take().unwrap().unwrap().ack().unwrap();
         tube.put(Put::new("ready").key("ready")).unwrap();
         temporary.put(Put::new("gone").key("gone")).unwrap();
-        assert_eq!(in_use(tube.put(Put::new("x").key("gone"))), (2, State::Ready));
-        assert_eq!(in_use(temporary.put(Put::new("x").key("ready"))), (1, State::Ready));
+        assert_eq!(in_use(tube.put(Put::new("x").key("gone"))), (2, TaskState::Ready));
+        assert_eq!(in_use(temporary.put(Put::new("x").key("ready"))), (1, TaskState::Ready));
         assert_sound(&store);
         drop((tube, temporary));
         let check = |store: &Store| {
@@ -270,7 +270,7 @@ fn keys_survive_a_close_and_a_kill() {
             assert_eq!(id_of(store, "ready"), Some(1));
             assert_eq!(id_of(store, "gone"), None);
             let tube = store.tube("case").unwrap();
-            assert_eq!(in_use(tube.put(Put::new("x").key("done"))), (0, State::Done));
+            assert_eq!(in_use(tube.put(Put::new("x").key("done"))), (0, TaskState::Done));
             assert_sound(store);
         };
         let (_killed, store_of_killed) = after_a_kill(&file);
@@ -291,7 +291,7 @@ fn waiting_put_asks_for_its_key_when_it_is_admitted() {
         let first = other.put(Put::new("first").key("k")).unwrap();
         rejected.assert_waits();
         case.tube.delete(id).unwrap();
-        assert_eq!(in_use(end_of(rejected)), (first.id, State::Ready));
+        assert_eq!(in_use(end_of(rejected)), (first.id, TaskState::Ready));
         assert_eq!(end_of(kept).unwrap().id, first.id);
         assert_eq!(case.tasks().get("total"), None);
     });
@@ -369,13 +369,13 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             }
             // It is kept: a later caller gets its result.
             let (receipt, ending) = other.put_and_wait(put(), ZERO).unwrap();
-            assert_eq!((receipt.state, ending), (State::Done, Some(result)));
+            assert_eq!((receipt.state, ending), (TaskState::Done, Some(result)));
             case.tube.forget(0).unwrap();
             let buried = case.add(put());
             let claim = case.tube.try_take().unwrap().unwrap();
             claim.bury_with(Failure::new("group", "why")).unwrap();
             let (receipt, ending) = other.put_and_wait(put(), NO_TIMEOUT).unwrap();
-            assert_eq!((receipt.id, receipt.state), (buried, State::Buried));
+            assert_eq!((receipt.id, receipt.state), (buried, TaskState::Buried));
             assert!(matches!(ending, Some(Ending::Buried { failure: Some(_) })), "{ending:?}");
             case.tube.kick(1).unwrap();
             let wait = Wait::begin(other.put_and_wait_async(put(), NO_TIMEOUT));
@@ -396,14 +396,16 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
             Restore::new(put("done")).id(3).done(Some(b"result".to_vec())),
         ];
         case.tube.restore_many(tasks).unwrap();
-        for (key, id, state) in
-            [("ready", 7, State::Ready), ("buried", 5, State::Buried), ("done", 3, State::Done)]
-        {
+        for (key, id, state) in [
+            ("ready", 7, TaskState::Ready),
+            ("buried", 5, TaskState::Buried),
+            ("done", 3, TaskState::Done),
+        ] {
             let task = case.store.by_key(key).unwrap().unwrap();
             assert_eq!((task.id, task.state), (id, state));
         }
         let again = [Restore::new(put("new")).id(9), Restore::new(put("done")).id(8)];
-        assert_eq!(in_use(case.tube.restore_many(again)), (3, State::Done));
+        assert_eq!(in_use(case.tube.restore_many(again)), (3, TaskState::Done));
         assert_eq!(id_of(&case.store, "new"), None);
         let kept = [Restore::new(put("new")).id(9), Restore::new(keep(put("done"))).id(8)];
         let receipts = case.tube.restore_many(kept).unwrap();
@@ -414,7 +416,7 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
         }
         assert_eq!(case.tube.restore_many([replace()]).unwrap()[0].id, 3);
-        assert_eq!(case.state(3), Some(State::Ready));
+        assert_eq!(case.state(3), Some(TaskState::Ready));
         let used = case.tube.restore_many([Restore::new(put("late")).id(9)]).err();
         assert_eq!(used, Some(Error::IdUsed { id: 9 }));
         assert_eq!(case.tube.put(put("late")).unwrap().id, 10);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
 
-use tubewell::{Counting, Failure, Restore, State, Store, Tube, TubeOptions};
+use tubewell::{Counting, Failure, Restore, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{attempts, draft, failure, group_of_buried};
 use super::process::{ChildProcess, Job, ReportWriter};
@@ -137,7 +137,7 @@ fn only_attempt_of_a_killed_worker_is_not_repeated() {
             assert_eq!(kill_when_idle("take:1", &file), ["0 1"]);
             for _ in 0..2 {
                 let (_store, tube) = open(&file);
-                assert_eq!((state(&tube, 0), take(&tube)), (Some(State::Buried), None));
+                assert_eq!((state(&tube, 0), take(&tube)), (Some(TaskState::Buried), None));
                 assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("lost"));
                 assert_eq!(attempts(&tube, 0), (1, Some(0)));
             }
@@ -154,7 +154,7 @@ fn task_of_a_killed_worker_is_ready_for_the_next_one() {
         let file = file_with(driver, TubeOptions::new().max_attempts(5), 1);
         assert_eq!(kill_when_idle("take:1", &file), ["0 1"]);
         let (store, tube) = open(&file);
-        assert_eq!((state(&tube, 0), tube.owner_of(0)), (Some(State::Ready), Ok(None)));
+        assert_eq!((state(&tube, 0), tube.owner_of(0)), (Some(TaskState::Ready), Ok(None)));
         assert_eq!((attempts(&tube, 0), failure(&tube, 0)), ((1, Some(4)), None));
         let session = store.session_named("next").unwrap();
         let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
@@ -241,7 +241,7 @@ fn killed_takes_are_counted_at_any_moment_and_no_budget_is_exceeded() {
                         Some(state) => {
                             let (counted, left) = attempts(&tube, *id);
                             assert!(counted >= *attempt, "task {id}: {counted} of {attempt}");
-                            assert_eq!(state == State::Buried, left == Some(0), "task {id}");
+                            assert_eq!(state == TaskState::Buried, left == Some(0), "task {id}");
                         }
                     }
                 }
@@ -260,5 +260,5 @@ fn restored_attempts_count_after_a_kill() {
     drop((store, tube));
     assert_eq!(kill_when_idle("take:1", &file), [format!("{id} 3")]);
     let (_store, tube) = open(&file);
-    assert_eq!((state(&tube, id), attempts(&tube, id)), (Some(State::Buried), (3, Some(0))));
+    assert_eq!((state(&tube, id), attempts(&tube, id)), (Some(TaskState::Buried), (3, Some(0))));
 }

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Error, Failure, Filter, Keep, Page, Put, Session, State, Store, TaskInfo, Tube, TubeOptions,
+    Error, Failure, Filter, Keep, Page, Put, Session, Store, TaskInfo, TaskState, Tube, TubeOptions,
 };
 
 use super::rng::Rng;
@@ -43,7 +43,7 @@ fn listed(tube: &Tube, wanted: &Filter) -> Vec<u64> {
     ids
 }
 
-fn state(state: State) -> Filter {
+fn state(state: TaskState) -> Filter {
     Filter::new().state(state)
 }
 
@@ -99,7 +99,7 @@ fn listed_tasks_are_those_that_meet_all_conditions() {
         let Tasks { tube, sessions } = Tasks::put(&store, driver);
         let all = listed(&tube, &Filter::new());
         assert_eq!(all.len(), 120);
-        let states = [State::Ready, State::Taken, State::Buried, State::Done];
+        let states = [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Done];
         let infos: Vec<_> = all.iter().map(|id| tube.peek(*id).unwrap().info).collect();
         let label = |id| tube.owner_of(id).unwrap().and_then(|owner| owner.label);
         let mut rng = Rng::new(9);
@@ -153,7 +153,13 @@ fn states_are_listed_as_by_list() {
     for driver in ALL {
         let store = store_in_memory();
         let Tasks { tube, .. } = Tasks::put(&store, driver);
-        for of in [State::Ready, State::Taken, State::Buried, State::Done, State::Delayed] {
+        for of in [
+            TaskState::Ready,
+            TaskState::Taken,
+            TaskState::Buried,
+            TaskState::Done,
+            TaskState::Delayed,
+        ] {
             let page = tube.list(of, None, 10_000).unwrap();
             assert_eq!(tube.list(state(of), None, 10_000).unwrap(), page, "{of}");
         }
@@ -170,7 +176,7 @@ fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
         assert_eq!(case.take_all(), taken);
         let delayed: Vec<u64> =
             (0..100).map(|_| case.add(case.draft("x").delay(secs(1)))).collect();
-        for (of, ids_of) in [(State::Taken, &taken), (State::Delayed, &delayed)] {
+        for (of, ids_of) in [(TaskState::Taken, &taken), (TaskState::Delayed, &delayed)] {
             let first = case.tube.list(state(of), None, 50).unwrap();
             let second = case.tube.list(state(of), first.next.clone(), 50).unwrap();
             assert_eq!((ids(&first), ids(&second)), (ids_of[..50].to_vec(), ids_of[50..].to_vec()));
@@ -188,7 +194,7 @@ fn page_has_as_many_tasks_as_its_limit() {
             case.put("x");
         }
         for limit in [1, 25, 30, 31] {
-            let page = case.tube.list(state(State::Ready), None, limit).unwrap();
+            let page = case.tube.list(state(TaskState::Ready), None, limit).unwrap();
             assert_eq!(page.items.len(), limit.min(30));
             assert_eq!(page.next.is_some(), limit < 30);
         }
@@ -205,8 +211,13 @@ fn a_task_is_counted_in_its_state_only() {
     for_each_driver(TIMED, |case| {
         let id = case.add(case.draft("x").ttr(secs(60)));
         let counted = || {
-            let states =
-                [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried];
+            let states = [
+                TaskState::Ready,
+                TaskState::Taken,
+                TaskState::Delayed,
+                TaskState::Blocked,
+                TaskState::Buried,
+            ];
             let count = |of| case.tube.list(state(of), None, 9).unwrap().items.len();
             let listed = states.map(count);
             let tasks = case.tube.statistics().unwrap().tasks;
@@ -253,8 +264,8 @@ fn page_begins_behind_its_cursor_while_tasks_come_and_go() {
         for newest_first in [false, true] {
             for wanted in [
                 Filter::new(),
-                state(State::Ready),
-                state(State::Taken),
+                state(TaskState::Ready),
+                state(TaskState::Taken),
                 Filter::new().tag("t1"),
                 Filter::new().group("g1"),
             ] {
@@ -303,7 +314,7 @@ fn page_ends_early_if_few_tasks_meet_the_conditions() {
     let tube = store.create_tube("tasks", FIFO, TubeOptions::new()).unwrap();
     let put = |n: u64| Put::new("x").tag("all").tag(if n % 5_000 == 4_999 { "rare" } else { "no" });
     tube.put_many((0..25_000).map(put)).unwrap();
-    let buried = state(State::Buried).tag("all");
+    let buried = state(TaskState::Buried).tag("all");
     let page = tube.list(&buried, None, 10).unwrap();
     assert_eq!((page.items.len(), page.next.is_some()), (0, true));
     assert_eq!(in_pages(&tube, &buried, 10), [0; 0]);
@@ -346,7 +357,7 @@ fn tasks_of_one_sub_queue_are_listed() {
     tube.bury(4).unwrap();
     let of = |name: &str| Filter::new().sub_queue(name);
     let a: Vec<u64> = (0..10).map(|n| n * 3 + 1).filter(|id| *id != 4).collect();
-    assert_eq!(listed(&tube, &of("a").state(State::Ready)), a);
+    assert_eq!(listed(&tube, &of("a").state(TaskState::Ready)), a);
     assert_eq!(listed(&tube, &of("a")), [&a[..], &[4]].concat());
     assert_eq!(listed(&tube, &of("")), (0..10).map(|n| n * 3).collect::<Vec<u64>>());
     assert_eq!(listed(&tube, &of("c")), [0; 0]);
@@ -358,17 +369,17 @@ fn conditions_that_no_task_can_meet_are_refused() {
         case.put("x");
         for wanted in [
             Filter::new().group("g").owner("w"),
-            state(State::Ready).group("g"),
-            state(State::Buried).owner("w"),
+            state(TaskState::Ready).group("g"),
+            state(TaskState::Buried).owner("w"),
         ] {
             let refused = case.tube.list(&wanted, None, 9);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{wanted:?}: {refused:?}");
         }
-        let next = case.tube.list(state(State::Ready), None, 0).unwrap().next;
-        case.tube.list(state(State::Buried), next, 9).unwrap();
+        let next = case.tube.list(state(TaskState::Ready), None, 0).unwrap().next;
+        case.tube.list(state(TaskState::Buried), next, 9).unwrap();
         case.put("y");
-        let next = || case.tube.list(state(State::Ready), None, 1).unwrap().next;
-        let refused = case.tube.list(state(State::Buried), next(), 9);
+        let next = || case.tube.list(state(TaskState::Ready), None, 1).unwrap().next;
+        let refused = case.tube.list(state(TaskState::Buried), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         let refused = case.tube.list(Filter::new().tag("t"), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");

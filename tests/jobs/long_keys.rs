@@ -1,7 +1,7 @@
 //! Keys as long as a URL: the index has their hash, and everything else has them as they are.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Filter, Finish, MAX_KEY, OnKey, Put, State, Store, TubeOptions};
+use tubewell::{Error, Filter, Finish, MAX_KEY, OnKey, Put, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create};
 use super::support::*;
@@ -29,7 +29,7 @@ fn long_key_is_shown_and_found_as_it_is() {
             let id = case.add(case.draft("x").key(key));
             assert_eq!(id_of(&case.store, key), Some(id));
             let again = case.tube.put(case.draft("x").key(key));
-            let in_use = Error::KeyInUse { key: key.clone(), id, state: State::Ready };
+            let in_use = Error::KeyInUse { key: key.clone(), id, state: TaskState::Ready };
             assert_eq!(again.err(), Some(in_use));
             let kept = case.tube.put(case.draft("x").key(key).on_key(OnKey::Keep)).unwrap();
             assert_eq!(kept.id, id);
@@ -69,11 +69,11 @@ fn task_waits_for_the_task_with_a_long_key() {
         let (key, other) = (url(500, "/a"), url(500, "/b"));
         let parent = case.add(case.draft("x").key(&key));
         let child = case.add(case.draft("x").after_key(&key));
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         let unknown = case.tube.put(case.draft("x").after_key(&other));
         assert_eq!(unknown.err(), Some(Error::KeyNotFound { key: other }));
         case.tube.claim(parent).unwrap().ack().unwrap();
-        assert_eq!(case.state(child), Some(State::Ready));
+        assert_eq!(case.state(child), Some(TaskState::Ready));
     });
 }
 

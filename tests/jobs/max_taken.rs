@@ -1,6 +1,6 @@
 //! Tubes that limit how many of their tasks are taken at a time.
 
-use tubewell::{Claim, Durability, Error, Failure, State, TubeOptions};
+use tubewell::{Claim, Durability, Error, Failure, TaskState, TubeOptions};
 
 use super::files::{create_with, draft, put_numbered};
 use super::support::*;
@@ -77,7 +77,7 @@ fn overdue_claim_has_its_place() {
         case.take();
         let mut waiting = case.begin_take();
         case.advance(60_000);
-        assert_eq!(case.tube.peek(0).unwrap().info.state, State::Taken);
+        assert_eq!(case.tube.peek(0).unwrap().info.state, TaskState::Taken);
         case.advance(9_999);
         assert!(waiting.is_pending());
         assert_eq!(case.take(), None);
@@ -206,7 +206,7 @@ fn chosen_task_beyond_the_limit_is_not_ready() {
         case.put_all([0, 1]);
         let claim = case.tube.claim(1).unwrap();
         let refused = case.tube.claim(0).unwrap_err();
-        let Error::NotReady { id: 0, state: State::Ready, why } = refused else {
+        let Error::NotReady { id: 0, state: TaskState::Ready, why } = refused else {
             panic!("{refused:?}")
         };
         assert_eq!(why, "its tube has 1 taken tasks, and max_taken is not above");

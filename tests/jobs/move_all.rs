@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Error, Keep, Put, State, Tube, TubeOptions};
+use tubewell::{Error, Keep, Put, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, poll};
 use super::moves::{listed, other};
@@ -30,15 +30,15 @@ fn move_all_moves_tasks_in_every_state() {
             let count = 3 + delayed.len() as u64;
             assert_eq!(case.tube.move_all(&to), Ok(count));
             assert_eq!(case.tasks(), counts([("done", count + 1)]));
-            assert_eq!(listed(&case.tube, State::Done), [ended]);
+            assert_eq!(listed(&case.tube, TaskState::Done), [ended]);
             assert_not_taken(claim.ack(), taken);
             expected.extend(&own);
             expected.sort_unstable();
-            let mut in_ready = listed(&to, State::Ready);
+            let mut in_ready = listed(&to, TaskState::Ready);
             in_ready.sort_unstable();
             assert_eq!(in_ready, expected);
-            assert_eq!(listed(&to, State::Buried), [buried]);
-            assert_eq!(listed(&to, State::Delayed), delayed);
+            assert_eq!(listed(&to, TaskState::Buried), [buried]);
+            assert_eq!(listed(&to, TaskState::Delayed), delayed);
             assert_eq!(case.tube.move_all(&to), Ok(0));
             case.store.drop_tube("case").unwrap();
             case.store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
@@ -106,7 +106,7 @@ fn late_task_is_left() -> bool {
     }
     let late = from.put("late").unwrap().id;
     assert_eq!(block_on(moving), Ok(600));
-    assert_eq!(listed(&from, State::Ready), [late]);
+    assert_eq!(listed(&from, TaskState::Ready), [late]);
     assert_sound(&store);
     true
 }
@@ -150,7 +150,7 @@ fn move_of_more_buried_tasks_than_a_tube_keeps_forgets_the_rest() {
             }
             assert_eq!(case.tube.move_all(&to), Ok(5));
             let left = &ids[5 - usize::try_from(kept).unwrap()..];
-            assert_eq!(listed(&to, State::Buried), left);
+            assert_eq!(listed(&to, TaskState::Buried), left);
             let counted = to.statistics().unwrap().tasks;
             assert_eq!((counted.buried, counted.total, counted.done), (kept, kept, 5 - kept));
         });

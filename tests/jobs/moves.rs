@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, EventKind, Failure, Keep, Put, State, Store, Ticket, Tube, TubeOptions,
+    Backoff, Ending, EventKind, Failure, Keep, Put, Store, TaskState, Ticket, Tube, TubeOptions,
     WhenFull,
 };
 
@@ -19,7 +19,7 @@ pub fn done(result: &str) -> Ending {
     Ending::Done { result: Some(result.as_bytes().to_vec()) }
 }
 
-pub fn listed(tube: &Tube, state: State) -> Vec<u64> {
+pub fn listed(tube: &Tube, state: TaskState) -> Vec<u64> {
     tube.list(state, None, 1000).unwrap().items.iter().map(|task| task.id).collect()
 }
 
@@ -39,7 +39,7 @@ fn moved_task_is_in_the_other_tube_only() {
         let mut before = ids.map(|id| case.tube.peek(id).unwrap());
         before[1].info.tube = to.name().into();
         let receipt = case.tube.move_to(ids[1], &to).unwrap();
-        assert_eq!((receipt.id, receipt.state), (ids[1], State::Ready));
+        assert_eq!((receipt.id, receipt.state), (ids[1], TaskState::Ready));
         assert_eq!(case.state(ids[1]), None);
         assert_not_found(case.tube.move_to(ids[1], &to), ids[1]);
         assert_eq!(to.peek(ids[1]).unwrap(), before[1]);
@@ -65,7 +65,7 @@ fn move_of_taken_task_ends_its_claim() {
             claim.renew(secs(60)).unwrap();
             claim.touch(secs(1)).unwrap();
         }
-        assert_eq!(case.tube.move_to(id, &to).unwrap().state, State::Ready);
+        assert_eq!(case.tube.move_to(id, &to).unwrap().state, TaskState::Ready);
         assert!(!claim.is_current().unwrap());
         assert_not_taken(claim.touch(secs(1)), id);
         assert_not_taken(claim.ack(), id);
@@ -94,7 +94,7 @@ fn move_keeps_state_options_and_failure() {
         }
         assert_eq!((groups(&case.tube), groups(&to)), (vec![], vec![("timeout".to_owned(), 1)]));
         assert_eq!(tasks(&to), counts([("delayed", 1), ("buried", 1), ("total", 2)]));
-        assert_eq!(listed(&to, State::Buried), [failed]);
+        assert_eq!(listed(&to, TaskState::Buried), [failed]);
         case.advance(9000);
         assert_eq!(take(&to), Some(delayed));
         to.kick_task(failed).unwrap();
@@ -230,11 +230,11 @@ fn buried_tasks_are_kept_as_the_other_tube_says() {
             case.advance(1000);
         }
         assert_eq!(case.tube.move_all(&to), Ok(3));
-        assert_eq!(listed(&to, State::Buried), [ids[1], ids[0]]);
+        assert_eq!(listed(&to, TaskState::Buried), [ids[1], ids[0]]);
         assert_eq!(groups(&to), [("group".to_owned(), 2)]);
         // And back again: all are kept, in the order of takes.
         assert_eq!(to.move_all(&case.tube), Ok(2));
-        assert_eq!(listed(&case.tube, State::Buried), [ids[0], ids[1]]);
+        assert_eq!(listed(&case.tube, TaskState::Buried), [ids[0], ids[1]]);
         case.tube.move_to(ids[0], &to).unwrap();
         case.advance(60_000);
         assert_eq!((tasks(&to).get("buried"), case.tasks()["buried"]), (None, 1));
@@ -273,7 +273,7 @@ fn attempts_go_along_with_a_move() {
         assert_eq!(attempts(&to, ids[0]), (1, Some(1)));
         assert_eq!(attempts(&to, ids[1]), (2, Some(0)));
         assert_eq!((take(&to), take(&to)), (Some(ids[0]), None));
-        assert_eq!(to.peek(ids[1]).unwrap().info.state, State::Buried);
+        assert_eq!(to.peek(ids[1]).unwrap().info.state, TaskState::Buried);
     });
 }
 
@@ -284,9 +284,9 @@ fn move_is_two_events() {
         let (from_log, to_log) = (case.event_log(), EventLog::of(&case.store, &to));
         let id = case.put("x");
         case.tube.move_to(id, &to).unwrap();
-        let put = (id, EventKind::Put, State::Ready);
-        assert_eq!(from_log.read(), [put, (id, EventKind::Move, State::Done)]);
-        assert_eq!(to_log.read(), [(id, EventKind::Move, State::Ready)]);
+        let put = (id, EventKind::Put, TaskState::Ready);
+        assert_eq!(from_log.read(), [put, (id, EventKind::Move, TaskState::Done)]);
+        assert_eq!(to_log.read(), [(id, EventKind::Move, TaskState::Ready)]);
         assert_eq!("move".parse(), Ok(EventKind::Move));
     });
 }

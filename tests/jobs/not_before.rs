@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Finish, Keep, OnKey, Put, State,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Finish, Keep, OnKey, Put, TaskState,
     TubeOptions, UTUBETTL, Update, WhenFull,
 };
 
@@ -34,7 +34,7 @@ impl Case {
     }
 
     pub fn waits(&self, id: u64) -> bool {
-        self.state(id) == Some(State::Delayed)
+        self.state(id) == Some(TaskState::Delayed)
     }
 }
 
@@ -44,12 +44,12 @@ fn task_is_given_to_waiting_taker_at_its_moment() {
     for_each_driver(TIMED, |case| {
         let log = case.event_log();
         let receipt = case.tube.put(case.draft("x").not_before(at(secs(5)))).unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Delayed));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Delayed));
         let info = case.info(0);
         assert_eq!((info.not_before, info.due_in), (Some(at(secs(5))), Some(secs(5))));
         assert_eq!(case.tasks(), counts([("delayed", 1), ("total", 1)]));
         let refused = case.tube.claim(0).unwrap_err();
-        assert!(matches!(&refused, Error::NotReady { state: State::Delayed, why, .. }
+        assert!(matches!(&refused, Error::NotReady { state: TaskState::Delayed, why, .. }
             if why == "its moment comes in 5s"));
         let mut waiting = case.begin_take();
         case.clock.advance(secs(5) - MICRO);
@@ -71,7 +71,7 @@ fn moment_that_has_come_delays_nothing() {
         let moments = [at(secs(1)), at(secs(0)), UNIX_EPOCH, UNIX_EPOCH - HUNDRED_YEARS];
         for (id, moment) in (0..).zip(moments) {
             let receipt = case.tube.put(case.draft("x").not_before(moment)).unwrap();
-            assert_eq!((receipt.id, receipt.state), (id, State::Ready));
+            assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
             let stored = moment.max(UNIX_EPOCH);
             assert_eq!(case.info(id).not_before, Some(stored));
         }
@@ -90,9 +90,9 @@ fn task_that_is_put_after_its_moment_is_given_to_waiting_taker_at_once() {
         let receipt = case.tube.put(case.draft("x").not_before(at(secs(50)))).unwrap();
         assert_eq!(waiting.id(), Some(receipt.id));
         let info = case.info(receipt.id);
-        assert_eq!((info.not_before, info.state), (Some(at(secs(50))), State::Taken));
+        assert_eq!((info.not_before, info.state), (Some(at(secs(50))), TaskState::Taken));
         let no_delay = case.draft("x").delay(ZERO).not_before(at(secs(50)));
-        assert_eq!(case.tube.put(no_delay).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(no_delay).unwrap().state, TaskState::Ready);
         assert_eq!(case.tasks(), counts([("taken", 1), ("ready", 1), ("total", 2)]));
         let kinds: Vec<EventKind> = log.read().iter().map(|event| event.1).collect();
         assert_eq!(kinds, [EventKind::Put, EventKind::Take, EventKind::Put]);
@@ -144,7 +144,7 @@ fn moment_that_never_comes_delays_without_an_end() {
         let id = case.add(case.draft("x").ttl(secs(1)).not_before(end));
         case.clock.advance(HUNDRED_YEARS);
         let info = case.info(id);
-        assert_eq!((info.state, info.due_in), (State::Delayed, Some(Duration::MAX)));
+        assert_eq!((info.state, info.due_in), (TaskState::Delayed, Some(Duration::MAX)));
         assert_eq!((info.ttl_left, info.not_before), (None, Some(end)));
         let refused = case.tube.claim(id).unwrap_err().to_string();
         assert!(refused.contains("its moment never comes"), "{refused}");
@@ -204,7 +204,7 @@ fn ttl_counts_from_the_moment() {
         case.clock.advance(HOUR - secs(11));
         assert_eq!(case.info(id).ttl_left, Some(secs(10)));
         case.clock.advance(secs(10) - MICRO);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         case.clock.advance(MICRO);
         assert_eq!(case.state(id), None);
 
@@ -222,18 +222,18 @@ fn buried_task_that_is_kicked_waits_for_its_moment() {
     for_each_driver(TIMED, |case| {
         let ids = [(); 4].map(|()| case.add(case.draft("x").ttl(HOUR).not_before(at(secs(9)))));
         for id in ids {
-            assert_eq!(case.tube.bury(id).unwrap().state, State::Buried);
+            assert_eq!(case.tube.bury(id).unwrap().state, TaskState::Buried);
             assert_eq!(case.info(id).not_before, Some(at(secs(9))));
         }
         assert_sound(&case.store);
         case.advance(4000);
-        assert_eq!(case.tube.kick_task(ids[0]).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.kick_task(ids[0]).unwrap().state, TaskState::Delayed);
         assert_eq!(case.tube.kick(2), Ok(2));
         assert_eq!(case.tasks(), counts([("delayed", 3), ("buried", 1), ("total", 4)]));
         assert_eq!(case.info(ids[0]).ttl_left, Some(HOUR + secs(5)));
         case.advance(5000);
         assert_eq!(case.take_all(), ids[..3]);
-        assert_eq!(case.tube.kick_task(ids[3]).unwrap().state, State::Ready);
+        assert_eq!(case.tube.kick_task(ids[3]).unwrap().state, TaskState::Ready);
         assert_eq!(case.info(ids[3]).ttl_left, Some(HOUR));
     });
 }
@@ -241,14 +241,14 @@ fn buried_task_that_is_kicked_waits_for_its_moment() {
 /// The clock was set back while the task was taken.
 #[test]
 fn task_that_is_given_back_waits_for_its_moment() {
-    let ends: [fn(Claim) -> State; 5] = [
+    let ends: [fn(Claim) -> TaskState; 5] = [
         |claim| claim.release(ZERO).unwrap().state,
         |claim| claim.release(secs(2)).unwrap().state,
         |claim| claim.fail(Failure::new("g", "m")).unwrap().state,
         |claim| claim.snooze(secs(1)).unwrap().state,
         |claim| {
             drop(claim);
-            State::Delayed
+            TaskState::Delayed
         },
     ];
     for_each_driver(TIMED, |case| {
@@ -257,7 +257,7 @@ fn task_that_is_given_back_waits_for_its_moment() {
             let id = case.put_at(secs(9));
             let claim = case.tube.claim(id).unwrap();
             case.set_wall(secs(0));
-            assert_eq!(end(claim), State::Delayed, "end {n}");
+            assert_eq!(end(claim), TaskState::Delayed, "end {n}");
             assert!(case.waits(id), "end {n}");
             assert_sound(&case.store);
             case.clock.advance(secs(9) - MICRO);
@@ -272,7 +272,7 @@ fn task_that_is_given_back_waits_for_its_moment() {
         let revoked = case.put_at(secs(9));
         assert_eq!(case.take_all(), [expires, revoked]);
         case.set_wall(secs(0));
-        assert_eq!(case.tube.revoke(revoked).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.revoke(revoked).unwrap().state, TaskState::Delayed);
         case.advance(1000);
         assert!(case.waits(expires));
         case.set_wall(secs(9));
@@ -286,16 +286,16 @@ fn task_whose_parents_end_waits_for_its_moment() {
         let child = |parent, since| {
             let put = case.draft("child").ttl(HOUR).not_before(at(since));
             let receipt = case.tube.put(put.after(&case.tube, [parent])).unwrap();
-            assert_eq!(receipt.state, State::Blocked);
+            assert_eq!(receipt.state, TaskState::Blocked);
             receipt.id
         };
         let parent = case.put("parent");
         let [early, late, removed] = [secs(9), secs(1), secs(9)].map(|since| child(parent, since));
         assert_eq!(case.info(early).ttl_left, Some(HOUR + secs(9)));
         case.advance(4000);
-        assert_eq!(case.tube.remove_parents(removed, None).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.remove_parents(removed, None).unwrap().state, TaskState::Delayed);
         case.tube.claim(parent).unwrap().ack().unwrap();
-        assert_eq!(case.state(late), Some(State::Ready));
+        assert_eq!(case.state(late), Some(TaskState::Ready));
         assert_eq!(case.info(late).ttl_left, Some(HOUR - secs(3)));
         assert!(case.waits(early));
         assert_sound(&case.store);
@@ -311,37 +311,37 @@ fn update_sets_changes_and_removes_a_moment() {
         let update = |id, update| case.tube.update(id, update).unwrap().state;
         let moment = |since| Update::new().not_before(at(since));
         let id = case.add(case.draft("x").ttl(HOUR));
-        assert_eq!(update(id, moment(secs(9))), State::Delayed);
+        assert_eq!(update(id, moment(secs(9))), TaskState::Delayed);
         assert_eq!(case.info(id).ttl_left, Some(HOUR + secs(9)));
-        assert_eq!(update(id, moment(secs(5)).priority(3)), State::Delayed);
+        assert_eq!(update(id, moment(secs(5)).priority(3)), TaskState::Delayed);
         assert_eq!(case.info(id).ttl_left, Some(HOUR + secs(5)));
-        assert_eq!(update(id, Update::new().delay(ZERO)), State::Delayed, "the moment stays");
-        assert_eq!(update(id, Update::new().delay(secs(7))), State::Delayed);
+        assert_eq!(update(id, Update::new().delay(ZERO)), TaskState::Delayed, "the moment stays");
+        assert_eq!(update(id, Update::new().delay(secs(7))), TaskState::Delayed);
         assert_eq!(case.info(id).due_in, Some(secs(7)));
-        assert_eq!(update(id, Update::new().delay(ZERO).not_before(None)), State::Ready);
+        assert_eq!(update(id, Update::new().delay(ZERO).not_before(None)), TaskState::Ready);
         let info = case.info(id);
         assert_eq!((info.not_before, info.ttl_left), (None, Some(HOUR)));
-        assert_eq!(update(id, moment(secs(5))), State::Delayed);
+        assert_eq!(update(id, moment(secs(5))), TaskState::Delayed);
         case.advance(1000);
-        assert_eq!(update(id, moment(secs(1))), State::Ready, "it has come");
+        assert_eq!(update(id, moment(secs(1))), TaskState::Ready, "it has come");
         assert_eq!(case.info(id).ttl_left, Some(HOUR));
         assert_sound(&case.store);
 
         let delayed = case.add(case.draft("x").delay(secs(3)));
-        assert_eq!(update(delayed, moment(secs(9))), State::Delayed);
-        assert_eq!(update(delayed, Update::new().not_before(None)), State::Delayed);
+        assert_eq!(update(delayed, moment(secs(9))), TaskState::Delayed);
+        assert_eq!(update(delayed, Update::new().not_before(None)), TaskState::Delayed);
         assert_eq!(case.info(delayed).due_in, Some(secs(3)), "the delay stays");
         let blocked = case.add(case.draft("x").after(&case.tube, [delayed]));
-        assert_eq!(update(blocked, moment(secs(9))), State::Blocked);
+        assert_eq!(update(blocked, moment(secs(9))), TaskState::Blocked);
         case.tube.remove_parents(blocked, None).unwrap();
         assert!(case.waits(blocked));
 
         let claim = case.tube.claim(id).unwrap();
         let refused = case.tube.update(id, moment(secs(20))).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Taken, .. }), "{refused}");
+        assert!(matches!(refused, Error::NotReady { state: TaskState::Taken, .. }), "{refused}");
         claim.bury().unwrap();
         let refused = case.tube.update(id, moment(secs(20))).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }), "{refused}");
+        assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused}");
         assert_eq!(case.info(id).not_before, Some(at(secs(1))));
     });
 }
@@ -351,12 +351,12 @@ fn replaced_task_keeps_its_moment_unless_the_put_names_another() {
     for_each_driver(TIMED, |case| {
         let put = |data: &str| case.draft(data).key("mail").on_key(OnKey::Replace);
         let id = case.add(put("x").not_before(at(secs(9))));
-        assert_eq!(case.tube.put(put("y")).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.put(put("y")).unwrap().state, TaskState::Delayed);
         assert_eq!(case.info(id).not_before, Some(at(secs(9))));
-        assert_eq!(case.tube.put(put("z").not_before(UNIX_EPOCH)).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(put("z").not_before(UNIX_EPOCH)).unwrap().state, TaskState::Ready);
         let requeued = case.store.tube("case").unwrap();
         let put = case.draft("again").not_before(at(secs(5)));
-        assert_eq!(requeued.requeue("mail", put).unwrap().state, State::Delayed);
+        assert_eq!(requeued.requeue("mail", put).unwrap().state, TaskState::Delayed);
         case.advance(5000);
         assert_eq!(case.tube.peek(id).unwrap().body, b"again");
         assert_eq!(case.take(), Some(id));
@@ -371,13 +371,13 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         let put = Put::new("x").not_before(at(secs(9)));
         let id = case.add(put);
         assert_unsupported(case.tube.move_to(id, &plain), FIFO);
-        assert_eq!(case.tube.move_to(id, &next).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.move_to(id, &next).unwrap().state, TaskState::Delayed);
         assert_sound(&case.store);
         // Moved while it is taken, by a clock that was set back since.
         let taken = case.put_at(ZERO);
         assert_eq!(keep(case.tube.claim(taken).unwrap()), taken);
         case.clock.set_wall(START - secs(5));
-        assert_eq!(case.tube.move_to(taken, &next).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.move_to(taken, &next).unwrap().state, TaskState::Delayed);
         assert_sound(&case.store);
         case.clock.set_wall(START);
         case.advance(0);
@@ -385,7 +385,7 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
 
         case.advance(9000);
         let claim = next.claim(id).unwrap();
-        assert_eq!(claim.advance(&case.tube, Put::new("y")).unwrap().state, State::Ready);
+        assert_eq!(claim.advance(&case.tube, Put::new("y")).unwrap().state, TaskState::Ready);
         assert_eq!(case.info(id).not_before, None);
 
         // A finish puts and passes on with moments.
@@ -393,7 +393,7 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         let later = |since| Put::new("later").not_before(at(since));
         let finish = Finish::new().put(&case.tube, later(secs(20))).advance(&next, later(secs(15)));
         claim.finish(finish).unwrap();
-        assert_eq!(state(&next, id), Some(State::Delayed));
+        assert_eq!(state(&next, id), Some(TaskState::Delayed));
         case.advance(6000);
         assert_eq!(take(&next), Some(id));
         assert!(case.waits(taken + 1));
@@ -406,7 +406,7 @@ fn kept_task_has_no_moment_any_more() {
     for_each_driver_with(TIMED, keep, |case| {
         let id = case.put_at(ZERO);
         case.tube.claim(id).unwrap().ack().unwrap();
-        assert_eq!((case.state(id), case.info(id).not_before), (Some(State::Done), None));
+        assert_eq!((case.state(id), case.info(id).not_before), (Some(TaskState::Done), None));
     });
 }
 
@@ -453,9 +453,9 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
         for tube in [&stored, &temporary] {
             let put = || draft(driver, "x").not_before(at(secs(9)));
             let ticket = tube.deferred(WhenFull::Block).put(put()).unwrap();
-            assert_eq!(ticket.wait().unwrap().state, State::Delayed);
-            assert_eq!(tube.put_wait(put(), ZERO).unwrap().state, State::Delayed);
-            let listed = tube.list(State::Delayed, None, 9).unwrap().items;
+            assert_eq!(ticket.wait().unwrap().state, TaskState::Delayed);
+            assert_eq!(tube.put_wait(put(), ZERO).unwrap().state, TaskState::Delayed);
+            let listed = tube.list(TaskState::Delayed, None, 9).unwrap().items;
             assert!(listed.iter().all(|info| info.not_before == Some(at(secs(9)))));
             assert_eq!(listed.len(), 2);
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{Put, State, Store, Tube, Update};
+use tubewell::{Put, Store, TaskState, Tube, Update};
 
 use super::files::create;
 use super::not_before::START;
@@ -18,7 +18,7 @@ const STEPS: usize = 300;
 /// What a task is expected to be.
 #[derive(Clone, Debug)]
 struct Expected {
-    state: State,
+    state: TaskState,
     /// The time on the timeline at which its delay elapses.
     delayed_until: Duration,
     /// In the time of the wall clock.
@@ -114,7 +114,7 @@ impl Run {
         }
         put = moment.into_iter().fold(put, |put, moment| put.not_before(at(moment)));
         let receipt = self.tube().put(put).unwrap();
-        let state = State::Delayed;
+        let state = TaskState::Delayed;
         self.tasks.insert(receipt.id, Expected { state, delayed_until: now + delay, moment });
         self.pass();
         assert_eq!(receipt.state, self.tasks[&receipt.id].state);
@@ -123,12 +123,12 @@ impl Run {
     fn update(&mut self) {
         let (moment, (now, _)) = (self.moment(), self.now());
         let delay = (self.rng.below(2) == 0).then(|| self.time());
-        let Some((id, tube)) = self.any(&[State::Ready, State::Delayed]) else { return };
+        let Some((id, tube)) = self.any(&[TaskState::Ready, TaskState::Delayed]) else { return };
         let update = Update::new().not_before(moment.map(at));
         let update = delay.into_iter().fold(update, Update::delay);
         let receipt = tube.update(id, update).unwrap();
         let task = self.tasks.get_mut(&id).unwrap();
-        (task.moment, task.state) = (moment, State::Delayed);
+        (task.moment, task.state) = (moment, TaskState::Delayed);
         task.delayed_until = delay.map_or(task.delayed_until, |delay| now + delay);
         self.pass();
         assert_eq!(receipt.state, self.tasks[&id].state);
@@ -136,11 +136,11 @@ impl Run {
 
     fn take_and_end(&mut self) {
         let Some(claim) = self.tube().try_take().unwrap() else {
-            assert!(self.tasks.values().all(|task| task.state != State::Ready));
+            assert!(self.tasks.values().all(|task| task.state != TaskState::Ready));
             return;
         };
         let id = claim.id();
-        assert_eq!(self.tasks[&id].state, State::Ready);
+        assert_eq!(self.tasks[&id].state, TaskState::Ready);
         if self.rng.below(2) == 0 {
             claim.ack().unwrap();
             self.tasks.remove(&id);
@@ -155,23 +155,23 @@ impl Run {
         claim.release(delay).unwrap();
         let (now, _) = self.now();
         let task = self.tasks.get_mut(&id).unwrap();
-        (task.state, task.delayed_until) = (State::Delayed, now + delay);
+        (task.state, task.delayed_until) = (TaskState::Delayed, now + delay);
     }
 
     fn bury_or_kick(&mut self) {
-        if let Some((id, tube)) = self.any(&[State::Buried]) {
+        if let Some((id, tube)) = self.any(&[TaskState::Buried]) {
             tube.kick_task(id).unwrap();
             let (now, _) = self.now();
             let task = self.tasks.get_mut(&id).unwrap();
-            (task.state, task.delayed_until) = (State::Delayed, now);
-        } else if let Some((id, tube)) = self.any(&[State::Ready, State::Delayed]) {
+            (task.state, task.delayed_until) = (TaskState::Delayed, now);
+        } else if let Some((id, tube)) = self.any(&[TaskState::Ready, TaskState::Delayed]) {
             tube.bury(id).unwrap();
-            self.tasks.get_mut(&id).unwrap().state = State::Buried;
+            self.tasks.get_mut(&id).unwrap().state = TaskState::Buried;
         }
     }
 
     /// Any task in one of these states.
-    fn any(&mut self, states: &[State]) -> Option<(u64, Tube)> {
+    fn any(&mut self, states: &[TaskState]) -> Option<(u64, Tube)> {
         let found = self.tasks.iter().filter(|(_, task)| states.contains(&task.state));
         let ids: Vec<u64> = found.map(|(id, _)| *id).collect();
         let at = self.rng.below(ids.len().max(1) as u64);
@@ -181,9 +181,9 @@ impl Run {
     /// Makes the tasks ready for which nothing is left to wait.
     fn pass(&mut self) {
         let (now, wall) = self.now();
-        for task in self.tasks.values_mut().filter(|task| task.state == State::Delayed) {
+        for task in self.tasks.values_mut().filter(|task| task.state == TaskState::Delayed) {
             if task.delayed_until <= now && task.moment.is_none_or(|moment| moment <= wall) {
-                task.state = State::Ready;
+                task.state = TaskState::Ready;
             }
         }
     }
@@ -197,7 +197,7 @@ impl Run {
             assert_eq!(info.not_before, task.moment.map(at), "step {step}, task {id}");
             let delay = task.delayed_until.saturating_sub(now);
             let left = task.moment.unwrap_or_default().saturating_sub(wall);
-            let due_in = (task.state == State::Delayed).then(|| delay.max(left));
+            let due_in = (task.state == TaskState::Delayed).then(|| delay.max(left));
             assert_eq!(info.due_in, due_in, "step {step}, task {id}: {task:?}");
         }
         if step.is_multiple_of(20) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, FIFOTTL, Put, State, Store, TubeOptions};
+use tubewell::{Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::with_timeout;
@@ -24,19 +24,19 @@ fn task_follows_a_wall_clock_that_is_set() {
         assert_eq!(case.info(id).due_in, Some(MICRO));
         assert!(case.waits(id));
         case.clock.advance(MICRO);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         assert!(case.waits(delayed));
 
         // Set forward past the moment, and back.
         let [forward, back] = [case.put_at(2 * HOUR), case.put_at(3 * HOUR)];
         case.set_wall(2 * HOUR);
-        assert_eq!(case.state(forward), Some(State::Ready));
+        assert_eq!(case.state(forward), Some(TaskState::Ready));
         case.set_wall(secs(0));
-        assert_eq!(case.state(forward), Some(State::Ready), "a ready task stays ready");
+        assert_eq!(case.state(forward), Some(TaskState::Ready), "a ready task stays ready");
         case.clock.advance(3 * HOUR - MICRO);
         assert!(case.waits(back));
         case.clock.advance(MICRO);
-        assert_eq!(case.state(back), Some(State::Ready));
+        assert_eq!(case.state(back), Some(TaskState::Ready));
         assert_eq!(case.tasks(), counts([("ready", 4), ("total", 4)]));
     });
 }
@@ -81,7 +81,7 @@ fn moment_outlives_a_restart_and_a_clock_that_is_set_meanwhile() {
             file.clock.set_wall(wall);
             store = file.open();
             file.clock.advance(ZERO);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(State::Delayed));
+            assert_eq!(state(&store.tube("case").unwrap(), id), Some(TaskState::Delayed));
         }
         file.clock.advance(MICRO);
         assert_eq!(take(&store.tube("case").unwrap()), Some(id));
@@ -140,7 +140,7 @@ fn claim_that_ends_with_its_store_leaves_the_task_to_its_moment() {
             assert_sound(&copy);
             drop(tube);
             let store = file.reopen(store);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(State::Delayed));
+            assert_eq!(state(&store.tube("case").unwrap(), id), Some(TaskState::Delayed));
             file.clock.advance(HOUR);
             assert_eq!(take(&store.tube("case").unwrap()), Some(id));
             assert_sound(&store);
@@ -164,7 +164,7 @@ fn moment_that_comes_during_an_outage_is_kept_after_it() {
         disk.fail_flushes(false);
         clock.advance(secs(60));
         let states = [0, 1, 2].map(|id| state(&tube, id).unwrap());
-        assert_eq!(states, [State::Ready, State::Ready, State::Delayed]);
+        assert_eq!(states, [TaskState::Ready, TaskState::Ready, TaskState::Delayed]);
         assert_sound(&store);
     });
 }

@@ -1,13 +1,13 @@
 //! The order in which tasks are listed and taken.
 
-use tubewell::State;
+use tubewell::TaskState;
 
 use super::files::{create, draft};
 use super::support::*;
 
 /// The ids of the ready tasks, in the order of the list.
 fn listed(case: &Case) -> Vec<u64> {
-    let page = case.tube.list(State::Ready, None, 1000).unwrap();
+    let page = case.tube.list(TaskState::Ready, None, 1000).unwrap();
     page.items.iter().map(|info| info.id).collect()
 }
 

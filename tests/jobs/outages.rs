@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, State, Store, TubeOptions};
+use tubewell::{Error, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::with_timeout;
@@ -18,10 +18,10 @@ fn calls_on_closed_store_return_closed() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         tube.put("x").unwrap();
-        assert_eq!(tube.peek(0).unwrap().info.state, State::Ready);
+        assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Ready);
         stores::close(&store);
         assert_eq!(tube.peek(0).err(), Some(Error::Closed));
-        assert_eq!(tube.list(State::Ready, None, 10).err(), Some(Error::Closed));
+        assert_eq!(tube.list(TaskState::Ready, None, 10).err(), Some(Error::Closed));
         assert_eq!(tube.statistics().err(), Some(Error::Closed));
         assert_eq!(tube.try_take().err(), Some(Error::Closed));
         assert_eq!(tube.put("y").err(), Some(Error::Closed));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Put, Restore, State, Store, Tube,
-    TubeOptions, WhenFull,
+    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Put, Restore, Store, TaskState,
+    Tube, TubeOptions, WhenFull,
 };
 
 use super::executor::with_timeout;
@@ -65,8 +65,8 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
         assert_eq!(tube.outcome(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
         assert_eq!(tube.outcome(3), Err(Error::NotFound { id: 3 }));
         assert_eq!(tube.peek(2).unwrap().body, large);
-        assert_eq!(state(&tube, 1), Some(State::Done));
-        assert_eq!(ids(&tube.list(State::Done, None, 10).unwrap()), [0, 1, 2]);
+        assert_eq!(state(&tube, 1), Some(TaskState::Done));
+        assert_eq!(ids(&tube.list(TaskState::Done, None, 10).unwrap()), [0, 1, 2]);
         let counts = tube.statistics().unwrap().tasks;
         assert_eq!((counts.kept, counts.total, counts.done), (3, 0, 0));
         assert!(tube.try_take().unwrap().is_none());
@@ -85,7 +85,7 @@ fn oldest_outcome_is_forgotten_when_there_are_more_than_are_kept() {
         file.clock.advance(secs(1));
         assert_sound(&store);
     }
-    assert_eq!(ids(&tube.list(State::Done, None, 10).unwrap()), [3, 4, 5]);
+    assert_eq!(ids(&tube.list(TaskState::Done, None, 10).unwrap()), [3, 4, 5]);
     assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
     let statistics = tube.statistics().unwrap();
     assert_eq!((statistics.tasks.kept, statistics.tasks.done, statistics.calls.forget), (3, 6, 3));
@@ -128,8 +128,8 @@ fn kept_task_takes_no_place_and_its_ttl_has_ended() {
     file.clock.advance(secs(60));
     assert_eq!(kept(&tube), 3);
     assert_eq!(tube.peek(0).unwrap().info.ttl_left, None);
-    assert!(matches!(tube.claim(0), Err(Error::NotReady { state: State::Done, .. })));
-    assert!(matches!(tube.bury(0), Err(Error::NotReady { state: State::Done, .. })));
+    assert!(matches!(tube.claim(0), Err(Error::NotReady { state: TaskState::Done, .. })));
+    assert!(matches!(tube.bury(0), Err(Error::NotReady { state: TaskState::Done, .. })));
     assert_eq!(tube.kick_task(0), Err(Error::NotBuried { id: 0 }));
     tube.delete(0).unwrap();
     assert_eq!((kept(&tube), tube.outcome(0)), (2, Ok(Some(Ending::Gone))));
@@ -149,14 +149,20 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
         let claim = tube.try_take().unwrap().unwrap();
         tube.bury(2).unwrap();
         let refused = tube.resolve(0, None);
-        assert!(matches!(refused, Err(Error::NotReady { state: State::Taken, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
+            "{refused:?}"
+        );
         for id in 1..=3 {
             let receipt = tube.resolve(id, Some(b"by hand")).unwrap();
-            assert_eq!((receipt.id, receipt.state), (id, State::Done));
+            assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
             let expected = if is_kept { done(Some("by hand")) } else { Some(Ending::Gone) };
             assert_eq!(tube.outcome(id), Ok(expected));
             let again = tube.resolve(id, None);
-            assert_eq!(matches!(again, Err(Error::NotReady { state: State::Done, .. })), is_kept);
+            assert_eq!(
+                matches!(again, Err(Error::NotReady { state: TaskState::Done, .. })),
+                is_kept
+            );
         }
         assert!(tube.try_take().unwrap().is_none());
         file.clock.advance(secs(10));
@@ -178,10 +184,10 @@ fn forget_removes_only_what_is_done() {
     drop(ready);
     buried.bury().unwrap();
     acked.ack_with("x").unwrap();
-    for (id, state) in [(0, State::Taken), (1, State::Ready), (2, State::Buried)] {
+    for (id, state) in [(0, TaskState::Taken), (1, TaskState::Ready), (2, TaskState::Buried)] {
         assert_eq!(tube.forget(id), Err(Error::NotDone { id, state }));
     }
-    assert_eq!(tube.forget(3).unwrap().state, State::Done);
+    assert_eq!(tube.forget(3).unwrap().state, TaskState::Done);
     assert_eq!(tube.forget(3), Err(Error::NotFound { id: 3 }));
     taken.ack().unwrap();
     tube.deferred(WhenFull::Block).forget(0).unwrap().wait().unwrap();
@@ -213,7 +219,7 @@ fn failure_groups_are_counted_and_listed_newest_first() {
         ids(&tube.list(Filter::new().group("unknown").newest_first(), None, 2).unwrap()),
         [] as [u64; 0]
     );
-    let ready = tube.list(State::Ready, None, 1).unwrap().next;
+    let ready = tube.list(TaskState::Ready, None, 1).unwrap().next;
     assert!(matches!(
         tube.list(Filter::new().group("timeout").newest_first(), ready, 2),
         Err(Error::Invalid { .. })
@@ -249,11 +255,11 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
         file.clock.advance(secs(1));
         assert_sound(&store);
     }
-    assert_eq!(ids(&tube.list(State::Buried, None, 9).unwrap()), [1, 2]);
+    assert_eq!(ids(&tube.list(TaskState::Buried, None, 9).unwrap()), [1, 2]);
     assert_eq!(tube.outcome(4), Ok(Some(Ending::Gone)));
     assert_eq!(tube.groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
     tube.kick(1).unwrap();
-    assert_eq!(state(&tube, 1), Some(State::Ready));
+    assert_eq!(state(&tube, 1), Some(TaskState::Ready));
     file.clock.advance(secs(9));
     assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
     assert!(tube.groups().unwrap().is_empty());
@@ -273,7 +279,7 @@ fn last_failure_outlives_retries_and_stays_with_success() {
     ack_next(&tube, "ok");
     let info = tube.peek(0).unwrap().info;
     assert_eq!(info.failure.unwrap().group, "timeout");
-    assert_eq!((info.attempts, info.state), (2, State::Done));
+    assert_eq!((info.attempts, info.state), (2, TaskState::Done));
     assert!(tube.groups().unwrap().is_empty());
     assert_sound(&store);
 }
@@ -289,7 +295,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
             tube.put_and_wait("question", None).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
-        assert_eq!(kept(&tube), tube.list(State::Done, None, 9).unwrap().items.len() as u64);
+        assert_eq!(kept(&tube), tube.list(TaskState::Done, None, 9).unwrap().items.len() as u64);
         assert_sound(&store);
     }
 }
@@ -322,7 +328,7 @@ fn too_large_result_is_refused_and_changes_nothing() {
     let _ = refused.into_claim().detach();
     assert!(matches!(tube.ack_with(0, "123456789"), Err(Error::Invalid { .. })));
     assert!(matches!(tube.resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
-    assert_eq!(state(&tube, 0), Some(State::Taken));
+    assert_eq!(state(&tube, 0), Some(TaskState::Taken));
     tube.ack_with(0, "12345678").unwrap();
     assert_eq!(tube.outcome(0), Ok(done(Some("12345678"))));
     assert_sound(&store);
@@ -343,7 +349,7 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     let seen: Vec<_> = seen.iter().map(|event| (event.id, event.kind, event.state)).collect();
     let [ack, forget, resolve] = [EventKind::Ack, EventKind::Forget, EventKind::Resolve];
     let expected = [(0, ack), (1, resolve), (0, forget), (2, ack), (1, forget), (2, forget)];
-    assert_eq!(seen, expected.map(|(id, kind)| (id, kind, State::Done)));
+    assert_eq!(seen, expected.map(|(id, kind)| (id, kind, TaskState::Done)));
 }
 
 #[test]

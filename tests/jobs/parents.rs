@@ -1,6 +1,6 @@
 //! Tasks that wait for other tasks: parents that are given with the put, added and removed.
 
-use tubewell::{Error, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Error, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -22,7 +22,10 @@ fn task_with_an_open_parent_is_blocked() {
         let parent = case.put("parent");
         let receipt = case.tube.put(after(case, &[parent])).unwrap();
         let child = receipt.id;
-        assert_eq!((receipt.state, case.state(child)), (State::Blocked, Some(State::Blocked)));
+        assert_eq!(
+            (receipt.state, case.state(child)),
+            (TaskState::Blocked, Some(TaskState::Blocked))
+        );
         assert_eq!(case.info(child).open_parents, 1);
         assert_eq!(case.tube.parents(child), Ok(vec![parent]));
         assert_eq!(case.tube.children(parent), Ok(vec![child]));
@@ -31,11 +34,14 @@ fn task_with_an_open_parent_is_blocked() {
             (Ok(vec![]), Ok(vec![]))
         );
         assert_eq!(case.tasks(), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
-        let blocked = case.tube.list(State::Blocked, None, 10).unwrap().items;
+        let blocked = case.tube.list(TaskState::Blocked, None, 10).unwrap().items;
         assert_eq!(blocked, [case.info(child)]);
 
         let refused = case.tube.claim(child).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Blocked, .. }), "{refused:?}");
+        assert!(
+            matches!(refused, Error::NotReady { state: TaskState::Blocked, .. }),
+            "{refused:?}"
+        );
         assert_not_taken(case.tube.ack(child), child);
         assert_not_taken(case.tube.fail(child, &tubewell::Failure::new("g", "m")), child);
         assert_not_taken(case.tube.release(child, ZERO), child);
@@ -44,9 +50,9 @@ fn task_with_an_open_parent_is_blocked() {
         }
         assert_eq!(case.tube.kick_task(child), Err(Error::NotBuried { id: child }));
 
-        assert_eq!(case.tube.delete(child).unwrap().state, State::Done);
+        assert_eq!(case.tube.delete(child).unwrap().state, TaskState::Done);
         assert_eq!(case.tube.children(parent), Ok(vec![]));
-        assert_eq!(case.tube.delete(parent).unwrap().state, State::Done);
+        assert_eq!(case.tube.delete(parent).unwrap().state, TaskState::Done);
         assert_eq!(case.tasks(), counts([("done", 2)]));
     });
 }
@@ -59,7 +65,7 @@ fn ack_of_the_last_parent_gives_the_task_to_one_waiting_take() {
         let child = case.add(after(case, &[parent]));
         assert_eq!(case.take_all(), [parent]);
         let takers = [case.begin_take(), case.begin_take()];
-        assert_eq!(case.tube.ack(parent).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(parent).unwrap().state, TaskState::Done);
         let [first, mut second] = takers;
         assert_eq!(first.id(), Some(child));
         assert!(second.is_pending());
@@ -76,12 +82,12 @@ fn delay_begins_with_the_put_and_is_a_gate_besides_the_parents() {
         let parent = case.put("parent");
         let late = case.add(after(case, &[parent]).delay(secs(1000)));
         let early = case.add(after(case, &[parent]).delay(secs(1)));
-        assert_eq!([late, early].map(|id| case.state(id)), [Some(State::Blocked); 2]);
+        assert_eq!([late, early].map(|id| case.state(id)), [Some(TaskState::Blocked); 2]);
         case.advance(2000);
-        assert_eq!([late, early].map(|id| case.state(id)), [Some(State::Blocked); 2]);
+        assert_eq!([late, early].map(|id| case.state(id)), [Some(TaskState::Blocked); 2]);
         case.ack(parent);
         let states = [late, early].map(|id| case.state(id).unwrap());
-        assert_eq!(states, [State::Delayed, State::Ready]);
+        assert_eq!(states, [TaskState::Delayed, TaskState::Ready]);
         assert_eq!(case.info(late).due_in, Some(secs(998)));
         case.advance(997_999);
         assert_eq!(case.take_all(), [early]);
@@ -118,13 +124,13 @@ fn put_after_tasks_that_are_over_is_ready() {
         case.ack(0);
         case.tube.delete(1).unwrap();
         let receipt = case.tube.put(after(case, &[0, 1])).unwrap();
-        assert_eq!((receipt.state, case.take()), (State::Ready, Some(receipt.id)));
+        assert_eq!((receipt.state, case.take()), (TaskState::Ready, Some(receipt.id)));
     });
     let kept = TubeOptions::new().keep_done(tubewell::Keep::new());
     for_each_driver_with(ALL, kept, |case| {
         case.put_all([0]);
         case.ack(0);
-        assert_eq!(case.tube.put(after(case, &[0])).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(after(case, &[0])).unwrap().state, TaskState::Ready);
     });
 }
 
@@ -138,7 +144,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
         assert_eq!(case.tube.parents(child), Ok(parents.to_vec()));
         for (done, parent) in parents.iter().enumerate() {
             assert_eq!(case.info(child).open_parents as usize, 10 - done);
-            assert_eq!(case.state(child), Some(State::Blocked));
+            assert_eq!(case.state(child), Some(TaskState::Blocked));
             assert_sound(&case.store);
             if done % 2 == 0 {
                 case.ack(*parent);
@@ -146,7 +152,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
                 case.tube.remove_parents(child, Some(&[*parent, 77])).unwrap();
             }
         }
-        assert_eq!((case.info(child).open_parents, case.state(child)), (0, Some(State::Ready)));
+        assert_eq!((case.info(child).open_parents, case.state(child)), (0, Some(TaskState::Ready)));
     });
 }
 
@@ -173,17 +179,20 @@ fn chain_of_tasks_is_taken_one_after_the_other() {
 fn parents_are_added_to_tasks_that_wait() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        assert_eq!(case.tube.add_parents(2, &case.tube, &[0]).unwrap().state, State::Blocked);
-        assert_eq!(case.tube.add_parents(2, &case.tube, &[0, 1]).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.add_parents(2, &case.tube, &[0]).unwrap().state, TaskState::Blocked);
+        assert_eq!(
+            case.tube.add_parents(2, &case.tube, &[0, 1]).unwrap().state,
+            TaskState::Blocked
+        );
         assert_eq!((case.tube.parents(2), case.take_all()), (Ok(vec![0, 1]), vec![0, 1]));
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
             assert_eq!(
                 case.tube.add_parents(delayed, &case.tube, &[0]).unwrap().state,
-                State::Blocked
+                TaskState::Blocked
             );
             case.tube.remove_parents(delayed, None).unwrap();
-            assert_eq!(case.state(delayed), Some(State::Delayed));
+            assert_eq!(case.state(delayed), Some(TaskState::Delayed));
             case.tube.delete(delayed).unwrap();
         }
         case.tube.ack_many(&[0, 1]).unwrap();
@@ -200,7 +209,7 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
         keep(case.tube.claim(1).unwrap());
         case.tube.bury(2).unwrap();
         case.ack(3);
-        for (id, state) in [(1, State::Taken), (2, State::Buried), (3, State::Done)] {
+        for (id, state) in [(1, TaskState::Taken), (2, TaskState::Buried), (3, TaskState::Done)] {
             let refused = case.tube.add_parents(id, &case.tube, &[0]).unwrap_err();
             assert!(matches!(refused, Error::NotReady { state: was, .. } if was == state));
             assert_eq!(case.tube.remove_parents(id, None).unwrap().state, case.state(id).unwrap());
@@ -211,8 +220,8 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
             assert_not_found(case.tube.add_parents(0, &case.tube, &[id]), id);
         }
         // Over, and the task itself.
-        assert_eq!(case.tube.add_parents(0, &case.tube, &[3]).unwrap().state, State::Ready);
-        assert_eq!(case.tube.add_parents(0, &case.tube, &[]).unwrap().state, State::Ready);
+        assert_eq!(case.tube.add_parents(0, &case.tube, &[3]).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.add_parents(0, &case.tube, &[]).unwrap().state, TaskState::Ready);
         assert_eq!(case.tube.parents(0), Ok(vec![]));
     });
 }
@@ -226,10 +235,10 @@ fn task_without_its_parents_is_delayed_until_its_delay_elapses() {
         let parent = case.put("parent");
         let child = case.add(after(case, &[parent]).delay(secs(10)));
         case.advance(4000);
-        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, State::Delayed);
+        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, TaskState::Delayed);
         assert_eq!(case.info(child).due_in, Some(secs(6)));
         case.advance(6000);
-        assert_eq!(case.state(child), Some(State::Ready));
+        assert_eq!(case.state(child), Some(TaskState::Ready));
     });
 }
 
@@ -315,9 +324,9 @@ fn put_many_finds_parents_within_the_call_only_if_they_come_first() {
     for_each_driver(ALL, |case| {
         let first = case.store.next_id().unwrap();
         let put = [case.draft("parent"), after(case, &[first])];
-        let states: Vec<State> =
+        let states: Vec<TaskState> =
             case.tube.put_many(put).unwrap().iter().map(|receipt| receipt.state).collect();
-        assert_eq!(states, [State::Ready, State::Blocked]);
+        assert_eq!(states, [TaskState::Ready, TaskState::Blocked]);
         case.ack(first);
         assert_eq!(case.take(), Some(first + 1));
     });
@@ -334,7 +343,7 @@ fn blocked_task_does_not_hold_up_its_sub_queue() {
         let (child, free) = (task(&[parent]), task(&[]));
         assert_eq!(case.take_all(), [parent, free]);
         case.tube.ack(parent).unwrap();
-        assert_eq!((case.state(child), case.take()), (Some(State::Ready), None));
+        assert_eq!((case.state(child), case.take()), (Some(TaskState::Ready), None));
         case.tube.ack(free).unwrap();
         assert_eq!(case.take(), Some(child));
         case.tube.ack(child).unwrap();
@@ -351,17 +360,20 @@ fn buried_task_keeps_its_parents_and_is_blocked_again_by_a_kick() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let child = case.add(after(case, &[0, 1]));
-        assert_eq!(case.tube.bury(child).unwrap().state, State::Buried);
+        assert_eq!(case.tube.bury(child).unwrap().state, TaskState::Buried);
         assert_eq!(case.info(child).open_parents, 2);
         case.ack(0);
-        assert_eq!((case.info(child).open_parents, case.state(child)), (1, Some(State::Buried)));
-        assert_eq!(case.tube.kick_task(child).unwrap().state, State::Blocked);
+        assert_eq!(
+            (case.info(child).open_parents, case.state(child)),
+            (1, Some(TaskState::Buried))
+        );
+        assert_eq!(case.tube.kick_task(child).unwrap().state, TaskState::Blocked);
         case.tube.bury(child).unwrap();
         assert_eq!(case.tube.kick(9), Ok(1));
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         case.tube.bury(child).unwrap();
-        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, State::Buried);
-        assert_eq!(case.tube.kick_task(child).unwrap().state, State::Ready);
+        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, TaskState::Buried);
+        assert_eq!(case.tube.kick_task(child).unwrap().state, TaskState::Ready);
     });
 }
 
@@ -404,7 +416,7 @@ fn edges_survive_a_close_and_a_kill() {
         let check = |store: &Store, tube: &Tube| {
             assert_eq!(
                 (tube.parents(child), state(tube, child)),
-                (Ok(vec![parent]), Some(State::Blocked),)
+                (Ok(vec![parent]), Some(TaskState::Blocked),)
             );
             assert_eq!(tasks(tube), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
             assert_sound(store);

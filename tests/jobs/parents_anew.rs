@@ -1,7 +1,7 @@
 //! Parents that begin anew: they are kicked, replaced or put again while their children are still to be
 //! told of their end.
 
-use tubewell::{Error, Filter, Keep, OnKey, OnParent, Put, State, TubeOptions};
+use tubewell::{Error, Filter, Keep, OnKey, OnParent, Put, TaskState, TubeOptions};
 
 use super::files::{create_with, draft};
 use super::support::*;
@@ -19,7 +19,7 @@ fn parent_of_many(case: &Case, rule: OnParent) -> u64 {
 }
 
 fn assert_not_told<T: std::fmt::Debug>(answer: Result<T, Error>, parent: u64) {
-    let Err(Error::NotReady { id, state: State::Done, why }) = answer else {
+    let Err(Error::NotReady { id, state: TaskState::Done, why }) = answer else {
         panic!("not refused: {answer:?}");
     };
     assert_eq!(id, parent);
@@ -37,13 +37,13 @@ fn done_parent_begins_anew_only_once_its_children_are_free() {
         assert_not_told(case.tube.put(again()), parent);
         assert_not_told(case.tube.put_many([again()]), parent);
         let late = case.add(case.draft("late").after(&case.tube, [parent]));
-        assert_eq!(case.state(late), Some(State::Ready), "its parent is done");
+        assert_eq!(case.state(late), Some(TaskState::Ready), "its parent is done");
         case.advance(0);
         assert_eq!(case.tasks().get("blocked"), None);
-        assert_eq!(case.tube.requeue("parent", again()).unwrap().state, State::Ready);
+        assert_eq!(case.tube.requeue("parent", again()).unwrap().state, TaskState::Ready);
         let child = case.add(case.draft("child").after(&case.tube, [parent]));
         case.advance(0);
-        assert_eq!(case.state(child), Some(State::Blocked), "it waits for the new run");
+        assert_eq!(case.state(child), Some(TaskState::Blocked), "it waits for the new run");
     });
 }
 
@@ -77,7 +77,7 @@ fn done_parent_is_refused_after_a_restart_until_its_children_are_free() {
 #[test]
 fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
     let anew: [fn(&Case, u64); 5] = [
-        |case, id| assert_eq!(case.tube.kick_task(id).unwrap().state, State::Ready),
+        |case, id| assert_eq!(case.tube.kick_task(id).unwrap().state, TaskState::Ready),
         |case, _| assert_eq!(case.tube.kick(1), Ok(1)),
         |case, _| assert_eq!(case.tube.kick_where(Filter::new().group("g")), Ok(1)),
         |case, id| assert_eq!(case.tube.requeue("parent", Put::new("again")).unwrap().id, id),
@@ -119,7 +119,7 @@ fn parent_of_many_children_is_replaced_in_its_tube() {
         let moved = other.requeue("parent", Put::new("again"));
         assert_eq!(moved, Err(Error::HasDependents { id: parent, count: 10_001 }));
         let again = case.tube.requeue("parent", Put::new("again")).unwrap();
-        assert_eq!((again.id, again.state), (parent, State::Ready));
+        assert_eq!((again.id, again.state), (parent, TaskState::Ready));
         let claim = case.tube.claim(parent).unwrap();
         claim.advance(&case.tube, Put::new("once more")).unwrap();
         case.tube.claim(parent).unwrap().ack().unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Error, State, Store, Tube, TubeOptions};
+use tubewell::{Error, Store, TaskState, Tube, TubeOptions};
 
 use super::family::{End, Family, RULES, Task};
 use super::files::{after_a_kill, draft};
@@ -61,7 +61,7 @@ impl Run {
         let put = put.after(&self.tubes[of], ids.clone()).on_parent(rule);
         let receipt = self.tubes[tube].put(put).unwrap();
         let parents = self.model.open_of(&ids);
-        let state = if parents.is_empty() { State::Ready } else { State::Blocked };
+        let state = if parents.is_empty() { TaskState::Ready } else { TaskState::Blocked };
         assert_eq!(receipt.state, state);
         self.next = receipt.id + 1;
         self.model.tasks.insert(receipt.id, Task { tube, state, parents, rule });
@@ -72,15 +72,15 @@ impl Run {
         let added = self.tubes[task.tube].add_parents(id, &self.tubes[of], &ids);
         let open = self.model.open_of(&ids);
         let is_new = |parent: &&u64| !task.parents.contains(parent);
-        if task.state == State::Buried {
-            assert!(matches!(added, Err(Error::NotReady { state: State::Buried, .. })));
+        if task.state == TaskState::Buried {
+            assert!(matches!(added, Err(Error::NotReady { state: TaskState::Buried, .. })));
         } else if open.iter().filter(is_new).any(|parent| self.model.waits_for(*parent, id)) {
             assert_eq!(added, Err(Error::Cycle { id }));
         } else {
             let task = self.model.tasks.get_mut(&id).unwrap();
             task.parents.extend(open);
             if !task.parents.is_empty() {
-                task.state = State::Blocked;
+                task.state = TaskState::Blocked;
             }
             assert_eq!(added.unwrap().state, task.state);
         }
@@ -91,8 +91,8 @@ impl Run {
         let ids = (!self.rng.one_in(3)).then_some(&*ids);
         let task = self.model.tasks.get_mut(&id).unwrap();
         task.parents.retain(|parent| ids.is_some_and(|ids| !ids.contains(parent)));
-        if task.parents.is_empty() && task.state == State::Blocked {
-            task.state = State::Ready;
+        if task.parents.is_empty() && task.state == TaskState::Blocked {
+            task.state = TaskState::Ready;
         }
         let state = task.state;
         let removed = self.tubes[task.tube].remove_parents(id, ids);
@@ -106,8 +106,8 @@ impl Run {
             0 => self.add_parents(id, task),
             1 => self.remove_parents(id),
             2 => {
-                assert_eq!(tube.bury(id).unwrap().state, State::Buried);
-                if task.state != State::Buried {
+                assert_eq!(tube.bury(id).unwrap().state, TaskState::Buried);
+                if task.state != TaskState::Buried {
                     self.model.end(id, End::Buried);
                 }
             }
@@ -126,21 +126,21 @@ impl Run {
                 tube.resolve(id, None).unwrap();
                 self.model.end(id, End::Done);
             }
-            5 if task.state == State::Buried => {
+            5 if task.state == TaskState::Buried => {
                 let is_blocked = !task.parents.is_empty();
-                let state = if is_blocked { State::Blocked } else { State::Ready };
+                let state = if is_blocked { TaskState::Blocked } else { TaskState::Ready };
                 assert_eq!(tube.kick_task(id).unwrap().state, state);
                 self.model.tasks.get_mut(&id).unwrap().state = state;
             }
             _ => match tube.claim(id) {
                 Ok(claim) => {
-                    assert_eq!(task.state, State::Ready);
+                    assert_eq!(task.state, TaskState::Ready);
                     claim.ack().unwrap();
                     self.model.end(id, End::Done);
                 }
                 Err(Error::NotReady { state, .. }) => {
                     assert_eq!(state, task.state);
-                    assert_ne!(state, State::Ready);
+                    assert_ne!(state, TaskState::Ready);
                 }
                 Err(error) => panic!("{error:?}"),
             },
@@ -206,11 +206,11 @@ fn check(model: &Family, tubes: &[Tube; 2]) {
     }
     for (number, tube) in tubes.iter().enumerate() {
         let counts = tube.statistics().unwrap().tasks;
-        let of = |state: State| {
+        let of = |state: TaskState| {
             let tasks = model.tasks.values().filter(|task| task.tube == number);
             tasks.filter(|task| task.state == state).count() as u64
         };
-        let expected = [State::Ready, State::Blocked, State::Buried].map(of);
+        let expected = [TaskState::Ready, TaskState::Blocked, TaskState::Buried].map(of);
         assert_eq!([counts.ready, counts.blocked, counts.buried], expected);
         assert_eq!(counts.total, expected.iter().sum::<u64>());
     }
@@ -233,11 +233,11 @@ fn random_calls_on_tasks_with_parents_agree_with_the_model() {
         }
     }
     for (state, parents) in [
-        (State::Ready, 0),
-        (State::Blocked, 1),
-        (State::Blocked, 3),
-        (State::Buried, 0),
-        (State::Buried, 2),
+        (TaskState::Ready, 0),
+        (TaskState::Blocked, 1),
+        (TaskState::Blocked, 3),
+        (TaskState::Buried, 0),
+        (TaskState::Buried, 2),
     ] {
         assert!(seen[&(state, parents)] > amount(10, 100, 100), "{seen:?}");
     }

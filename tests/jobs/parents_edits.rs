@@ -1,7 +1,7 @@
 //! Tasks that wait for each other, and calls that move, replace or delete them.
 
 use tubewell::{
-    Error, Filter, Finish, Keep, OnKey, OnParent, Put, State, Tube, TubeOptions, Update,
+    Error, Filter, Finish, Keep, OnKey, OnParent, Put, TaskState, Tube, TubeOptions, Update,
 };
 
 use super::support::*;
@@ -23,7 +23,7 @@ fn task_that_advances_keeps_its_children() {
         let child = child_of(case, parent);
         let claim = case.tube.claim(parent).unwrap();
         claim.advance(&other, case.draft("next")).unwrap();
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         assert_eq!(other.children(parent), Ok(vec![child]));
         // A child that is put afterwards finds it, whichever tube is named.
         let late = child_of(case, parent);
@@ -55,10 +55,10 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
             let parent = case.add(case.draft("parent").key("k"));
             leave(case, &other, parent);
             let child = child_of(case, parent);
-            assert_eq!(case.state(child), Some(State::Blocked));
+            assert_eq!(case.state(child), Some(TaskState::Blocked));
             other.move_to(parent, &case.tube).unwrap();
             let late = case.add(case.draft("child").after(&other, [parent]));
-            assert_eq!(case.state(late), Some(State::Blocked));
+            assert_eq!(case.state(late), Some(TaskState::Blocked));
             case.ack(parent);
             assert_eq!(case.take_all(), [child, late]);
         });
@@ -73,8 +73,8 @@ fn parent_that_an_earlier_put_of_the_same_call_moves_is_waited_for() {
         let replaces = case.draft("next").key("k").on_key(OnKey::Replace);
         let child = case.draft("child").after(&case.tube, [parent]);
         let receipts = other.put_many([replaces, child]).unwrap();
-        let states: Vec<State> = receipts.iter().map(|receipt| receipt.state).collect();
-        assert_eq!((receipts[0].id, states), (parent, vec![State::Ready, State::Blocked]));
+        let states: Vec<TaskState> = receipts.iter().map(|receipt| receipt.state).collect();
+        assert_eq!((receipts[0].id, states), (parent, vec![TaskState::Ready, TaskState::Blocked]));
     });
 }
 
@@ -87,19 +87,19 @@ fn task_that_advances_may_wait_for_others() {
         let put = case.draft("next").after(&case.tube, [parent]);
         let delay = if case.timed() { secs(10) } else { ZERO };
         let claim = case.tube.claim(task).unwrap();
-        assert_eq!(claim.advance(&other, put.delay(delay)).unwrap().state, State::Blocked);
+        assert_eq!(claim.advance(&other, put.delay(delay)).unwrap().state, TaskState::Blocked);
         assert_eq!(other.parents(task), Ok(vec![parent]));
         assert_eq!(case.take_all(), [parent]);
         case.advance(3000);
         case.tube.ack(parent).unwrap();
-        let state = if case.timed() { State::Delayed } else { State::Ready };
+        let state = if case.timed() { TaskState::Delayed } else { TaskState::Ready };
         assert_eq!(state_of(&other, task), state);
         case.advance(7000);
         assert_eq!(take(&other), Some(task));
     });
 }
 
-fn state_of(tube: &Tube, id: u64) -> State {
+fn state_of(tube: &Tube, id: u64) -> TaskState {
     state(tube, id).unwrap()
 }
 
@@ -170,7 +170,7 @@ fn put_of_a_finish_replaces_a_child_that_the_finish_frees() {
             let finish = Finish::new().put(tube, replacement);
             case.tube.claim(parent).unwrap().finish(finish).unwrap();
             assert_sound(&case.store);
-            assert_eq!(state_of(tube, child), State::Ready);
+            assert_eq!(state_of(tube, child), TaskState::Ready);
             assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 0);
             assert_eq!(take(tube), Some(child));
             tube.ack(child).unwrap();
@@ -187,7 +187,7 @@ fn moved_tasks_keep_their_edges() {
         let parent = case.put("parent");
         let child = child_of(case, parent);
         let grandchild = child_of(case, child);
-        assert_eq!(case.tube.move_to(child, &other).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.move_to(child, &other).unwrap().state, TaskState::Blocked);
         assert_eq!(
             (other.parents(child), other.children(child)),
             (Ok(vec![parent]), Ok(vec![grandchild]))
@@ -238,10 +238,10 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
         let child = child_of(case, parent);
         let refused = Error::HasDependents { id: parent, count: 1 };
         assert_eq!(case.tube.cancel(parent), Err(refused.clone()));
-        assert_eq!(case.tube.delete_if(parent, &[State::Ready]), Err(refused.clone()));
-        let select = Filter::new().state(State::Ready);
+        assert_eq!(case.tube.delete_if(parent, &[TaskState::Ready]), Err(refused.clone()));
+        let select = Filter::new().state(TaskState::Ready);
         assert_eq!(case.tube.delete_where(select), Err(refused));
-        let select = Filter::new().state(State::Blocked);
+        let select = Filter::new().state(TaskState::Blocked);
         assert_eq!(case.tube.delete_where(select), Ok(1));
         assert_eq!((case.state(child), case.tube.children(parent)), (None, Ok(vec![])));
         case.tube.cancel(parent).unwrap();
@@ -257,7 +257,7 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         for _ in 0..1100 {
             chain.push(child_of(case, chain[chain.len() - 1]));
         }
-        let select = Filter::new().state(State::Blocked);
+        let select = Filter::new().state(TaskState::Blocked);
         let refused = Error::HasDependents { id: chain[600], count: 1 };
         assert_eq!(case.tube.delete_where(select.clone().limit(600)), Err(refused));
         assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 1100);
@@ -270,7 +270,7 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         for id in [parents[0], parents[1], children[0]] {
             case.tube.bury(id).unwrap();
         }
-        let select = Filter::new().state(State::Buried);
+        let select = Filter::new().state(TaskState::Buried);
         let refused = Error::HasDependents { id: parents[1], count: 1 };
         assert_eq!(case.tube.delete_where(select.clone()), Err(refused));
         case.tube.delete(children[1]).unwrap();
@@ -284,12 +284,12 @@ fn blocked_task_is_updated_and_stays_blocked() {
         let parent = case.put("parent");
         let child = case.add(case.draft("child").after(&case.tube, [parent]).ttl(secs(100)));
         let update = Update::new().body("new").priority(7).delay(secs(10));
-        assert_eq!(case.tube.update(child, update).unwrap().state, State::Blocked);
-        assert_eq!(case.tube.set_priority(child, 8).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.update(child, update).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.set_priority(child, 8).unwrap().state, TaskState::Blocked);
         assert_eq!(case.tube.parents(child), Ok(vec![parent]));
         case.advance(5000);
         case.ack(parent);
-        assert_eq!(case.state(child), Some(State::Delayed));
+        assert_eq!(case.state(child), Some(TaskState::Delayed));
         case.advance(5000);
         let claim = case.tube.claim(child).unwrap();
         assert_eq!((claim.body(), claim.pri()), (&b"new"[..], 8));
@@ -307,20 +307,20 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         let task = || case.draft("c").key("c").on_key(OnKey::Replace);
         let child = case.add(task().after(&case.tube, [0]));
         let grandchild = child_of(case, child);
-        assert_eq!(case.tube.put(task()).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.put(task()).unwrap().state, TaskState::Blocked);
         assert_eq!(
             (case.tube.parents(child), case.tube.children(0)),
             (Ok(vec![0]), Ok(vec![child]))
         );
         let moved = other.requeue("c", task().after(&case.tube, [1])).unwrap();
-        assert_eq!((moved.id, moved.state), (child, State::Blocked));
+        assert_eq!((moved.id, moved.state), (child, TaskState::Blocked));
         assert_eq!((case.tube.children(0), case.tube.children(1)), (Ok(vec![]), Ok(vec![child])));
         assert_eq!(other.children(child), Ok(vec![grandchild]));
         assert_sound(&case.store);
         let cycle = other.requeue("c", task().after(&case.tube, [grandchild]));
         assert_eq!(cycle, Err(Error::Cycle { id: child }));
         case.ack(0);
-        assert_eq!(state_of(&other, child), State::Blocked);
+        assert_eq!(state_of(&other, child), TaskState::Blocked);
         case.ack(1);
         assert_eq!(take(&other), Some(child));
         other.ack(child).unwrap();
@@ -335,19 +335,19 @@ fn replaced_task_that_gets_another_rule_keeps_its_parents() {
         let task = || case.draft("c").key("c").on_key(OnKey::Replace);
         let child = case.add(task().after(&case.tube, [0]));
         let replaced = case.tube.put(task().on_parent(OnParent::Bury)).unwrap();
-        assert_eq!((replaced.id, replaced.state), (child, State::Blocked));
+        assert_eq!((replaced.id, replaced.state), (child, TaskState::Blocked));
         assert_eq!(case.tube.parents(child), Ok(vec![0]));
         case.tube.bury(0).unwrap();
         case.advance(0);
-        assert_eq!(case.state(child), Some(State::Buried));
+        assert_eq!(case.state(child), Some(TaskState::Buried));
         // It keeps the rule that it has.
         case.tube.kick(2).unwrap();
-        assert_eq!(case.tube.put(task()).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.put(task()).unwrap().state, TaskState::Blocked);
         case.tube.bury(0).unwrap();
         case.advance(0);
-        assert_eq!(case.state(child), Some(State::Buried));
+        assert_eq!(case.state(child), Some(TaskState::Buried));
         // A put that names no parents has none.
-        assert_eq!(case.tube.put(task().after(&case.tube, [])).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(task().after(&case.tube, [])).unwrap().state, TaskState::Ready);
         assert_eq!(case.tube.children(0), Ok(vec![]));
     });
 }
@@ -366,8 +366,8 @@ fn task_waits_for_the_task_with_a_key() {
         assert_eq!(case.tube.parents(child), Ok(vec![parent, other]));
         case.ack(other);
         case.ack(parent);
-        assert_eq!(case.state(child), Some(State::Ready));
+        assert_eq!(case.state(child), Some(TaskState::Ready));
         // Done and kept.
-        assert_eq!(case.tube.put(Put::new("x").after_key("a")).unwrap().state, State::Ready);
+        assert_eq!(case.tube.put(Put::new("x").after_key("a")).unwrap().state, TaskState::Ready);
     });
 }

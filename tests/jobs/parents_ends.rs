@@ -1,6 +1,6 @@
 //! The ends of parents: what becomes of the tasks that wait for them.
 
-use tubewell::{Ending, Error, EventKind, Failure, Keep, OnParent, State, TubeOptions};
+use tubewell::{Ending, Error, EventKind, Failure, Keep, OnParent, TaskState, TubeOptions};
 
 use super::files::{create, create_with, draft, group_of_buried};
 use super::support::*;
@@ -13,7 +13,7 @@ fn children(case: &Case, parent: u64) -> [u64; 3] {
     RULES.map(|rule| case.add(case.draft("child").after(&case.tube, [parent]).on_parent(rule)))
 }
 
-fn states(case: &Case, ids: [u64; 3]) -> [State; 3] {
+fn states(case: &Case, ids: [u64; 3]) -> [TaskState; 3] {
     ids.map(|id| case.state(id).unwrap())
 }
 
@@ -58,7 +58,7 @@ fn parent_that_is_trimmed_while_its_children_are_buried_is_not_waited_for() {
         let states = |of: OnParent| {
             left.iter().filter(move |(rule, _)| **rule == of).map(|(_, state)| *state)
         };
-        assert!(states(OnParent::Release).eq([State::Ready; 4]));
+        assert!(states(OnParent::Release).eq([TaskState::Ready; 4]));
         assert_eq!(case.tasks(), counts([("ready", 4), ("buried", 2), ("done", 7), ("total", 6)]));
         assert!(
             children.iter().all(|(_, id)| case.tube.parents(*id).is_ok_and(|ids| ids.is_empty())
@@ -75,12 +75,15 @@ fn children_of_a_buried_parent_follow_their_rules() {
         let children @ [waits, released, buried] = children(case, parent);
         case.tube.bury(parent).unwrap();
         settle(case);
-        assert_eq!(states(case, children), [State::Blocked, State::Ready, State::Buried]);
+        assert_eq!(
+            states(case, children),
+            [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
+        );
         assert_eq!(group_of_buried(&case.tube, buried).unwrap(), "parent-buried");
         assert_eq!(case.tube.children(parent), Ok(vec![waits, buried]));
         // The children that were buried with it still wait for it.
-        assert_eq!(case.tube.kick_task(buried).unwrap().state, State::Blocked);
-        assert_eq!(case.tube.kick_task(parent).unwrap().state, State::Ready);
+        assert_eq!(case.tube.kick_task(buried).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.kick_task(parent).unwrap().state, TaskState::Ready);
         assert_eq!(case.take_all(), [parent, released]);
         case.tube.ack(parent).unwrap();
         assert_eq!(case.take_all(), [waits, buried]);
@@ -90,14 +93,14 @@ fn children_of_a_buried_parent_follow_their_rules() {
 #[test]
 fn every_bury_of_a_parent_counts() {
     let buries: [fn(&Case, u64); 4] = [
-        |case, id| assert_eq!(case.tube.bury(id).unwrap().state, State::Buried),
+        |case, id| assert_eq!(case.tube.bury(id).unwrap().state, TaskState::Buried),
         |case, id| {
             let claim = case.tube.claim(id).unwrap();
             claim.bury_with(Failure::new("g", "m")).unwrap();
         },
         |case, id| {
             let claim = case.tube.claim(id).unwrap();
-            assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, State::Buried);
+            assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
         },
         |case, id| drop(case.tube.claim(id).unwrap()),
     ];
@@ -107,8 +110,11 @@ fn every_bury_of_a_parent_counts() {
             let children = children(case, parent);
             bury(case, parent);
             settle(case);
-            assert_eq!(case.state(parent), Some(State::Buried));
-            assert_eq!(states(case, children), [State::Blocked, State::Ready, State::Buried]);
+            assert_eq!(case.state(parent), Some(TaskState::Buried));
+            assert_eq!(
+                states(case, children),
+                [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
+            );
         });
     }
 }
@@ -116,16 +122,16 @@ fn every_bury_of_a_parent_counts() {
 #[test]
 fn children_of_an_expired_parent_follow_their_rules() {
     for_each_driver(TIMED, |case| {
-        for state in [State::Ready, State::Taken, State::Buried, State::Blocked] {
+        for state in [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Blocked] {
             let above = case.add(case.draft("above").ttl(secs(100)));
             let parent = case.add(
                 case.draft("parent")
                     .ttl(secs(10))
-                    .after(&case.tube, (state == State::Blocked).then_some(above)),
+                    .after(&case.tube, (state == TaskState::Blocked).then_some(above)),
             );
             match state {
-                State::Taken => assert_eq!(keep(case.tube.claim(parent).unwrap()), parent),
-                State::Buried => assert_eq!(case.tube.bury(parent).unwrap().state, state),
+                TaskState::Taken => assert_eq!(keep(case.tube.claim(parent).unwrap()), parent),
+                TaskState::Buried => assert_eq!(case.tube.bury(parent).unwrap().state, state),
                 _ => {}
             }
             assert_eq!(case.state(parent), Some(state));
@@ -139,13 +145,16 @@ fn children_of_an_expired_parent_follow_their_rules() {
             settle(case);
             assert_eq!(case.state(parent), None);
             let children = [waits, released, both];
-            assert_eq!(states(case, children), [State::Buried, State::Ready, State::Buried]);
+            assert_eq!(
+                states(case, children),
+                [TaskState::Buried, TaskState::Ready, TaskState::Buried]
+            );
             for id in [waits, both] {
                 assert_eq!(group_of_buried(&case.tube, id).unwrap(), "parent-gone");
             }
             // The other parent is still there.
-            assert_eq!(case.tube.kick_task(both).unwrap().state, State::Blocked);
-            assert_eq!(case.tube.kick_task(waits).unwrap().state, State::Ready);
+            assert_eq!(case.tube.kick_task(both).unwrap().state, TaskState::Blocked);
+            assert_eq!(case.tube.kick_task(waits).unwrap().state, TaskState::Ready);
             case.ack(above);
             for id in children {
                 case.ack(id);
@@ -161,11 +170,11 @@ fn ttl_of_a_blocked_task_goes_on() {
         let child = case.add(case.draft("child").after(&case.tube, [parent]).ttl(secs(10)));
         let grandchild = case.add(case.draft("x").after(&case.tube, [child]));
         case.advance(9_999);
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         case.advance(1);
         settle(case);
         assert_eq!(case.state(child), None);
-        assert_eq!(case.state(grandchild), Some(State::Buried));
+        assert_eq!(case.state(grandchild), Some(TaskState::Buried));
         assert_eq!(case.tube.children(parent), Ok(vec![]));
         assert_eq!(case.calls()["ttl"], 1);
     });
@@ -200,12 +209,12 @@ fn buried_parent_that_is_forgotten_is_gone_for_its_children() {
         let child = case.add(case.draft("child").after(&tube, [parent]));
         tube.bury(parent).unwrap();
         settle(case);
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         case.advance(1);
         let other = tube.put(case.draft("x")).unwrap().id;
         tube.bury(other).unwrap();
         settle(case);
-        assert_eq!((state(&tube, parent), case.state(child)), (None, Some(State::Buried)));
+        assert_eq!((state(&tube, parent), case.state(child)), (None, Some(TaskState::Buried)));
     });
 }
 
@@ -235,7 +244,10 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
                 }
                 settle(case);
                 for ids in children {
-                    assert_eq!(states(case, ids), [State::Buried, State::Ready, State::Buried]);
+                    assert_eq!(
+                        states(case, ids),
+                        [TaskState::Buried, TaskState::Ready, TaskState::Buried]
+                    );
                     assert_eq!(case.tube.parents(ids[0]), Ok(vec![]));
                 }
                 assert_eq!(case.tube.children(here), Ok(vec![]));
@@ -320,8 +332,8 @@ fn events_tell_when_a_task_is_blocked_and_free() {
         let log = case.event_log();
         case.tube.add_parents(1, &case.tube, &[0]).unwrap();
         case.tube.remove_parents(1, None).unwrap();
-        let block = (1, EventKind::Block, State::Blocked);
-        let unblock = (1, EventKind::Unblock, State::Ready);
+        let block = (1, EventKind::Block, TaskState::Blocked);
+        let unblock = (1, EventKind::Unblock, TaskState::Ready);
         assert_eq!(log.read(), [block, unblock]);
         let calls = case.tube.statistics().unwrap().calls;
         assert_eq!((calls.block, calls.unblock), (1, 1));
@@ -361,7 +373,7 @@ fn edges_of_purged_tasks_are_removed_after_a_compaction() {
         assert_sound(&store);
         file.clock.advance(ZERO);
         let tube = store.tube("case").unwrap();
-        assert_eq!(state(&tube, child), Some(State::Buried));
+        assert_eq!(state(&tube, child), Some(TaskState::Buried));
         assert_sound(&store);
     }
 }

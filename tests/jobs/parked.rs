@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{Claim, ClaimToken, Durability, Error, State, Storage, Store, Tube, TubeOptions};
+use tubewell::{
+    Claim, ClaimToken, Durability, Error, Storage, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::files::{create, create_with, draft};
 use super::support::*;
@@ -48,7 +50,7 @@ fn parked_claim_survives_close_and_kill() {
                 (copy, store)
             };
             let tube = store.tube("case").unwrap();
-            assert_eq!(state(&tube, 0), Some(State::Taken));
+            assert_eq!(state(&tube, 0), Some(TaskState::Taken));
             assert_eq!(take(&tube), None);
             let owner = tube.owner_of(0).unwrap().unwrap();
             assert_eq!((owner.label.as_deref(), owner.is_parked), (Some("parent"), true));
@@ -191,7 +193,7 @@ fn parked_task_keeps_its_sub_queue_busy_after_a_restart() {
     let tube = store.tube("case").unwrap();
     assert_eq!(take(&tube), None);
     let error = tube.claim(1).unwrap_err();
-    assert!(matches!(error, Error::NotReady { state: State::Ready, .. }), "{error:?}");
+    assert!(matches!(error, Error::NotReady { state: TaskState::Ready, .. }), "{error:?}");
     resume(&store, &token).ack().unwrap();
     assert_eq!(take(&tube), Some(1));
     assert_sound(&store);

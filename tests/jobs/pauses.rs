@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{Error, Put, Session, State, Store, TubeOptions};
+use tubewell::{Error, Put, Session, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, claim_of, create_with, draft};
 use super::support::*;
@@ -64,13 +64,13 @@ fn other_verbs_work_in_a_paused_tube() {
         let claims = case.tube.take_many(3, ZERO).unwrap();
         case.tube.pause().unwrap();
         case.put("put");
-        assert_eq!(case.tube.list(State::Ready, None, 9).unwrap().items.len(), 2);
+        assert_eq!(case.tube.list(TaskState::Ready, None, 9).unwrap().items.len(), 2);
         assert_eq!(case.tube.peek(3).unwrap().body, b"task 3");
         let [acked, renewed, released] = claims.try_into().unwrap();
         acked.ack().unwrap();
         if case.timed() {
             renewed.renew(secs(60)).unwrap();
-            assert_eq!(renewed.touch(secs(1)).unwrap().unwrap().state, State::Taken);
+            assert_eq!(renewed.touch(secs(1)).unwrap().unwrap().state, TaskState::Taken);
         }
         released.release(ZERO).unwrap();
         case.tube.bury(3).unwrap();
@@ -222,8 +222,8 @@ fn times_of_tasks_go_on_in_a_paused_tube() {
         case.tube.pause().unwrap();
         case.advance(10_000);
         assert_eq!(case.state(expiring), None);
-        assert_eq!(case.state(delayed), Some(State::Ready));
-        assert_eq!(case.state(taken), Some(State::Ready));
+        assert_eq!(case.state(delayed), Some(TaskState::Ready));
+        assert_eq!(case.state(taken), Some(TaskState::Ready));
         assert_eq!(case.take(), None);
     });
 }
@@ -238,7 +238,7 @@ fn chosen_task_of_a_paused_tube_is_not_ready() {
                 None => case.tube.pause().unwrap(),
             }
             match case.tube.claim(id).unwrap_err() {
-                Error::NotReady { id: 0, state: State::Ready, why } => why,
+                Error::NotReady { id: 0, state: TaskState::Ready, why } => why,
                 other => panic!("{other:?}"),
             }
         };
@@ -295,7 +295,7 @@ fn pause_and_claims_do_not_touch_each_other() {
         case.tube.pause().unwrap();
         assert!(claim.is_current().unwrap());
         assert_eq!(case.tube.revoke_all().unwrap(), 1);
-        assert_eq!((case.state(0), case.take()), (Some(State::Ready), None));
+        assert_eq!((case.state(0), case.take()), (Some(TaskState::Ready), None));
         assert_not_taken(claim.ack(), 0);
     });
 }

@@ -1,7 +1,7 @@
 //! What takes would get now.
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{Put, Rate, State, Tube, TubeOptions};
+use tubewell::{Put, Rate, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -18,7 +18,7 @@ fn peek_ready_returns_the_next_tasks_and_takes_none() {
         case.advance(2_000);
         let infos = case.tube.peek_ready(10).unwrap();
         assert_eq!(infos, [case.info(0), case.info(1)]);
-        assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Ready); 2]);
+        assert_eq!([0, 1].map(|id| case.state(id)), [Some(TaskState::Ready); 2]);
         assert_eq!((case.calls().get("take"), next(&case.tube, 1)), (None, vec![0]));
         assert_eq!(next(&case.tube, 0), [0; 0]);
         assert_eq!(case.take(), Some(0));

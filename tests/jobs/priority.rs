@@ -1,7 +1,7 @@
 //! Priorities that change after the put.
 
 use tubewell::{
-    Durability, Error, EventKind, Failure, Keep, Put, State, Store, TubeOptions, WhenFull,
+    Durability, Error, EventKind, Failure, Keep, Put, Store, TaskState, TubeOptions, WhenFull,
 };
 
 use super::executor::block_on;
@@ -21,7 +21,7 @@ fn ready_task_with_new_priority_is_in_its_new_place() {
             claims.iter().map(tubewell::Claim::id).collect::<Vec<_>>()
         };
         assert_eq!(order(), [b, a]);
-        assert_eq!(case.tube.set_priority(a, 0).unwrap().state, State::Ready);
+        assert_eq!(case.tube.set_priority(a, 0).unwrap().state, TaskState::Ready);
         assert_eq!(order(), [a, b]);
         assert_eq!(case.info(a).pri, 0);
         case.tube.set_priority(a, 7).unwrap();
@@ -37,11 +37,11 @@ fn same_priority_again_changes_nothing() {
         let a = case.add(case.draft("a").pri(5));
         let b = case.add(case.draft("b").pri(5));
         let log = case.event_log();
-        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, State::Ready);
+        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, TaskState::Ready);
         assert_eq!(log.read(), []);
         assert_eq!(case.calls().get("update"), None);
         assert_eq!(case.take_all(), [a, b]);
-        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, State::Taken);
+        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, TaskState::Taken);
     });
 }
 
@@ -90,12 +90,12 @@ fn priority_is_stored_in_every_state() {
             tube.claim(failed).unwrap().bury_with(Failure::new("group", "message")).unwrap();
             tube.claim(done).unwrap().ack_with("result").unwrap();
             let states = [
-                (ready, State::Ready),
-                (taken, State::Taken),
-                (buried, State::Buried),
-                (failed, State::Buried),
-                (done, State::Done),
-                (delayed, State::Delayed),
+                (ready, TaskState::Ready),
+                (taken, TaskState::Taken),
+                (buried, TaskState::Buried),
+                (failed, TaskState::Buried),
+                (done, TaskState::Done),
+                (delayed, TaskState::Delayed),
             ];
             for (pri, (id, state)) in (1..).zip(states) {
                 assert_eq!(tube.set_priority(id, pri).unwrap().state, state);
@@ -127,9 +127,9 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
     for_each_driver(TIMED, |case| {
         let [a, b, c] = ["a", "b", "c"].map(|name| case.add(case.draft(name).pri(5)));
         let claim = case.tube.claim(c).unwrap();
-        assert_eq!(case.tube.set_priority(c, 1).unwrap().state, State::Taken);
+        assert_eq!(case.tube.set_priority(c, 1).unwrap().state, TaskState::Taken);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().items[0].pri, 1);
+        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items[0].pri, 1);
         claim.renew(secs(60)).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(case.take_all(), [c, a, b]);
@@ -137,7 +137,7 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
         case.tube.release_all().unwrap();
         assert_eq!(case.take_all(), [c, b, a]);
         case.tube.set_priority(a, 0).unwrap();
-        assert_eq!(case.tube.ack(a).unwrap().state, State::Done);
+        assert_eq!(case.tube.ack(a).unwrap().state, TaskState::Done);
     });
 }
 
@@ -188,7 +188,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
         tube.set_priority(id, 1).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
         let info = copy.tube("case").unwrap().peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts, info.pri), (State::Ready, 1, 1));
+        assert_eq!((info.state, info.attempts, info.pri), (TaskState::Ready, 1, 1));
         assert_sound(&copy);
         drop(claim);
         assert_sound(&store);
@@ -254,11 +254,11 @@ fn new_priority_is_one_event_in_each_state() {
         assert_eq!(
             log.read(),
             [
-                (id, update, State::Ready),
-                (id, EventKind::Take, State::Taken),
-                (id, update, State::Taken),
-                (id, EventKind::Bury, State::Buried),
-                (id, update, State::Buried),
+                (id, update, TaskState::Ready),
+                (id, EventKind::Take, TaskState::Taken),
+                (id, update, TaskState::Taken),
+                (id, EventKind::Bury, TaskState::Buried),
+                (id, update, TaskState::Buried),
             ]
         );
     });

@@ -20,7 +20,7 @@ fn progress_is_shown_while_the_task_is_taken_and_goes_with_the_claim() {
         claim.progress_text("sound").unwrap();
         claim.progress(4, 0).unwrap();
         assert_eq!(shown(case, 0).as_deref(), Some("4: sound"));
-        let page = case.tube.list(tubewell::State::Taken, None, 10).unwrap();
+        let page = case.tube.list(tubewell::TaskState::Taken, None, 10).unwrap();
         assert_eq!(page.items[0].progress, case.info(0).progress);
         claim.release(ZERO).unwrap();
         assert_eq!(shown(case, 0), None);

@@ -3,7 +3,7 @@
 use std::thread;
 
 use tubewell::driver::{LIMFIFOTTL, UTUBETTL};
-use tubewell::{Put, State};
+use tubewell::{Put, TaskState};
 
 use super::files::create;
 use super::support::*;
@@ -36,11 +36,11 @@ fn body_of_empty_json_list_is_kept_byte_for_byte() {
 fn put_with_delay_is_delayed_until_delay_elapses() {
     for_each_driver(TIMED, |case| {
         let receipt = case.tube.put(case.draft("x").delay(secs(1))).unwrap();
-        assert_eq!(receipt.state, State::Delayed);
-        assert_eq!(case.state(0), Some(State::Delayed));
+        assert_eq!(receipt.state, TaskState::Delayed);
+        assert_eq!(case.state(0), Some(TaskState::Delayed));
         assert_eq!(case.take(), None);
         case.advance(999);
-        assert_eq!((case.state(0), case.take()), (Some(State::Delayed), None));
+        assert_eq!((case.state(0), case.take()), (Some(TaskState::Delayed), None));
         case.advance(1);
         assert_eq!(case.take_all(), [0]);
     });
@@ -67,10 +67,10 @@ fn put_task_is_read_back_with_all_options() {
         let id = case.add(put);
         let task = case.tube.peek(id).unwrap();
         assert_eq!(task.body, b"details");
-        assert_eq!((task.info.id, task.info.state, task.info.takes), (id, State::Ready, 0));
+        assert_eq!((task.info.id, task.info.state, task.info.takes), (id, TaskState::Ready, 0));
         assert_eq!((task.info.pri, task.info.sub_queue.as_deref()), (3, Some("s")));
         assert_eq!((task.info.ttl_left, task.info.ttr), (Some(secs(60)), Some(secs(5))));
-        let listed = case.tube.list(State::Ready, None, 10).unwrap().items;
+        let listed = case.tube.list(TaskState::Ready, None, 10).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -122,12 +122,12 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         let receipt = tube.put(put).unwrap();
         let after = store.counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits + 1, before.flushes + 1));
-        assert_eq!((receipt.commit, receipt.state), (after.commits, State::Ready));
+        assert_eq!((receipt.commit, receipt.state), (after.commits, TaskState::Ready));
 
         let task = tube.peek(receipt.id).unwrap();
-        assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], State::Ready));
+        assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], TaskState::Ready));
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
-        let listed = tube.list(State::Ready, None, 10).unwrap().items;
+        let listed = tube.list(TaskState::Ready, None, 10).unwrap().items;
         assert!(listed.iter().map(|info| info.id).eq([first, receipt.id]));
         let [info] = <[_; 1]>::try_from(store.tubes().unwrap()).unwrap();
         assert_eq!((&*info.name, info.waiting), ("case", 0));

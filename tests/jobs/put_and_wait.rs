@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tubewell::driver::LIMFIFOTTL;
-use tubewell::{Ending, Error, Receipt, State, TubeOptions};
+use tubewell::{Ending, Error, Receipt, TaskState, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -18,7 +18,7 @@ fn put_and_wait_returns_receipt_and_ending() {
             let wait = begin_put(case, NO_TIMEOUT);
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             let (receipt, ending) = end_of(wait).unwrap();
-            assert_eq!((receipt.id, receipt.state), (0, State::Ready));
+            assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
             assert_eq!(ending, Some(DONE));
 
             let wait = begin_put(case, Some(secs(1)));

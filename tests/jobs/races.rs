@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use tubewell::{Error, State, TubeOptions};
+use tubewell::{Error, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -19,8 +19,8 @@ fn ack_after_claim_expired_does_not_end_claim_of_successor() {
         assert!(current.epoch() > claim.epoch());
         assert_not_taken(former.ack(0), 0);
         assert_not_taken(claim.ack(), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
-        assert_eq!(current.ack().unwrap().state, State::Done);
+        assert_eq!(case.state(0), Some(TaskState::Taken));
+        assert_eq!(current.ack().unwrap().state, TaskState::Done);
         assert_eq!(case.calls().get("ack"), Some(&1));
     });
 }
@@ -34,8 +34,8 @@ fn ack_by_expired_claim_does_not_end_later_claim_of_same_session() {
         case.advance(10_000);
         let current = case.tube.try_take().unwrap().unwrap();
         assert_not_taken(claim.ack(), 0);
-        assert_eq!(case.state(0), Some(State::Taken));
-        assert_eq!(current.ack().unwrap().state, State::Done);
+        assert_eq!(case.state(0), Some(TaskState::Taken));
+        assert_eq!(current.ack().unwrap().state, TaskState::Done);
     });
 }
 
@@ -59,11 +59,13 @@ fn ack_that_races_with_expiry_and_next_take_ends_one_claim() {
                 (acked.join().unwrap(), taken)
             });
             match (acked, taken) {
-                (Ok(receipt), None) => assert_eq!((receipt.id, receipt.state), (id, State::Done)),
+                (Ok(receipt), None) => {
+                    assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
+                }
                 (Err(refused), Some(claim)) => {
                     assert_eq!(refused, Error::NotTaken { id });
-                    assert_eq!(case.state(id), Some(State::Taken));
-                    assert_eq!(claim.ack().unwrap().state, State::Done);
+                    assert_eq!(case.state(id), Some(TaskState::Taken));
+                    assert_eq!(claim.ack().unwrap().state, TaskState::Done);
                 }
                 other => panic!("not exactly one caller has the task: {other:?}"),
             }

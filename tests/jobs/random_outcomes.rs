@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Claim, Ending, Failure, Filter, Keep, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Claim, Ending, Failure, Filter, Keep, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{after_a_kill, create_with};
 use super::rng::Rng;
@@ -293,8 +293,8 @@ impl Run {
             let state = state(&self.tube, id);
             match self.tasks.get(&id) {
                 None => assert_eq!((outcome, state), (Some(Ending::Gone), None), "task {id}"),
-                Some(Task::Ready) => assert_eq!((outcome, state), (None, Some(State::Ready))),
-                Some(Task::Taken) => assert_eq!((outcome, state), (None, Some(State::Taken))),
+                Some(Task::Ready) => assert_eq!((outcome, state), (None, Some(TaskState::Ready))),
+                Some(Task::Taken) => assert_eq!((outcome, state), (None, Some(TaskState::Taken))),
                 Some(task) => {
                     let ending = outcome.unwrap();
                     assert!(is_ending_of(&ending, task), "task {id}: {ending:?}, not {task:?}");

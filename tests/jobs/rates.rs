@@ -1,6 +1,6 @@
 //! Tubes that limit how many of their tasks are taken in a time.
 
-use tubewell::{Error, Rate, State, TubeOptions};
+use tubewell::{Error, Rate, TaskState, TubeOptions};
 
 use super::files::{create_with, draft, put_numbered};
 use super::support::*;
@@ -132,7 +132,7 @@ fn chosen_task_beyond_the_rate_is_not_ready() {
         case.tube.claim(1).unwrap().release(ZERO).unwrap();
         case.advance(4_000);
         let refused = case.tube.claim(0).unwrap_err();
-        let Error::NotReady { id: 0, state: State::Ready, why } = refused else {
+        let Error::NotReady { id: 0, state: TaskState::Ready, why } = refused else {
             panic!("{refused:?}")
         };
         assert_eq!(why, "the rate of its tube allows the next take in 6s");

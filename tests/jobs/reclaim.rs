@@ -1,6 +1,6 @@
 //! The reclaim delay: an expired claim whose holder may still end or renew it.
 
-use tubewell::{Error, EventKind, Failure, State, TubeOptions};
+use tubewell::{Error, EventKind, Failure, TaskState, TubeOptions};
 
 use super::files::{attempts, claim_of, group_of_buried};
 use super::support::*;
@@ -50,7 +50,7 @@ fn each_expired_claim_is_held_until_its_reclaim_delay_has_elapsed() {
             for millis in [59_999, 1, 9_999] {
                 case.advance(millis);
                 assert!(waiting.is_pending());
-                assert_eq!((case.take(), case.state(id)), (None, Some(State::Taken)));
+                assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
             }
             case.advance(1);
             let claim = claim_of(waiting);
@@ -109,11 +109,11 @@ fn overdue_task_counts_as_taken_and_its_loss_is_reported_once() {
         }
         case.advance(5_000);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
-        let taken = State::Taken;
+        let taken = TaskState::Taken;
         let expected = [
             (id, EventKind::Take, taken),
             (id, EventKind::Lost, taken),
-            (id, EventKind::Ttr, State::Ready),
+            (id, EventKind::Ttr, TaskState::Ready),
         ];
         assert_eq!(log.read(), expected);
         assert!(!claim.is_current().unwrap());
@@ -134,7 +134,7 @@ fn renewed_claim_has_the_whole_reclaim_delay_again() {
             claim.renew(secs(60)).unwrap();
         }
         case.advance(69_999);
-        assert_eq!((case.take(), case.state(id)), (None, Some(State::Taken)));
+        assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
         case.advance(1);
         assert_eq!(case.take(), Some(id));
         assert_not_taken(claim.ack(), id);
@@ -147,13 +147,15 @@ fn overdue_task_is_shown_as_taken_as_long_as_no_take_gets_it() {
     for_each_driver_with(TIMED, options(), |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        for (millis, state) in [(60_000, State::Taken), (9_999, State::Taken), (1, State::Ready)] {
+        for (millis, state) in
+            [(60_000, TaskState::Taken), (9_999, TaskState::Taken), (1, TaskState::Ready)]
+        {
             case.advance(millis);
             assert_eq!(case.state(id), Some(state));
             assert_eq!(case.tube.list(state, None, 10).unwrap().items[0].id, id);
-            assert_eq!(case.tube.owner_of(id).unwrap().is_some(), state == State::Taken);
+            assert_eq!(case.tube.owner_of(id).unwrap().is_some(), state == TaskState::Taken);
             let taken = case.tube.claim(id);
-            assert_eq!(taken.is_ok(), state == State::Ready, "{taken:?}");
+            assert_eq!(taken.is_ok(), state == TaskState::Ready, "{taken:?}");
         }
         assert_not_taken(claim.ack(), id);
     });
@@ -190,11 +192,14 @@ fn overdue_claim_ends_at_once_with_its_handle_or_its_session() {
         let session = case.store.session();
         assert_eq!(take(&session.tube("case").unwrap()), Some(id));
         case.advance(60_000);
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         session.end().unwrap();
-        assert_eq!((case.state(id), attempts(&case.tube, id)), (Some(State::Ready), (2, Some(18))));
+        assert_eq!(
+            (case.state(id), attempts(&case.tube, id)),
+            (Some(TaskState::Ready), (2, Some(18)))
+        );
         case.advance(10_000);
-        assert_eq!((case.state(id), case.tasks().get("taken")), (Some(State::Ready), None));
+        assert_eq!((case.state(id), case.tasks().get("taken")), (Some(TaskState::Ready), None));
     });
 }
 
@@ -236,12 +241,12 @@ fn overdue_claim_may_be_touched_checkpointed_snoozed_released_revoked_and_parked
         drop(claim);
         let token = overdue().park(secs(100)).unwrap();
         case.advance(99_999);
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         let claim = case.store.resume_claim(&token).unwrap();
         case.advance(10_000);
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         assert_not_taken(claim.ack(), id);
         assert_eq!(attempts(&case.tube, id), (2, Some(18)));
     });
@@ -254,7 +259,7 @@ fn last_attempt_is_buried_after_its_reclaim_delay() {
         let id = case.put("x");
         assert_eq!(case.take(), Some(id));
         case.advance(69_999);
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         case.advance(1);
         assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("expired"));
     });

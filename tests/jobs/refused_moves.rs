@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, State, Traits, TubeOptions};
+use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, TaskState, Traits, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::moves::{listed, movements, other};
@@ -79,7 +79,10 @@ fn move_of_done_task_is_refused() {
         case.put_all([0]);
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
         let refused = case.tube.move_to(0, &to);
-        assert!(matches!(refused, Err(Error::NotReady { state: State::Done, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::NotReady { state: TaskState::Done, .. })),
+            "{refused:?}"
+        );
         assert_eq!(case.tube.move_all(&to), Ok(0));
         assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
     });
@@ -123,7 +126,7 @@ fn expired_task_is_not_moved() {
         case.advance(1000);
         assert_not_found(case.tube.move_to(id, &to), id);
         assert_eq!(case.tube.move_all(&to), Ok(1));
-        assert_eq!(listed(&to, State::Ready), [live]);
+        assert_eq!(listed(&to, TaskState::Ready), [live]);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Renew and touch: heartbeats and longer claims.
 
-use tubewell::{Claim, State, TubeOptions};
+use tubewell::{Claim, TaskState, TubeOptions};
 
 use super::fail::assert_refused_once_claim_has_ended;
 use super::support::*;
@@ -20,13 +20,13 @@ fn claim_expires_by_ttr_of_its_tube_and_renew_counts_from_its_call() {
         assert_eq!(case.info(0).due_in, Some(secs(300)));
         assert_eq!(other.peek(short).unwrap().info.due_in, Some(secs(10)));
         case.advance(100_000);
-        assert_eq!(state(&other, short), Some(State::Ready));
+        assert_eq!(state(&other, short), Some(TaskState::Ready));
         claim.renew(secs(300)).unwrap();
         assert_eq!(case.info(0).due_in, Some(secs(300)));
         case.advance(299_999);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
 
@@ -41,7 +41,7 @@ fn renew_and_touch_move_deadline_of_claim() {
         assert_eq!(case.info(0).due_in, Some(secs(58)));
         claim.renew(secs(60)).unwrap();
         assert_eq!(case.info(0).due_in, Some(secs(60)));
-        assert_eq!(claim.touch(secs(5)).unwrap().unwrap().state, State::Taken);
+        assert_eq!(claim.touch(secs(5)).unwrap().unwrap().state, TaskState::Taken);
         assert_eq!(case.info(0).due_in, Some(secs(65)));
         case.advance(64_999);
         claim.ack().unwrap();
@@ -70,7 +70,7 @@ fn renew_and_touch_of_task_that_is_not_taken_are_refused() {
         }
         assert_eq!(case.info(delayed).due_in, Some(secs(10)));
         assert_eq!([0, 1, 2].map(|id| case.state(id)), {
-            [Some(State::Buried), None, Some(State::Ready)]
+            [Some(TaskState::Buried), None, Some(TaskState::Ready)]
         });
         assert_eq!(case.calls().get("touch"), None);
     });
@@ -102,9 +102,9 @@ fn renew_uses_its_argument_and_not_the_ttr() {
         let info = case.info(0);
         assert_eq!((info.due_in, info.ttr), (Some(secs(100)), Some(secs(10))));
         case.advance(99_999);
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_not_taken(claim.ack(), 0);
     });
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, Ticket,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, TaskState, Ticket,
     TubeOptions, WhenFull,
 };
 
@@ -25,7 +25,10 @@ fn task_put_with_a_key_shows_defaults() {
     for_each_driver_with(ALL, TubeOptions::default().max_attempts(5), |case| {
         let id = case.add(Put::new("x").key("k"));
         let info = case.store.by_key("k").unwrap().unwrap();
-        assert_eq!((info.id, info.state, info.pri, info.sub_queue), (id, State::Ready, 0, None));
+        assert_eq!(
+            (info.id, info.state, info.pri, info.sub_queue),
+            (id, TaskState::Ready, 0, None)
+        );
         assert_eq!((info.attempts, info.attempts_left, info.failure), (0, Some(5), None));
         assert_eq!(case.tube.owner_of(id).unwrap(), None);
     });
@@ -59,7 +62,7 @@ fn replacement_with_options_overrides_those_of_the_task() {
         let info = case.info(id);
         assert_eq!((info.pri, info.sub_queue.as_deref()), (2, Some("t")));
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(16)), Some(secs(8))));
-        assert_eq!((info.state, info.due_in), (State::Delayed, Some(secs(9))));
+        assert_eq!((info.state, info.due_in), (TaskState::Delayed, Some(secs(9))));
         assert_eq!(info.attempts_left, Some(3));
         assert_eq!(case.tasks(), counts([("delayed", 1), ("total", 1)]));
         assert_eq!(case.take(), None);
@@ -79,7 +82,7 @@ fn replaced_task_is_lost_to_its_holder() {
             let holder = case.tube_in_new_session();
             let claim = holder.try_take().unwrap().unwrap();
             let putter = if own { holder.clone() } else { case.tube_in_new_session() };
-            assert_eq!(putter.put(again(Put::new("new".into()))).unwrap().state, State::Ready);
+            assert_eq!(putter.put(again(Put::new("new".into()))).unwrap().state, TaskState::Ready);
             assert!(!claim.is_current().unwrap());
             assert_not_taken(claim.renew(secs(1)).and(Ok(())), id);
             assert_not_taken(holder.ack(id), id);
@@ -88,8 +91,8 @@ fn replaced_task_is_lost_to_its_holder() {
             assert_eq!(case.tasks()["ready"], 1);
             assert_eq!(attempts(&case.tube, id), (0, Some(2)), "its attempts are forgiven");
             let kinds: Vec<_> = log.read().iter().map(|event| (event.1, event.2)).collect();
-            let put = (EventKind::Replace, State::Ready);
-            assert_eq!(kinds[kinds.len() - 2..], [(EventKind::Lost, State::Ready), put]);
+            let put = (EventKind::Replace, TaskState::Ready);
+            assert_eq!(kinds[kinds.len() - 2..], [(EventKind::Lost, TaskState::Ready), put]);
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!((claim.body(), claim.takes(), claim.attempt()), (&b"new"[..], 2, 1));
@@ -107,7 +110,7 @@ fn task_that_is_done_begins_anew_when_it_is_put_again() {
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 1);
         let log = case.event_log();
         assert_eq!(case.add(again(Put::new("new".into()))), id);
-        assert_eq!(log.read(), [(id, EventKind::Replace, State::Ready)]);
+        assert_eq!(log.read(), [(id, EventKind::Replace, TaskState::Ready)]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         assert_eq!(case.tube.outcome(id).unwrap(), None);
@@ -126,9 +129,12 @@ fn failure_is_shown_until_success_after_a_replacement() {
         let timeout = Failure::new("timeout", "no answer");
         case.tube.try_take().unwrap().unwrap().fail(timeout).unwrap();
         let shown = Some(("timeout".to_owned(), "no answer".to_owned(), 1));
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
         case.add(again(Put::new("new".into())));
-        assert_eq!((case.state(id), failure(&case.tube, id)), (Some(State::Ready), shown.clone()));
+        assert_eq!(
+            (case.state(id), failure(&case.tube, id)),
+            (Some(TaskState::Ready), shown.clone())
+        );
         assert_eq!((case.info(id).group, case.tube.groups().unwrap()), (None, Vec::new()));
         assert_sound(&case.store);
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -274,7 +280,7 @@ fn replacement_of_a_kept_task_needs_capacity() {
         assert!(is_full(case.tube.put(again(Put::new("y".into()))).map(drop)));
         assert!(is_full(case.tube.requeue("k", "y").map(drop)));
         assert!(is_full(case.tube.put_many([again(Put::new("y".into()))]).map(drop)));
-        assert_eq!(case.state(id), Some(State::Done));
+        assert_eq!(case.state(id), Some(TaskState::Done));
         let waiting = case.tube.put_wait_async(again(Put::new("y".into())), NO_TIMEOUT);
         let waiting = super::wait::Wait::begin(waiting);
         case.tube.delete(other).unwrap();

@@ -3,8 +3,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, State, Store,
-    Tube, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Store,
+    TaskState, Tube, TubeOptions, WhenFull,
 };
 
 use super::files::{attempts, failure};
@@ -58,7 +58,7 @@ fn task_put_again_through_another_tube_moves_there() {
             } else {
                 other.requeue("k", case.draft("new")).unwrap()
             };
-            assert_eq!((requeued.id, requeued.state), (id, State::Ready));
+            assert_eq!((requeued.id, requeued.state), (id, TaskState::Ready));
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
             assert_not_found(case.tube.peek(id), id);
             assert_eq!(other.peek(id).unwrap().body, b"new");
@@ -121,9 +121,12 @@ fn task_put_again_elsewhere_is_lost_to_its_holder() {
             other.put(again(Put::new("new".into()))).unwrap();
             assert_not_taken(claim.renew(secs(60)).and(Ok(())), id);
             assert_not_taken(claim.ack(), id);
-            let lost = (id, EventKind::Lost, State::Ready);
-            let events = [(id, EventKind::Take, State::Taken), lost];
-            assert_eq!(log.read(), [&events[..], &[(id, EventKind::Move, State::Done)]].concat());
+            let lost = (id, EventKind::Lost, TaskState::Ready);
+            let events = [(id, EventKind::Take, TaskState::Taken), lost];
+            assert_eq!(
+                log.read(),
+                [&events[..], &[(id, EventKind::Move, TaskState::Done)]].concat()
+            );
             let taken = taker.answer().unwrap().unwrap();
             assert_eq!((taken.id(), taken.body()), (id, &b"new"[..]));
             assert_sound(&case.store);
@@ -256,12 +259,12 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let rejected = Finish::new().put(&other, put(OnKey::Reject));
         let (claim, refused) = refused_finish(claim, rejected);
         assert!(is_in_use(Err::<(), _>(refused), old));
-        assert_eq!(case.state(id), Some(State::Taken), "nothing has happened");
+        assert_eq!(case.state(id), Some(TaskState::Taken), "nothing has happened");
         let twice = Finish::new().put(&other, case.draft("a").key("a"));
         let twice = twice.put(&case.tube, case.draft("b").key("a"));
         let (claim, refused) = refused_finish(claim, twice);
         assert!(is_in_use(Err::<(), _>(refused), id + 1));
-        assert_eq!((case.state(id), place(&case.store, "a")), (Some(State::Taken), None));
+        assert_eq!((case.state(id), place(&case.store, "a")), (Some(TaskState::Taken), None));
         assert_sound(&case.store);
 
         let kept = Finish::new().put(&case.tube, put(OnKey::Keep)).put(&other, case.draft("y"));

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Put, State, TubeOptions};
+use tubewell::{Ending, Error, Failure, Keep, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::create_with;
@@ -18,7 +18,7 @@ fn done(result: &str) -> Ending {
     Ending::Done { result: Some(result.as_bytes().to_vec()) }
 }
 
-fn listed(case: &Case, state: State) -> Vec<u64> {
+fn listed(case: &Case, state: TaskState) -> Vec<u64> {
     case.tube.list(state, None, 10).unwrap().items.iter().map(|task| task.id).collect()
 }
 
@@ -31,17 +31,17 @@ fn completed_task_is_done_with_its_result_and_without_owner() {
         case.advance(1_000);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.advance(1_000);
-        assert_eq!(claim.ack_with("R").unwrap().state, State::Done);
+        assert_eq!(claim.ack_with("R").unwrap().state, TaskState::Done);
         let info = case.info(0);
-        assert_eq!((info.state, info.takes, info.failure), (State::Done, 1, None));
+        assert_eq!((info.state, info.takes, info.failure), (TaskState::Done, 1, None));
         assert_eq!((info.attempts, info.attempts_left), (1, Some(4)));
         assert_eq!((info.due_in, info.ttl_left), (None, None));
         assert_eq!(case.tube.owner_of(0), Ok(None));
         assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
-        for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+        for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
             assert_eq!(listed(case, state), [0_u64; 0]);
         }
-        assert_eq!(listed(case, State::Done), [0]);
+        assert_eq!(listed(case, TaskState::Done), [0]);
         assert_eq!(case.tasks(), counts([("done", 1)]));
     });
 }
@@ -52,8 +52,8 @@ fn administrator_ends_tasks_that_were_never_taken() {
     for_each_driver_with(ALL, keep_all(), |case| {
         case.put_all([0, 1]);
         let waits = [0, 1].map(|id| wait_for(&case.tube, id));
-        assert_eq!(case.tube.resolve(0, Some(b"R")).unwrap().state, State::Done);
-        assert_eq!(case.tube.bury(1).unwrap().state, State::Buried);
+        assert_eq!(case.tube.resolve(0, Some(b"R")).unwrap().state, TaskState::Done);
+        assert_eq!(case.tube.bury(1).unwrap().state, TaskState::Buried);
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
         assert_eq!([0, 1].map(|id| case.info(id).takes), [0, 0]);
@@ -70,9 +70,9 @@ fn delete_of_done_or_buried_task_removes_all_of_it() {
         case.tube.try_take().unwrap().unwrap().ack_with("R").unwrap();
         let failed = case.tube.try_take().unwrap().unwrap();
         failed.bury_with(Failure::new("E", "m")).unwrap();
-        for (id, state) in [(0, State::Done), (1, State::Buried)] {
+        for (id, state) in [(0, TaskState::Done), (1, TaskState::Buried)] {
             assert_eq!(listed(case, state), [id]);
-            assert_eq!(case.tube.delete(id).unwrap().state, State::Done);
+            assert_eq!(case.tube.delete(id).unwrap().state, TaskState::Done);
             assert_eq!(listed(case, state), [0_u64; 0]);
             assert_not_found(case.tube.peek(id), id);
             assert_not_found(case.tube.delete(id), id);
@@ -96,11 +96,11 @@ fn failure_is_known_until_the_task_is_forgotten() {
         let failure = Some(("g".to_owned(), "m".to_owned()));
         assert_eq!(known(), failure);
         case.tube.kick(1).unwrap();
-        assert_eq!((case.state(0), known()), (Some(State::Ready), failure.clone()));
+        assert_eq!((case.state(0), known()), (Some(TaskState::Ready), failure.clone()));
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(known(), failure);
         claim.ack().unwrap();
-        assert_eq!((case.state(0), known()), (Some(State::Done), failure));
+        assert_eq!((case.state(0), known()), (Some(TaskState::Done), failure));
         assert_eq!(case.tube.groups(), Ok(vec![]));
         case.tube.forget(0).unwrap();
         assert_not_found(case.tube.peek(0), 0);
@@ -139,10 +139,13 @@ fn undecodable_task_is_reported_once_and_set_aside() {
         numbers.put(if case.sub_queued() { put.sub_queue("its own") } else { put }).unwrap();
         let reported = numbers.try_take().err();
         assert!(matches!(reported, Some(Error::Codec { .. })), "{reported:?}");
-        assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Buried), Some(State::Ready)]);
+        assert_eq!(
+            [0, 1].map(|id| case.state(id)),
+            [Some(TaskState::Buried), Some(TaskState::Ready)]
+        );
         let claim = numbers.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), *claim.value()), (1, 7));
-        assert_eq!(listed(case, State::Buried), [0]);
+        assert_eq!(listed(case, TaskState::Buried), [0]);
         claim.ack().unwrap();
         assert!(numbers.try_take().unwrap().is_none());
         assert_eq!(case.tasks(), counts([("buried", 1), ("done", 1), ("total", 1)]));
@@ -157,7 +160,10 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.id(), ids[0]);
         let refused = case.tube.resolve(ids[0], None);
-        assert!(matches!(refused, Err(Error::NotReady { state: State::Taken, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
+            "{refused:?}"
+        );
         case.tube.resolve(ids[1], Some(b"by hand")).unwrap();
         assert!(claim.is_current().unwrap());
         assert_eq!(case.take(), None, "the sub-queue is busy");
@@ -165,7 +171,7 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
         claim.ack().unwrap();
         assert_eq!(taker.id(), Some(ids[2]));
         case.tube.ack(ids[2]).unwrap();
-        assert_eq!(listed(case, State::Done), ids.to_vec());
+        assert_eq!(listed(case, TaskState::Done), ids.to_vec());
     });
 }
 
@@ -194,7 +200,7 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         }
         case.advance(10_000);
         let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).pri).collect();
-        assert_eq!((pris, listed(case, State::Done)), (vec![9, 1, 5], ids.to_vec()));
+        assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
         assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
         assert_eq!((case.tube.release_all(), case.tube.revoke_all()), (Ok(0), Ok(0)));
         for refused in [case.tube.ack(ids[0]), case.tube.release(ids[0], ZERO)] {
@@ -245,7 +251,7 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
         for _ in 0..2 {
             tube.put_many(["x", "x"]).unwrap();
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
-            let first = tube.list(State::Ready, None, 1).unwrap().items[0].id;
+            let first = tube.list(TaskState::Ready, None, 1).unwrap().items[0].id;
             let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
             for put in &mut waiting {
                 poll_pending(put, Waker::noop());
@@ -279,7 +285,7 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
         case.advance(20_000);
         for id in [0, 1] {
             let refused = case.tube.resolve(id, Some(b"R"));
-            let is_taken = matches!(refused, Err(Error::NotReady { state: State::Taken, .. }));
+            let is_taken = matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. }));
             assert!(is_taken, "{refused:?}");
             case.tube.revoke(id).unwrap();
             case.tube.resolve(id, Some(b"R")).unwrap();
@@ -287,6 +293,6 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
         }
         assert_not_taken(overdue.ack_with("late"), 1);
         assert!(case.store.resume_claim(&parked).is_err());
-        assert_eq!(listed(case, State::Done), [0, 1]);
+        assert_eq!(listed(case, TaskState::Done), [0, 1]);
     });
 }

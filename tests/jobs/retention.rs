@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Cursor, Ending, EventKind, Keep, Page, Put, State, Store, TaskInfo, Tube, TubeOptions,
+    Cursor, Ending, EventKind, Keep, Page, Put, Store, TaskInfo, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};
@@ -39,7 +39,7 @@ fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
 }
 
 /// All tasks in a state, in pages.
-fn listed(tube: &Tube, state: State) -> Vec<u64> {
+fn listed(tube: &Tube, state: TaskState) -> Vec<u64> {
     let (mut ids, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
         let page = tube.list(state, cursor, 50).unwrap();
@@ -59,7 +59,7 @@ fn last_outcomes_are_kept_by_count() {
         for id in 0..10 {
             let expected = if id < 5 { Ending::Gone } else { done(&format!("result {id}")) };
             assert_eq!(case.tube.outcome(id), Ok(Some(expected)));
-            assert_eq!(case.state(id), (id >= 5).then_some(State::Done));
+            assert_eq!(case.state(id), (id >= 5).then_some(TaskState::Done));
         }
         assert_eq!(kept(&case.tube), 5);
     });
@@ -74,7 +74,7 @@ fn nothing_is_kept_by_default() {
             assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
             assert_not_found(case.tube.peek(id), id);
         }
-        assert!(listed(&case.tube, State::Done).is_empty());
+        assert!(listed(&case.tube, TaskState::Done).is_empty());
         assert_eq!(case.tasks(), counts([("done", 10)]));
     });
 }
@@ -85,10 +85,10 @@ fn ack_with_count_of_zero_is_done_and_keeps_nothing() {
     for_each_driver_with(ALL, keep_done(Keep::new().count(0)), |case| {
         case.put_all([0]);
         let receipt = case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Done));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Done));
         assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
         assert_eq!(case.state(0), None);
-        assert!(listed(&case.tube, State::Done).is_empty());
+        assert!(listed(&case.tube, TaskState::Done).is_empty());
         assert_eq!(kept(&case.tube), 0);
     });
 }
@@ -103,8 +103,8 @@ fn outcome_older_than_its_age_is_gone_when_a_later_task_ends() {
         assert_eq!(case.tube.outcome(0), Ok(Some(done("first"))));
         case.advance(2_000);
         assert_eq!(ack_next(&case.tube, "second"), 1);
-        assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(State::Done)]);
-        assert_eq!(listed(&case.tube, State::Done), [1]);
+        assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(TaskState::Done)]);
+        assert_eq!(listed(&case.tube, TaskState::Done), [1]);
     });
 }
 
@@ -114,12 +114,12 @@ fn count_of_one_keeps_the_last_outcome() {
     for_each_driver_with(ALL, keep_done(Keep::new().count(1)), |case| {
         case.put_all([0, 1]);
         ack_next(&case.tube, "first");
-        assert_eq!(listed(&case.tube, State::Done), [0]);
+        assert_eq!(listed(&case.tube, TaskState::Done), [0]);
         case.advance(1);
         ack_next(&case.tube, "second");
         assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
         assert_eq!(case.tube.outcome(1), Ok(Some(done("second"))));
-        assert_eq!(listed(&case.tube, State::Done), [1]);
+        assert_eq!(listed(&case.tube, TaskState::Done), [1]);
     });
 }
 
@@ -137,8 +137,8 @@ fn done_tasks_are_listed_in_the_order_of_their_ends_in_disjoint_pages() {
             claim.ack().unwrap();
             case.advance(1);
         }
-        let first = case.tube.list(State::Done, None, 50).unwrap();
-        let second = case.tube.list(State::Done, first.next.clone(), 50).unwrap();
+        let first = case.tube.list(TaskState::Done, None, 50).unwrap();
+        let second = case.tube.list(TaskState::Done, first.next.clone(), 50).unwrap();
         assert_eq!(ids(&first), (50..100).rev().collect::<Vec<u64>>());
         assert_eq!(ids(&second), (0..50).rev().collect::<Vec<u64>>());
         assert_eq!(second.next, None);
@@ -156,7 +156,7 @@ fn sweeper_forgets_outcomes_of_an_idle_store() {
         assert_eq!(log.read(), []);
         case.advance(1);
         case.store.flush().unwrap();
-        assert_eq!(log.read(), [(0, EventKind::Forget, State::Done)]);
+        assert_eq!(log.read(), [(0, EventKind::Forget, TaskState::Done)]);
     });
 }
 
@@ -181,7 +181,7 @@ fn outcome_of_age_zero_is_forgotten_without_delay() {
 fn done_tasks_are_listed_once_while_tasks_end_and_are_forgotten() {
     for_each_driver_with(ALL, keep_done(Keep::new().count(6)), |case| {
         ack_tasks(case, 6);
-        let first = case.tube.list(State::Done, None, 2).unwrap();
+        let first = case.tube.list(TaskState::Done, None, 2).unwrap();
         assert_eq!(ids(&first), [0, 1]);
         // Two new ones forget the two of the first page. One of the second page is forgotten too.
         for id in 6..8 {
@@ -189,10 +189,10 @@ fn done_tasks_are_listed_once_while_tasks_end_and_are_forgotten() {
             case.advance(1);
         }
         case.tube.forget(2).unwrap();
-        let second = case.tube.list(State::Done, first.next, 2).unwrap();
+        let second = case.tube.list(TaskState::Done, first.next, 2).unwrap();
         assert_eq!(ids(&second), [3, 4]);
         case.tube.delete(4).unwrap();
-        let third = case.tube.list(State::Done, second.next, 9).unwrap();
+        let third = case.tube.list(TaskState::Done, second.next, 9).unwrap();
         assert_eq!((ids(&third), third.next), (vec![5, 6, 7], None));
         assert_eq!(kept(&case.tube), 4);
     });
@@ -210,8 +210,8 @@ fn acks_of_one_batch_are_kept_and_trimmed() {
             assert_eq!(failed, if ids[0] == 0 { 0 } else { 2 });
             case.advance(1);
         }
-        assert_eq!(listed(&case.tube, State::Done), [3, 4, 5]);
-        let claims = case.tube.list(State::Taken, None, 9).unwrap();
+        assert_eq!(listed(&case.tube, TaskState::Done), [3, 4, 5]);
+        let claims = case.tube.list(TaskState::Taken, None, 9).unwrap();
         assert_eq!(ids(&claims), [6, 7]);
         assert_eq!((kept(&case.tube), case.tasks()["done"]), (3, 6));
         case.tube.release_all().unwrap();
@@ -235,7 +235,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
                 assert_eq!(tube.outcome(id), Ok(Some(done(result))));
                 assert_eq!(tube.peek(id).unwrap().body, large.as_bytes());
             }
-            assert_eq!(listed(&tube, State::Done), [0, 1, 2]);
+            assert_eq!(listed(&tube, TaskState::Done), [0, 1, 2]);
             assert_eq!((kept(&tube), tube.statistics().unwrap().tasks.total), (3, 0));
             assert_eq!(take(&tube), None);
             assert_sound(store);
@@ -253,7 +253,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
         assert_outcomes(&store);
         file.clock.advance(secs(60));
         let tube = store.tube("case").unwrap();
-        assert!(listed(&tube, State::Done).is_empty());
+        assert!(listed(&tube, TaskState::Done).is_empty());
         assert_eq!(tube.outcome(1), Ok(Some(Ending::Gone)));
         assert_sound(&store);
     }
@@ -278,7 +278,7 @@ fn truncate_and_drop_remove_outcomes() {
         tube.truncate().unwrap();
         assert_eq!(tube.outcome(first), Ok(Some(Ending::Gone)));
         let second = end_one(&tube);
-        assert_eq!((listed(&tube, State::Done), kept(&tube)), (vec![second], 1));
+        assert_eq!((listed(&tube, TaskState::Done), kept(&tube)), (vec![second], 1));
         store.drop_tube("case").unwrap();
         let tube = store.create_tube("case", driver, options).unwrap();
         assert_eq!(tube.outcome(second), Ok(Some(Ending::Gone)));
@@ -312,7 +312,7 @@ fn many_outcomes_that_are_due_at_open_are_forgotten() {
         assert_eq!(take(&tube), Some(10_000));
         store.catch_up().unwrap();
         assert_eq!(
-            (listed(&tube, State::Done), tube.outcome(77)),
+            (listed(&tube, TaskState::Done), tube.outcome(77)),
             (vec![], Ok(Some(Ending::Gone)))
         );
         store.flush().unwrap();
@@ -353,13 +353,13 @@ fn outcomes_of_a_temporary_tube_end_with_the_run() {
         assert_eq!(ack_next(&tube, "result"), id);
         file.clock.advance(secs(1));
     }
-    assert_eq!(listed(&tube, State::Done), [1, 2]);
+    assert_eq!(listed(&tube, TaskState::Done), [1, 2]);
     assert_eq!((tube.outcome(0), tube.peek(1).unwrap().info.pri), (Ok(Some(Ending::Gone)), 7));
     file.clock.advance(secs(58));
-    assert_eq!(listed(&tube, State::Done), [2]);
+    assert_eq!(listed(&tube, TaskState::Done), [2]);
     drop(tube);
     let store = file.reopen(store);
     let tube = store.tube("case").unwrap();
-    assert_eq!((listed(&tube, State::Done), kept(&tube)), (vec![], 0));
+    assert_eq!((listed(&tube, TaskState::Done), kept(&tube)), (vec![], 0));
     assert_sound(&store);
 }

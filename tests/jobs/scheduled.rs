@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
-use tubewell::{EventKind, Filter, State, Store, TubeOptions};
+use tubewell::{EventKind, Filter, Store, TaskState, TubeOptions};
 
 use super::files::{create, draft};
 use super::support::*;
@@ -23,11 +23,11 @@ fn delayed_task_is_given_to_waiting_taker_at_its_moment() {
         assert_eq!(case.add(case.draft("x").delay(secs(5))), 0);
         let mut waiting = case.begin_take();
         case.advance(4_000);
-        assert_eq!(case.state(0), Some(State::Delayed));
+        assert_eq!(case.state(0), Some(TaskState::Delayed));
         assert!(waiting.is_pending());
         case.advance(1_000);
         assert_eq!(waiting.id(), Some(0));
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
     });
 }
 
@@ -112,19 +112,19 @@ fn wall_clock_set_back_changes_no_state_and_no_deadline() {
         let later = case.add(case.draft("later").delay(secs(50)));
         assert_eq!(case.take(), Some(0));
         case.advance(10_000);
-        assert_eq!(case.state(delay), Some(State::Ready));
+        assert_eq!(case.state(delay), Some(TaskState::Ready));
 
         let wall = case.store.clock_report().unwrap().wall;
         case.clock.set_wall(wall.checked_sub(secs(3600)).unwrap());
         assert_eq!(case.store.clock_report().unwrap().wall, wall.checked_sub(secs(3600)).unwrap());
         case.advance(0);
         assert_eq!([0, 1, delay, later].map(|id| case.state(id).unwrap()), {
-            [State::Taken, State::Ready, State::Ready, State::Delayed]
+            [TaskState::Taken, TaskState::Ready, TaskState::Ready, TaskState::Delayed]
         });
         assert_eq!([0, later].map(|id| case.info(id).due_in), [Some(secs(50)), Some(secs(40))]);
         case.advance(49_999);
         assert_eq!([0, later].map(|id| case.state(id)), {
-            [Some(State::Taken), Some(State::Ready)]
+            [Some(TaskState::Taken), Some(TaskState::Ready)]
         });
         case.advance(1);
         assert_eq!(case.take_all(), [0, 1, delay, later]);
@@ -152,13 +152,13 @@ fn open_with_wall_clock_set_back_keeps_ready_tasks_ready() {
         let tube = store.tube("case").unwrap();
         file.clock.advance(ZERO);
         assert_eq!([due, later, taken].map(|id| state(&tube, id).unwrap()), {
-            [State::Ready, State::Delayed, State::Ready]
+            [TaskState::Ready, TaskState::Delayed, TaskState::Ready]
         });
         assert_eq!(tube.peek(later).unwrap().info.due_in, Some(secs(40)));
         assert_eq!((take(&tube), take(&tube)), (Some(due), Some(taken)));
         assert_eq!(tube.peek(taken).unwrap().info.due_in, Some(secs(60)));
         file.clock.advance(secs(60));
-        assert_eq!(state(&tube, taken), Some(State::Ready));
+        assert_eq!(state(&tube, taken), Some(TaskState::Ready));
         assert_sound(&store);
     }
 }

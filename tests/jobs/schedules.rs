@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell::{
     Bytes, Error, EventKind, FIFO, FIFOTTL, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey, Overlap,
-    Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, State, Tube, TubeOptions,
+    Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, TaskState, Tube, TubeOptions,
     UTUBETTL,
 };
 
@@ -23,7 +23,7 @@ pub fn every(interval: Duration) -> Schedule {
 impl Case {
     pub fn schedule<P: IntoPut<Bytes>>(&self, schedule: Schedule<P>) -> u64 {
         let Receipt { id, state, .. } = self.tube.schedule(schedule).unwrap();
-        assert_eq!(state, State::Recurring);
+        assert_eq!(state, TaskState::Recurring);
         id
     }
 
@@ -110,7 +110,7 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
         case.schedule(every(HOUR).put(put.delay(secs(1))));
         case.advance(0);
         let run = case.store.by_key("R-1").unwrap().unwrap();
-        assert_eq!((run.state, run.pri, run.ttr), (State::Delayed, 1, Some(MINUTE)));
+        assert_eq!((run.state, run.pri, run.ttr), (TaskState::Delayed, 1, Some(MINUTE)));
         assert_eq!(run.ttl_left, Some(HOUR + secs(1)));
         assert_eq!((run.sub_queue.as_deref(), run.attempts_left), (Some("s"), Some(2)));
         case.clock.advance(secs(1));
@@ -155,9 +155,9 @@ fn schedule_is_described() {
         let after = case.only_schedule();
         assert_eq!((after.runs, after.last, after.next), (1, Some(id + 1), at(HOUR)));
         let task = case.tube.peek(id).unwrap();
-        assert_eq!((task.info.state, &*task.body), (State::Recurring, &b"run"[..]));
+        assert_eq!((task.info.state, &*task.body), (TaskState::Recurring, &b"run"[..]));
         assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
-        let listed = case.tube.list(State::Recurring, None, 9).unwrap().items;
+        let listed = case.tube.list(TaskState::Recurring, None, 9).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -228,10 +228,10 @@ fn waiting_taker_is_given_the_run_at_its_moment() {
         let mut events = log.read();
         events.sort_by_key(|event| event.0);
         let expected = [
-            (id, EventKind::Schedule, State::Recurring),
-            (id, EventKind::Forget, State::Done),
-            (id + 1, EventKind::Spawn, State::Ready),
-            (id + 1, EventKind::Take, State::Taken),
+            (id, EventKind::Schedule, TaskState::Recurring),
+            (id, EventKind::Forget, TaskState::Done),
+            (id + 1, EventKind::Spawn, TaskState::Ready),
+            (id + 1, EventKind::Take, TaskState::Taken),
         ];
         assert_eq!(events, expected);
         let calls = case.tube.statistics().unwrap().calls;
@@ -264,17 +264,17 @@ fn schedule_has_the_only_task_with_its_key() {
             let key = "R".to_owned();
             assert_eq!(answer, Err(Error::KeyInUse { key, id, state }));
         };
-        in_use(case.tube.schedule(every(MINUTE)), plain, State::Ready);
+        in_use(case.tube.schedule(every(MINUTE)), plain, TaskState::Ready);
         case.tube.delete(plain).unwrap();
         let id = case.schedule(every(HOUR));
         // Q026
         for rule in [OnKey::Reject, OnKey::Keep, OnKey::Replace] {
             let put = || case.draft("plain").key("R").on_key(rule);
-            in_use(case.tube.put(put()), id, State::Recurring);
+            in_use(case.tube.put(put()), id, TaskState::Recurring);
             let many = case.tube.put_many([case.draft("other"), put()]);
-            in_use(many.map(|receipts| receipts[0]), id, State::Recurring);
+            in_use(many.map(|receipts| receipts[0]), id, TaskState::Recurring);
         }
-        in_use(case.tube.requeue("R", case.draft("plain")), id, State::Recurring);
+        in_use(case.tube.requeue("R", case.draft("plain")), id, TaskState::Recurring);
         assert_eq!(case.only_schedule().id, id);
     });
 }
@@ -306,8 +306,8 @@ fn cancelled_and_deleted_schedules_are_gone() {
             assert_eq!((case.work(), case.state(id)), (Vec::new(), None));
         }
         let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)));
-        assert!(case.tube.delete_if(id, &[State::Ready]).is_err());
-        case.tube.delete_if(id, &[State::Recurring]).unwrap();
+        assert!(case.tube.delete_if(id, &[TaskState::Ready]).is_err());
+        case.tube.delete_if(id, &[TaskState::Recurring]).unwrap();
     });
 }
 
@@ -338,7 +338,7 @@ fn verbs_on_tasks_refuse_schedules() {
         let id = case.schedule(every(HOUR).starting(at(HOUR)));
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         let not_ready = |answer: Result<Receipt, Error>| {
-            let is_refused = |state| state == State::Recurring;
+            let is_refused = |state| state == TaskState::Recurring;
             assert!(matches!(answer, Err(Error::NotReady { state, .. }) if is_refused(state)));
         };
         not_ready(case.tube.claim(id).map(|_| unreachable!()));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Filter, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Filter, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::not_before::at;
 use super::recurring::{KEYS, Model, Rule, SECOND, TAGS, Terms, change, draw_tags};
@@ -59,7 +59,8 @@ impl Run {
                 let counts = (stored.runs, stored.skipped);
                 schedules.insert(stored.key, (stored.next, counts, stored.tags, number));
             }
-            for (state, found) in [(State::Ready, &mut open), (State::Buried, &mut buried)] {
+            for (state, found) in [(TaskState::Ready, &mut open), (TaskState::Buried, &mut buried)]
+            {
                 let tasks = tube.list(state, None, 10_000).unwrap().items;
                 found
                     .extend(tasks.into_iter().map(|task| (task.key.unwrap(), (number, task.tags))));

@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Missed, Overlap, Recurrence, Reschedule, Schedule, State, Store,
+    Error, FIFO, FIFOTTL, Missed, Overlap, Recurrence, Reschedule, Schedule, Store, TaskState,
     TubeOptions,
 };
 
@@ -164,7 +164,7 @@ fn missed_moments_are_made_up_for_as_the_schedule_says() {
             let store = file.reopen_after(store, HOUR * 9 + MINUTE * 2);
             file.tick();
             let tube = store.tube("case").unwrap();
-            let runs = tube.list(State::Ready, None, 20).unwrap().items;
+            let runs = tube.list(TaskState::Ready, None, 20).unwrap().items;
             let found: Vec<_> = runs.iter().map(|run| run.spawned_by.unwrap().moment).collect();
             let expected: Vec<_> = hours
                 .iter()

@@ -3,8 +3,8 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, State, Ticket,
-    TubeOptions, WhenFull,
+    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, TaskState,
+    Ticket, TubeOptions, WhenFull,
 };
 
 use super::files::{create, create_with};
@@ -274,9 +274,9 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
             }
         }
         assert_eq!(found, (0..10).map(|n| format!("k{n}")).collect::<Vec<_>>());
-        let ready = case.tube.list(State::Ready, None, 0).unwrap().next;
+        let ready = case.tube.list(TaskState::Ready, None, 0).unwrap().next;
         assert!(case.tube.schedules(ready, 3).is_ok(), "the start of any list");
-        let page = case.tube.list(State::Recurring, None, 3).unwrap();
+        let page = case.tube.list(TaskState::Recurring, None, 3).unwrap();
         assert_eq!(case.tube.schedules(page.next, 9).unwrap().items.len(), 7);
     });
 }
@@ -309,7 +309,7 @@ fn deferred_calls_change_schedules() {
     let change = deferred.reschedule("R", Reschedule::new().times(7)).unwrap();
     assert_eq!(change.wait().unwrap().id, id);
     assert_eq!(only_schedule(&tube).times, Some(7));
-    assert_eq!(deferred.unschedule("R").unwrap().wait().unwrap().state, State::Done);
+    assert_eq!(deferred.unschedule("R").unwrap().wait().unwrap().state, TaskState::Done);
     let again = deferred.unschedule("R").and_then(Ticket::wait);
     assert!(matches!(again, Err(Error::KeyNotFound { .. })));
     assert_sound(&store);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{FIFO, Missed, Overlap, Schedule, State, TaskInfo, Tube, TubeOptions};
+use tubewell::{FIFO, Missed, Overlap, Schedule, TaskInfo, TaskState, Tube, TubeOptions};
 
 use super::process::{ChildProcess, Job, ReportWriter};
 use super::rng::Rng;
@@ -82,7 +82,7 @@ impl Run {
 fn ready_runs(tube: &Tube) -> Vec<Run> {
     let (mut runs, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list(State::Ready, after, 1000).unwrap();
+        let page = tube.list(TaskState::Ready, after, 1000).unwrap();
         runs.extend(page.items.iter().map(Run::of));
         after = page.next;
         if after.is_none() {
@@ -182,7 +182,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
         let mut there = BTreeSet::new();
         let mut after = None;
         loop {
-            let page = tube.list(State::Ready, after, 1000).unwrap();
+            let page = tube.list(TaskState::Ready, after, 1000).unwrap();
             for run in page.items.iter().map(|task| task.spawned_by.unwrap().run) {
                 assert!(there.insert(run), "run {run} was put twice");
             }

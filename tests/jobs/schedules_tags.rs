@@ -1,7 +1,7 @@
 //! Schedules whose runs have tags, a history and numbers.
 
 use tubewell::{
-    Error, EventKind, Filter, Keep, MAX_TAG, MAX_TAGS, Put, Reschedule, Schedule, State,
+    Error, EventKind, Filter, Keep, MAX_TAG, MAX_TAGS, Put, Reschedule, Schedule, TaskState,
     TubeOptions,
 };
 
@@ -63,7 +63,7 @@ fn schedule_is_not_found_by_the_tags_of_its_runs() {
         assert_eq!(tagged(&case.store, "foo"), [run]);
         let listed = case.tube.list(Filter::new().tag("foo"), None, 9).unwrap();
         assert_eq!(listed.items.iter().map(|task| task.id).collect::<Vec<_>>(), [run]);
-        let recurring = Filter::new().tag("foo").state(State::Recurring);
+        let recurring = Filter::new().tag("foo").state(TaskState::Recurring);
         assert_eq!(case.tube.list(&recurring, None, 9).unwrap().items, []);
         assert_eq!(case.info(schedule).tags, [""; 0], "the tags are those of its runs");
         assert_eq!(case.tube.delete_where(Filter::new().tag("foo")).unwrap(), 1);
@@ -149,7 +149,7 @@ fn tags_and_entries_of_a_schedule_itself_are_refused() {
         let refused = |answer: tubewell::Result<tubewell::Receipt>| {
             let error = answer.unwrap_err();
             let is_refused = matches!(&error, Error::NotReady { id: named, state, .. }
-                if *named == id && *state == State::Recurring);
+                if *named == id && *state == TaskState::Recurring);
             assert!(is_refused, "{error:?}");
             let after = (case.only_schedule(), case.info(id), kinds(&case.tube, id));
             assert_eq!(after, before);
@@ -198,7 +198,10 @@ fn history_of_a_run_begins_with_spawn() {
         let run = case.run(1).0;
         let entries = case.tube.history(run).unwrap();
         let [entry] = &entries[..] else { panic!("{entries:?}") };
-        assert_eq!((entry.number, entry.what, entry.state), (0, EventKind::Spawn, State::Ready));
+        assert_eq!(
+            (entry.number, entry.what, entry.state),
+            (0, EventKind::Spawn, TaskState::Ready)
+        );
         let at = case.info(run).spawned_by.unwrap().moment;
         assert_eq!((entry.at, &entry.owner), (at, &None));
         case.tube.log(run, "text").unwrap();

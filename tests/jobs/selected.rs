@@ -1,6 +1,6 @@
 //! Calls on selected tasks: deletes and kicks by state and by failure group.
 
-use tubewell::{Error, Failure, Filter, Keep, Put, State, Tube, TubeOptions};
+use tubewell::{Error, Failure, Filter, Keep, Put, TaskState, Tube, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{create_with, groups};
@@ -76,7 +76,7 @@ fn kick_without_a_condition_follows_the_order_of_takes() {
         }
         assert_eq!(case.tube.kick_where(select().limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), [ids[1], ids[2]]);
-        assert_eq!(case.tube.kick_where(select().state(State::Buried)).unwrap(), 1);
+        assert_eq!(case.tube.kick_where(select().state(TaskState::Buried)).unwrap(), 1);
     });
 }
 
@@ -86,7 +86,7 @@ fn kicked_tasks_of_a_group_have_all_their_attempts_again() {
         let id = case.put("x");
         for _ in 0..3 {
             case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "message")).unwrap();
-            assert_eq!(case.state(id), Some(State::Buried));
+            assert_eq!(case.state(id), Some(TaskState::Buried));
             assert_eq!(block_on(case.tube.kick_where_async(select().group("g"))), Ok(1));
             assert_eq!(case.info(id).attempts_left, Some(1));
         }
@@ -95,9 +95,11 @@ fn kicked_tasks_of_a_group_have_all_their_attempts_again() {
 
 #[test]
 fn delete_where_deletes_the_tasks_of_one_state() {
-    for state in [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done] {
+    for state in
+        [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done]
+    {
         for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
-            if state == State::Delayed && !case.timed() {
+            if state == TaskState::Delayed && !case.timed() {
                 return;
             }
             for _ in 0..2 {
@@ -116,12 +118,18 @@ fn delete_where_deletes_the_tasks_of_one_state() {
             assert_eq!(case.tube.delete_where(select().state(state).limit(1)).unwrap(), 1);
             assert_eq!(case.state(first), None);
             assert_eq!(case.tube.delete_where(select().state(state)).unwrap(), 1);
-            let states = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+            let states = [
+                TaskState::Ready,
+                TaskState::Taken,
+                TaskState::Delayed,
+                TaskState::Buried,
+                TaskState::Done,
+            ];
             for other in states {
                 let count = listed(other).len();
                 let expected = match other {
                     other if other == state => 0,
-                    State::Delayed if !case.timed() => 0,
+                    TaskState::Delayed if !case.timed() => 0,
                     _ => 2,
                 };
                 assert_eq!(count, expected, "{other} after a delete of {state} tasks");
@@ -140,10 +148,10 @@ fn delete_where_deletes_the_tasks_of_a_group() {
         case.tube.bury(plain).unwrap();
         assert_eq!(case.tube.delete_where(select().group("g").limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[0]), None);
-        let both = select().group("g").state(State::Buried);
+        let both = select().group("g").state(TaskState::Buried);
         assert_eq!(block_on(case.tube.delete_where_async(both)), Ok(2));
         assert_eq!(groups(&case.tube), [("other".to_owned(), 2)]);
-        assert_eq!(case.state(plain), Some(State::Buried));
+        assert_eq!(case.state(plain), Some(TaskState::Buried));
     });
 }
 
@@ -156,9 +164,9 @@ fn delete_where_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
         let parent = case.put("x");
         let child = case.draft("x").after(&case.tube, [parent]);
         case.add(child);
-        let refused = case.tube.delete_where(select().state(State::Ready).limit(2));
+        let refused = case.tube.delete_where(select().state(TaskState::Ready).limit(2));
         assert!(matches!(refused, Err(Error::HasDependents { id, .. }) if id == parent));
-        assert_eq!(case.tube.peek(first).unwrap().info.state, State::Ready);
+        assert_eq!(case.tube.peek(first).unwrap().info.state, TaskState::Ready);
     });
 }
 
@@ -166,20 +174,20 @@ fn delete_where_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
 fn selections_that_make_no_sense_are_refused() {
     for_each_driver(ALL, |case| {
         bury_in(case, "g", 1);
-        let wrong = select().group("g").state(State::Ready);
+        let wrong = select().group("g").state(TaskState::Ready);
         for select in [select(), select().limit(1), wrong.clone()] {
             let deleted = case.tube.delete_where(select.clone());
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
             let deleted = block_on(case.tube.delete_where_async(select));
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
         }
-        for select in [wrong, select().state(State::Done)] {
+        for select in [wrong, select().state(TaskState::Done)] {
             let kicked = case.tube.kick_where(select.clone());
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
             let kicked = block_on(case.tube.kick_where_async(select));
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
         }
-        assert_eq!(case.state(0), Some(State::Buried));
+        assert_eq!(case.state(0), Some(TaskState::Buried));
     });
 }
 
@@ -199,15 +207,15 @@ fn many_selected_tasks_are_changed_in_steps() {
             tube.bury(put.id).unwrap();
         }
         let before = store.counters().unwrap().commits;
-        assert_eq!(tube.delete_where(select().state(State::Ready).limit(1199)).unwrap(), 1199);
+        assert_eq!(tube.delete_where(select().state(TaskState::Ready).limit(1199)).unwrap(), 1199);
         let commits = store.counters().unwrap().commits - before;
         assert!((3..=4).contains(&commits), "{commits} commits");
-        assert_eq!(tube.delete_where(select().state(State::Ready)).unwrap(), 1);
+        assert_eq!(tube.delete_where(select().state(TaskState::Ready)).unwrap(), 1);
         assert_eq!(tube.statistics().unwrap().tasks.taken, 700);
         drop(claims);
         assert_eq!(tube.kick_where(select()).unwrap(), 100);
         let _claims = tube.take_many(600, ZERO).unwrap();
-        let taken = select().state(State::Taken);
+        let taken = select().state(TaskState::Taken);
         assert_eq!(tube.delete_where(taken).unwrap(), 600);
         assert_eq!(tube.statistics().unwrap().tasks.total, 200);
         assert_sound(&store);
@@ -228,7 +236,7 @@ fn delete_where_ends_although_tasks_are_put_meanwhile() {
     };
     let of_owner = stores::owner(&store).tube("case").unwrap();
     of_owner.on_task_change(Some(std::sync::Arc::new(callback))).unwrap();
-    let deleted = tube.delete_where(select().state(State::Ready)).unwrap();
+    let deleted = tube.delete_where(select().state(TaskState::Ready)).unwrap();
     assert!((512..=1000).contains(&deleted), "{deleted} tasks");
     of_owner.on_task_change(None).unwrap();
     assert_sound(&store);

@@ -1,6 +1,6 @@
 //! The ends of sessions with many claims.
 
-use tubewell::{Error, Session, State, Tube, TubeOptions};
+use tubewell::{Error, Session, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -51,7 +51,7 @@ fn session_that_has_ended_holds_none_of_its_many_claims() {
         assert_eq!(taken(case), TASKS - STEP);
         assert_eq!(store.owners().unwrap(), []);
         assert!(matches!(store.resume_session(id), Err(Error::SessionUnknown { .. })));
-        let held = tube.list(State::Taken, None, 1).unwrap().items[0].id;
+        let held = tube.list(TaskState::Taken, None, 1).unwrap().items[0].id;
         assert_eq!(tube.owner_of(held), Ok(None));
         let claim = tube.claim(held).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (held, 2));

@@ -1,7 +1,7 @@
 //! Limits that the sub-queues of several tubes share.
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Claim, Error, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Claim, Error, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::rng::Rng;
 use super::support::*;
@@ -126,7 +126,7 @@ fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
         imports.ack(a[2]).unwrap();
         assert_eq!((take(&imports), take(&reports)), (None, None));
         match reports.claim(b[1]).map(drop) {
-            Err(Error::NotReady { state: State::Ready, why, .. }) => {
+            Err(Error::NotReady { state: TaskState::Ready, why, .. }) => {
                 assert_eq!(why, "0 tasks of its sub-queue \"db\" are taken, and 0 may be");
             }
             other => panic!("{other:?}"),
@@ -252,7 +252,7 @@ fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
                         assert!(taken(&claims, sub) <= most[sub] as usize, "seed {seed}");
                     }
                     None => {
-                        for task in tube.list(State::Ready, None, 1000).unwrap().items {
+                        for task in tube.list(TaskState::Ready, None, 1000).unwrap().items {
                             let of = names
                                 .iter()
                                 .position(|name| task.sub_queue.as_deref() == Some(name));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Cursor, Error, Filter, Put, State, Tube, TubeOptions};
+use tubewell::{Cursor, Error, Filter, Put, TaskState, Tube, TubeOptions};
 
 use super::not_before::{HOUR, at};
 use super::rng::Rng;
@@ -27,7 +27,7 @@ fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
 
 /// The delayed tasks, sorted by what each says of itself.
 fn sorted(tube: &Tube) -> Vec<u64> {
-    let tasks = tube.list(State::Delayed, None, 10_000).unwrap().items;
+    let tasks = tube.list(TaskState::Delayed, None, 10_000).unwrap().items;
     let mut tasks: Vec<(Duration, u64)> =
         tasks.iter().map(|info| (info.due_in.unwrap(), info.id)).collect();
     tasks.sort_unstable();
@@ -75,7 +75,7 @@ fn soonest_tasks_of_a_tag_or_a_sub_queue_are_listed_alone() {
         let listed = |wanted: Filter| in_pages(&case.tube, &wanted, 1);
         assert_eq!(listed(soonest()), [2, 1, 0, 3]);
         assert_eq!(listed(soonest().tag("x")), [1, 0]);
-        assert_eq!(listed(soonest().sub_queue("a").state(State::Delayed)), [2, 0]);
+        assert_eq!(listed(soonest().sub_queue("a").state(TaskState::Delayed)), [2, 0]);
     });
 }
 
@@ -98,7 +98,7 @@ fn task_that_never_becomes_ready_by_itself_is_not_listed() {
     for_each_driver(TIMED, |case| {
         let never = case.add(case.draft("never").delay(Duration::MAX));
         let soon = case.add(case.draft("soon").delay(secs(1)));
-        assert_eq!(case.state(never), Some(State::Delayed));
+        assert_eq!(case.state(never), Some(TaskState::Delayed));
         assert_eq!(in_pages(&case.tube, &soonest(), 9), [soon]);
     });
 }
@@ -175,7 +175,7 @@ fn page_of_soonest_tasks_ends_early_among_the_times_of_other_tasks() {
 #[test]
 fn conditions_that_no_delayed_task_can_meet_are_refused_with_the_soonest_first() {
     for_each_driver(ALL, |case| {
-        let ready = soonest().state(State::Ready);
+        let ready = soonest().state(TaskState::Ready);
         for wanted in [ready, soonest().newest_first(), soonest().group("g"), soonest().owner("o")]
         {
             let refused = case.tube.list(&wanted, None, 1).unwrap_err();
@@ -185,7 +185,7 @@ fn conditions_that_no_delayed_task_can_meet_are_refused_with_the_soonest_first()
         let refused = case.tube.list(soonest(), Some(of_others), 1).unwrap_err();
         assert!(refused.to_string().contains("not of a page of delayed tasks"), "{refused}");
         let own: Cursor = "1s5.7".parse().unwrap();
-        let delayed = Filter::new().state(State::Delayed);
+        let delayed = Filter::new().state(TaskState::Delayed);
         assert!(case.tube.list(&delayed, Some(own.clone()), 1).is_err());
         assert_eq!(case.tube.list(soonest(), Some(own), 1).unwrap().items, []);
         assert!("1s5.7.x".parse::<Cursor>().is_err());

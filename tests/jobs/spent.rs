@@ -1,7 +1,7 @@
 //! Tasks that are ready although they have no attempt left, as restored ones may be: a take buries
 //! them instead of handing them out.
 
-use tubewell::{Bytes, Error, IntoPut, Put, Restore, State, TubeOptions};
+use tubewell::{Bytes, Error, IntoPut, Put, Restore, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{attempts, claim_of, group_of_buried};
@@ -56,7 +56,7 @@ fn chosen_take_of_a_spent_task_buries_it() {
     for_each_driver_with(ALL, options(), |case| {
         let id = restore_spent(case, case.draft("spent"));
         let refused = case.tube.claim(id).unwrap_err();
-        assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }), "{refused:?}");
+        assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused:?}");
         assert_eq!(case.tube.kick(10).unwrap(), 1);
         let claim = block_on(case.tube.claim_async(id)).unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 4));
@@ -95,7 +95,7 @@ fn spent_head_frees_its_sub_queue() {
             drop(claim);
         }
         assert_eq!((first, second), (Some(third), Some(other)));
-        assert_eq!(spent.map(|id| case.state(id)), [Some(State::Buried); 2]);
+        assert_eq!(spent.map(|id| case.state(id)), [Some(TaskState::Buried); 2]);
         assert_eq!(case.take(), Some(third));
         case.tube.ack(third).unwrap();
         assert_eq!(case.tube.kick(10).unwrap(), 2);
@@ -108,9 +108,9 @@ fn spent_delayed_task_is_buried_by_a_take_after_its_delay() {
     for_each_driver_with(TIMED, options(), |case| {
         let id = restore_spent(case, case.draft("spent").delay(secs(1)));
         case.advance(999);
-        assert_eq!((case.take(), case.state(id)), (None, Some(State::Delayed)));
+        assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Delayed)));
         case.advance(1);
-        assert_eq!((case.take(), case.state(id)), (None, Some(State::Buried)));
+        assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Buried)));
     });
 }
 

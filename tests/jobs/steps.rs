@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Claim, Durability, Error, EventKind, Failure, Put, Restore, Result, State, Step, StepKind,
-    Store, Tube, TubeOptions, Update,
+    Claim, Durability, Error, EventKind, Failure, Put, Restore, Result, Step, StepKind, Store,
+    TaskState, Tube, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -353,7 +353,7 @@ fn stored_step_is_an_event_and_an_entry_of_the_history() {
         ];
         assert_eq!(said.collect::<Vec<_>>(), expected);
         let step = &entries[2];
-        assert_eq!((step.state, step.owner.as_deref()), (State::Taken, Some("worker")));
+        assert_eq!((step.state, step.owner.as_deref()), (TaskState::Taken, Some("worker")));
     });
 }
 

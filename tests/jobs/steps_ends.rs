@@ -1,7 +1,9 @@
 //! Durable steps go when their task ends, or begins anew.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Error, Failure, Finish, Keep, OnKey, Put, Result, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Error, Failure, Finish, Keep, OnKey, Put, Result, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::steps::{Ran, claim, names};
 use super::support::*;
@@ -56,7 +58,7 @@ fn task_that_is_done_and_kept_has_no_steps() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()).history(9), |case| {
         let id = with_steps(case, case.draft("x"));
         case.tube.claim(id).unwrap().ack_with("result").unwrap();
-        assert_eq!((case.state(id), case.info(id).has_steps), (Some(State::Done), false));
+        assert_eq!((case.state(id), case.info(id).has_steps), (Some(TaskState::Done), false));
         assert_eq!(case.tube.steps(id), Ok(vec![]));
         assert_sound(&case.store);
         case.tube.forget(id).unwrap();

@@ -1,7 +1,7 @@
 //! Tasks that are put as a step of the work: each exactly once.
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Error, OnKey, Put, State, Step, StepKind, Store, TubeOptions};
+use tubewell::{Error, OnKey, Put, Step, StepKind, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create_with};
 use super::steps::{assert_invalid, claim, names};
@@ -43,12 +43,12 @@ fn spawned_task_waits_as_its_put_says() {
         let delayed = job.spawn("late", &case.tube, case.draft("x").delay(secs(1))).unwrap();
         let child = job.spawn("after", &case.tube, case.draft("x").after(&case.tube, [0]));
         let child = child.unwrap();
-        assert_eq!(case.state(delayed), Some(State::Delayed));
-        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(case.state(delayed), Some(TaskState::Delayed));
+        assert_eq!(case.state(child), Some(TaskState::Blocked));
         job.ack().unwrap();
-        assert_eq!(case.state(child), Some(State::Ready));
+        assert_eq!(case.state(child), Some(TaskState::Ready));
         case.advance(1000);
-        assert_eq!(case.state(delayed), Some(State::Ready));
+        assert_eq!(case.state(delayed), Some(TaskState::Ready));
     });
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Claim, Durability, Error, Failure, Put, Restore, State, TubeOptions};
+use tubewell::{Claim, Durability, Error, Failure, Put, Restore, TaskState, TubeOptions};
 
 use super::files::{claim_of, create_with};
 use super::rng::Rng;
@@ -86,7 +86,7 @@ fn altered_limit_ends_no_claim_and_gives_tasks_to_waiting_takers() {
         case.tube.alter(TubeOptions::new()).unwrap();
         assert_sound(&case.store);
         for id in 0..3 {
-            assert_eq!((case.take(), case.state(id)), (None, Some(State::Taken)));
+            assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
             case.tube.ack(id).unwrap();
         }
         assert_eq!((case.take(), case.take()), (Some(3), None));
@@ -142,7 +142,7 @@ fn chosen_task_is_refused_if_its_sub_queue_is_full() {
         let chosen = case.tube.claim(2).unwrap();
         assert_eq!(case.take(), Some(0));
         match case.tube.claim(1).map(drop) {
-            Err(Error::NotReady { id: 1, state: State::Ready, why }) => {
+            Err(Error::NotReady { id: 1, state: TaskState::Ready, why }) => {
                 assert_eq!(why, "2 tasks of its sub-queue \"x\" are taken, and 2 may be");
             }
             other => panic!("{other:?}"),

@@ -1,7 +1,7 @@
 //! Paused sub-queues.
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Durability, Error, PausedSubQueue, Put, State, TubeOptions};
+use tubewell::{Durability, Error, PausedSubQueue, Put, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create, create_with};
 use super::support::*;
@@ -31,7 +31,7 @@ fn paused_sub_queue_gives_no_task_until_its_pause_ends() {
         assert_eq!(paused(&case.tube), [("x".into(), Some(10_000)), ("z".into(), None)]);
         assert_eq!(case.take_all(), [1]);
         match case.tube.claim(0).map(drop) {
-            Err(Error::NotReady { id: 0, state: State::Ready, why }) => {
+            Err(Error::NotReady { id: 0, state: TaskState::Ready, why }) => {
                 assert_eq!(why, "its sub-queue \"x\" is paused for 10s");
             }
             other => panic!("{other:?}"),

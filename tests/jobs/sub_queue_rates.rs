@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, Put, Rate, State, TubeOptions};
+use tubewell::{Error, Put, Rate, TaskState, TubeOptions};
 
 use super::files::create_with;
 use super::rng::Rng;
@@ -112,7 +112,7 @@ fn released_task_waits_for_the_next_token() {
         }
         assert_eq!(case.take(), None);
         match case.tube.claim(1).map(drop) {
-            Err(Error::NotReady { id: 1, state: State::Ready, why }) => {
+            Err(Error::NotReady { id: 1, state: TaskState::Ready, why }) => {
                 assert_eq!(why, "the rate of its sub-queue \"x\" allows the next take in 10s");
             }
             other => panic!("{other:?}"),
@@ -211,7 +211,7 @@ fn no_sub_queue_exceeds_its_rate_and_none_is_forgotten() {
                 }
             }
             if rng.one_in(4) {
-                for id in case.tube.list(State::Taken, None, 1000).unwrap().items {
+                for id in case.tube.list(TaskState::Taken, None, 1000).unwrap().items {
                     case.tube.ack(id.id).unwrap();
                 }
             }

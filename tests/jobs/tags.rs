@@ -2,8 +2,8 @@
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Error, Failure, Filter, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, State, Store, TubeOptions,
-    Update, WhenFull,
+    Error, Failure, Filter, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, Store, TaskState,
+    TubeOptions, Update, WhenFull,
 };
 
 use super::support::*;
@@ -86,7 +86,7 @@ fn tags_are_added_and_removed_once() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
         let add = |tags: &[&str]| case.tube.add_tags(id, tags).unwrap();
-        assert_eq!(add(&["foo"]).state, State::Ready);
+        assert_eq!(add(&["foo"]).state, TaskState::Ready);
         assert_eq!(tags(case, id), ["foo"]);
         case.tube.remove_tags(id, ["foo"]).unwrap();
         assert_eq!(tags(case, id), [""; 0]);
@@ -176,7 +176,7 @@ fn kept_task_has_its_tags_until_it_is_forgotten() {
         let first = put();
         assert_eq!(
             (case.state(first), tagged(&case.store, "foo")),
-            (Some(State::Done), vec![first])
+            (Some(TaskState::Done), vec![first])
         );
         let second = put();
         assert_eq!(tagged(&case.store, "foo"), [second]);
@@ -233,19 +233,19 @@ fn tags_are_changed_in_every_state() {
             assert_eq!((tagged(&case.store, &tag), case.state(id)), (vec![id], Some(state)));
             assert_sound(&case.store);
         };
-        check(State::Ready);
+        check(TaskState::Ready);
         let claim = case.tube.claim(id).unwrap();
-        check(State::Taken);
+        check(TaskState::Taken);
         claim.release(secs(1)).unwrap();
-        check(State::Delayed);
+        check(TaskState::Delayed);
         case.tube.bury(id).unwrap();
-        check(State::Buried);
+        check(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         case.tube.claim(id).unwrap().bury_with(Failure::new("g", "m")).unwrap();
-        check(State::Buried);
+        check(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         case.tube.claim(id).unwrap().ack().unwrap();
-        check(State::Done);
+        check(TaskState::Done);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Which tasks have a tag, how many have it, and where a task is.
 
 use tubewell::driver::FIFO;
-use tubewell::{Failure, Filter, Keep, Put, State, TubeOptions};
+use tubewell::{Failure, Filter, Keep, Put, TaskState, TubeOptions};
 
 use super::support::*;
 use super::tags::{assert_invalid, put_tagged, tagged, tags, used};
@@ -67,9 +67,9 @@ fn cursor_of_a_tag_is_refused_by_other_listings() {
         }
         let next = || case.store.list(Filter::new().tag("foo"), None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("bar"), next(), 1));
-        assert_invalid(case.tube.list(State::Ready, next(), 1));
+        assert_invalid(case.tube.list(TaskState::Ready, next(), 1));
         assert_invalid(case.tube.list(Filter::new().group("foo").newest_first(), next(), 1));
-        let listed = case.tube.list(State::Ready, None, 1).unwrap().next;
+        let listed = case.tube.list(TaskState::Ready, None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("foo"), listed, 1));
         let empty = case.store.list(Filter::new().tag("foo"), None, 0).unwrap();
         assert_eq!(empty.items, []);
@@ -164,13 +164,13 @@ fn find_returns_the_task_and_its_tube() {
             assert_eq!(super::executor::block_on(case.store.find_async(id)).unwrap(), found);
             found.map(|task| (task.tube, task.state))
         };
-        assert_eq!(find(here), Some(("case".to_owned(), State::Ready)));
-        assert_eq!(find(there), Some(("other".to_owned(), State::Ready)));
+        assert_eq!(find(here), Some(("case".to_owned(), TaskState::Ready)));
+        assert_eq!(find(there), Some(("other".to_owned(), TaskState::Ready)));
         assert_eq!(find(there + 1), None);
         let claim = case.tube.claim(here).unwrap();
-        assert_eq!(find(here), Some(("case".to_owned(), State::Taken)));
+        assert_eq!(find(here), Some(("case".to_owned(), TaskState::Taken)));
         claim.ack().unwrap();
-        assert_eq!(find(here), Some(("case".to_owned(), State::Done)));
+        assert_eq!(find(here), Some(("case".to_owned(), TaskState::Done)));
         case.store.drop_tube("other").unwrap();
         assert_eq!(find(there), None);
     });
@@ -206,18 +206,18 @@ fn calls_on_selected_tasks_select_by_tag() {
         case.tube.claim(ids[4]).unwrap().ack().unwrap();
         let select = || Filter::new().tag("foo");
         let kicked = case.tube.kick_where(select().group("g").limit(1)).unwrap();
-        assert_eq!((kicked, case.state(ids[0])), (1, Some(State::Ready)));
+        assert_eq!((kicked, case.state(ids[0])), (1, Some(TaskState::Ready)));
         assert_eq!(case.tube.kick_where(select().limit(1)).unwrap(), 1);
-        assert_eq!(case.state(ids[1]), Some(State::Ready));
+        assert_eq!(case.state(ids[1]), Some(TaskState::Ready));
         assert_eq!(case.tube.kick_where(Filter::new().tag("other")).unwrap(), 0);
-        assert_eq!(case.tube.delete_where(select().state(State::Buried)).unwrap(), 2);
+        assert_eq!(case.tube.delete_where(select().state(TaskState::Buried)).unwrap(), 2);
         let _taken = case.tube.claim(ids[0]).unwrap();
         assert_eq!(case.tube.delete_where(select().limit(2)).unwrap(), 2);
         assert_eq!(tagged(&case.store, "foo"), [&[elsewhere], &ids[4..]].concat());
         assert_eq!(case.tube.delete_where(select()).unwrap(), 4);
         assert_eq!(tagged(&case.store, "foo"), [elsewhere]);
-        assert_eq!(case.state(plain), Some(State::Ready));
+        assert_eq!(case.state(plain), Some(TaskState::Ready));
         assert_invalid(case.tube.delete_where(Filter::new()));
-        assert_invalid(case.tube.kick_where(select().state(State::Ready)));
+        assert_invalid(case.tube.kick_where(select().state(TaskState::Ready)));
     });
 }

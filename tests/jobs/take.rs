@@ -1,6 +1,6 @@
 //! Take.
 
-use tubewell::{Claim, State};
+use tubewell::{Claim, TaskState};
 
 use super::files::{create, draft};
 use super::support::*;
@@ -59,7 +59,7 @@ fn take_returns_oldest_task_and_writes_nothing() {
         let before = writes();
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.body()), (0, &b"oldest"[..]));
-        assert_eq!((ids(State::Taken), ids(State::Ready)), (vec![0], vec![1]));
+        assert_eq!((ids(TaskState::Taken), ids(TaskState::Ready)), (vec![0], vec![1]));
         assert_eq!(take(&tube), Some(1));
         assert_eq!(take(&tube), None);
         assert_eq!(writes(), before);

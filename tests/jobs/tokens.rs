@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Ending, Error, Filter, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, State,
-    Store, TOKEN_TIME, Tube, TubeOptions, WhenFull,
+    Ending, Error, Filter, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, Store,
+    TOKEN_TIME, TaskState, Tube, TubeOptions, WhenFull,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -14,7 +14,7 @@ fn invalid<T>(answer: tubewell::Result<T>) {
     assert!(matches!(answer.err(), Some(Error::Invalid { .. })));
 }
 
-fn of(receipt: tubewell::Result<Receipt>) -> (u64, State) {
+fn of(receipt: tubewell::Result<Receipt>) -> (u64, TaskState) {
     let receipt = receipt.unwrap();
     (receipt.id, receipt.state)
 }
@@ -38,21 +38,21 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
             assert_eq!(log.read(), []);
             assert_eq!((case.calls(), case.tasks()), (calls, tasks));
         };
-        again(State::Ready);
+        again(TaskState::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
-        again(State::Taken);
+        again(TaskState::Taken);
         claim.bury().unwrap();
-        again(State::Buried);
+        again(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         if case.timed() {
             case.tube.try_take().unwrap().unwrap().release(secs(1)).unwrap();
-            again(State::Delayed);
+            again(TaskState::Delayed);
             case.advance(1_000);
         }
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        again(State::Done);
+        again(TaskState::Done);
         case.tube.forget(id).unwrap();
-        again(State::Done);
+        again(TaskState::Done);
         assert_eq!(case.put("x"), id + 1, "no id was used up");
     });
 }
@@ -67,18 +67,18 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
         let again = |token: &str| of(case.tube.put(put(token)));
         let id = case.add(put("acked"));
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!(again("acked"), (id, State::Done));
+        assert_eq!(again("acked"), (id, TaskState::Done));
         let id = case.add(put("deleted"));
         case.tube.delete(id).unwrap();
-        assert_eq!(again("deleted"), (id, State::Done));
+        assert_eq!(again("deleted"), (id, TaskState::Done));
         let id = case.add(put("moved"));
         case.tube.move_to(id, &other).unwrap();
-        assert_eq!(again("moved"), (id, State::Done));
+        assert_eq!(again("moved"), (id, TaskState::Done));
         let id = case.add(put("advanced"));
         case.tube.try_take().unwrap().unwrap().advance(&other, "y").unwrap();
-        assert_eq!(again("advanced"), (id, State::Done));
+        assert_eq!(again("advanced"), (id, TaskState::Done));
         let id = case.add(put("expired").ttl(ZERO));
-        assert_eq!(again("expired"), (id, State::Done));
+        assert_eq!(again("expired"), (id, TaskState::Done));
         case.advance(1);
         assert!(!case.tasks().contains_key("total"));
         assert_eq!(other.statistics().unwrap().tasks.total, 2);
@@ -157,8 +157,8 @@ fn finish_and_spawn_know_the_token() {
         let finish = Finish::new().put(&other, put("c")).put(&other, put("a"));
         first.finish(finish.put(&other, put("c")).put(&other, put("d"))).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 4, "a, b, c and d");
-        assert_eq!(of(other.put(put("c"))), (spawned + 1, State::Ready));
-        assert_eq!(of(other.put(put("d"))), (spawned + 2, State::Ready));
+        assert_eq!(of(other.put(put("c"))), (spawned + 1, TaskState::Ready));
+        assert_eq!(of(other.put(put("d"))), (spawned + 2, TaskState::Ready));
 
         // Of a token that is remembered in each of its tubes.
         let second = tube.try_take().unwrap().unwrap();
@@ -193,7 +193,7 @@ fn batch_with_a_token_twice_puts_one_task() {
         let receipts = case.tube.put_many(batch).unwrap();
         let ids: Vec<u64> = receipts.iter().map(|receipt| receipt.id).collect();
         assert_eq!(ids, [seen + 1, seen + 2, seen, seen + 1, seen + 3]);
-        assert!(receipts.iter().all(|receipt| receipt.state == State::Ready));
+        assert!(receipts.iter().all(|receipt| receipt.state == TaskState::Ready));
         assert_eq!(case.tasks()["ready"], 4);
         // The whole batch again.
         let batch = ["a", "b", "seen"].map(put);
@@ -230,20 +230,20 @@ fn put_with_a_seen_token_needs_no_space() {
             let put = |token: &str| Put::new("x").token(token);
             let id = case.add(put("a"));
             let waiting = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
-            assert_eq!(of(case.tube.put(put("a"))), (id, State::Ready));
-            assert_eq!(of(case.tube.put_wait(put("a"), NO_TIMEOUT)), (id, State::Ready));
+            assert_eq!(of(case.tube.put(put("a"))), (id, TaskState::Ready));
+            assert_eq!(of(case.tube.put_wait(put("a"), NO_TIMEOUT)), (id, TaskState::Ready));
             assert_eq!(case.tube.put_many([put("a"), put("a")]).unwrap()[1].id, id);
             // A put that waits has put nothing yet.
             assert!(matches!(case.tube.put(put("b")), Err(Error::Full { .. })));
             let second = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
             let third = Wait::begin(case.tube.put_wait_async(put("c"), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
-            assert_eq!(of(end_of(waiting)), (id + 1, State::Ready));
+            assert_eq!(of(end_of(waiting)), (id + 1, TaskState::Ready));
             third.assert_waits();
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             // Admitted, and seen: it takes no place, so the third one follows.
-            assert_eq!(of(end_of(second)), (id + 1, State::Done));
-            assert_eq!(of(end_of(third)), (id + 2, State::Ready));
+            assert_eq!(of(end_of(second)), (id + 1, TaskState::Done));
+            assert_eq!(of(end_of(third)), (id + 2, TaskState::Ready));
         });
     });
 }
@@ -259,7 +259,7 @@ fn put_that_keeps_remembers_nothing_and_one_that_replaces_does() {
 
         assert_eq!(case.add(put("replaced", OnKey::Replace)), id + 1);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(of(case.tube.put(put("replaced", OnKey::Replace))), (id + 1, State::Taken));
+        assert_eq!(of(case.tube.put(put("replaced", OnKey::Replace))), (id + 1, TaskState::Taken));
         assert!(claim.is_current().unwrap(), "the task does not begin anew");
         claim.ack().unwrap();
         assert_eq!(case.add(put("replaced", OnKey::Replace)), id + 1);
@@ -302,7 +302,7 @@ fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
             let (receipt, ending) = end_of(wait).unwrap();
             assert_eq!((receipt.id, ending), (id, Some(DONE)));
             let again = || case.tube.put_and_wait(put(), NO_TIMEOUT).unwrap();
-            assert_eq!((again().0.state, again().1), (State::Done, Some(DONE)));
+            assert_eq!((again().0.state, again().1), (TaskState::Done, Some(DONE)));
             case.tube.forget(id).unwrap();
             // Another task has the key of the put by now.
             case.add(case.draft("x").key("k"));
@@ -335,7 +335,7 @@ fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
         invalid(claim.advance(&other, put()));
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         let claim = case.tube.try_take().unwrap().unwrap();
         invalid(claim.finish(Finish::new().put(&other, "y").advance(&other, put())));
         assert_eq!(other.put(put()).unwrap().id, id + 1, "nothing was remembered");
@@ -358,7 +358,7 @@ fn temporary_tube_remembers_tokens_as_long_as_its_tasks() {
         let put = || case.draft("x").token("t");
         let id = case.add(put());
         case.take();
-        assert_eq!(of(case.tube.put(put())), (id, State::Taken));
+        assert_eq!(of(case.tube.put(put())), (id, TaskState::Taken));
         case.clock.advance(TOKEN_TIME);
         assert_eq!(case.add(put()), id + 1);
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Durability, Error, Put, Restore, Salvaged, State, Store, StoreOptions, TOKEN_TIME, Tube,
+    Durability, Error, Put, Restore, Salvaged, Store, StoreOptions, TOKEN_TIME, TaskState, Tube,
     TubeOptions, WhenFull,
 };
 
@@ -74,7 +74,7 @@ fn put_of_unknown_outcome_is_made_again_with_its_token() {
         disk.fail_flushes(false);
         clock.advance(secs(60));
         let receipt = again().unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Ready));
+        assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
         assert_sound(&store);
     });

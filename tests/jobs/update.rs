@@ -1,7 +1,7 @@
 //! Updates of tasks that wait: body, priority and delay.
 
 use tubewell::{
-    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, State, Ticket, TubeOptions, Update,
+    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, TaskState, Ticket, TubeOptions, Update,
     WhenFull,
 };
 
@@ -69,8 +69,8 @@ fn update_of_several_fields_is_one_change() {
         let second = case.add(case.draft("b").pri(5));
         let log = case.event_log();
         let all = Update::new().body("new").priority(1).delay(secs(10));
-        assert_eq!(case.tube.update(second, all).unwrap().state, State::Delayed);
-        assert_eq!(log.read(), [(second, EventKind::Update, State::Delayed)]);
+        assert_eq!(case.tube.update(second, all).unwrap().state, TaskState::Delayed);
+        assert_eq!(log.read(), [(second, EventKind::Update, TaskState::Delayed)]);
         assert_eq!(case.take_all(), [first]);
         case.tube.release(first, ZERO).unwrap();
         case.advance(9_999);
@@ -90,7 +90,10 @@ fn update_without_delay_makes_delayed_task_ready() {
         let waiting = case.begin_take();
         case.tube.update(id, Update::new().delay(secs(1800))).unwrap();
         assert_eq!(case.info(id).due_in, Some(secs(1800)));
-        assert_eq!(case.tube.update(id, Update::new().delay(ZERO)).unwrap().state, State::Ready);
+        assert_eq!(
+            case.tube.update(id, Update::new().delay(ZERO)).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(waiting.id(), Some(id));
     });
 }
@@ -113,7 +116,7 @@ fn new_delay_moves_the_end_of_the_ttl() {
         case.advance(5_000);
         assert_eq!(case.state(ready), None);
         case.advance(13_999);
-        assert_eq!(case.state(later), Some(State::Ready));
+        assert_eq!(case.state(later), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(later), None);
     });
@@ -142,7 +145,7 @@ fn update_of_taken_done_or_unknown_task_is_refused() {
         done.ack_with("result").unwrap();
         let claim = case.tube.claim(1).unwrap();
         let update = || Update::new().body("new");
-        for (id, state) in [(0, State::Done), (1, State::Taken)] {
+        for (id, state) in [(0, TaskState::Done), (1, TaskState::Taken)] {
             let refused = case.tube.update(id, update()).unwrap_err();
             assert!(matches!(&refused, Error::NotReady { id: named, state: its, .. }
                 if (*named, *its) == (id, state)));
@@ -172,7 +175,7 @@ fn refused_update_changes_nothing_of_the_task() {
         case.tube.bury(0).unwrap();
         if case.timed() {
             let refused = case.tube.update(0, update.priority(7).delay(secs(1)));
-            assert!(matches!(refused, Err(Error::NotReady { state: State::Buried, .. })));
+            assert!(matches!(refused, Err(Error::NotReady { state: TaskState::Buried, .. })));
         }
         assert_eq!((body(case, 0), case.info(0).pri), (b"x".to_vec(), 0));
         assert_eq!(case.calls().get("update"), None);
@@ -185,8 +188,8 @@ fn empty_update_returns_the_state_and_changes_nothing() {
         case.put_all([0, 1]);
         case.tube.bury(1).unwrap();
         let log = case.event_log();
-        assert_eq!(case.tube.update(0, Update::new()).unwrap().state, State::Ready);
-        assert_eq!(case.tube.update(1, Update::new()).unwrap().state, State::Buried);
+        assert_eq!(case.tube.update(0, Update::new()).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.update(1, Update::new()).unwrap().state, TaskState::Buried);
         assert_eq!(log.read(), []);
     });
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, Failure, Keep, Put, State, Tube, TubeOptions, Update};
+use tubewell::{
+    Claim, Durability, Error, Failure, Keep, Put, TaskState, Tube, TubeOptions, Update,
+};
 
 use super::rng::Rng;
 use super::support::*;
@@ -17,7 +19,7 @@ struct Expected {
     pri: u32,
     sub: String,
     body: Vec<u8>,
-    state: State,
+    state: TaskState,
 }
 
 struct Run<'a> {
@@ -91,16 +93,17 @@ impl Run<'_> {
             put = put.sub_queue(sub.clone());
         }
         let id = self.tube.put(put).unwrap().id;
-        self.tasks.insert(id, Expected { pri, sub, body, state: State::Ready });
+        self.tasks.insert(id, Expected { pri, sub, body, state: TaskState::Ready });
     }
 
     /// The task that a take gets.
     fn best(&self, sub_queued: bool) -> Option<u64> {
         let is_busy = |sub: &str| {
-            let taken = self.tasks.values().filter(|it| it.state == State::Taken && it.sub == sub);
+            let taken =
+                self.tasks.values().filter(|it| it.state == TaskState::Taken && it.sub == sub);
             sub_queued && taken.count() >= self.limit
         };
-        let ready = self.tasks.iter().filter(|(_, it)| it.state == State::Ready);
+        let ready = self.tasks.iter().filter(|(_, it)| it.state == TaskState::Ready);
         let free = ready.filter(|(_, it)| !is_busy(&it.sub));
         free.map(|(id, it)| (it.pri, *id)).min().map(|(_, id)| id)
     }
@@ -111,7 +114,7 @@ impl Run<'_> {
         let Some(claim) = claim else { return };
         let it = self.tasks.get_mut(&claim.id()).unwrap();
         assert_eq!((claim.body(), claim.pri()), (&*it.body, it.pri));
-        it.state = State::Taken;
+        it.state = TaskState::Taken;
         self.claims.push(claim);
     }
 
@@ -123,10 +126,10 @@ impl Run<'_> {
         let claim = self.claims.swap_remove(nth);
         let id = claim.id();
         let (ended, state) = match self.rng.below(4) {
-            0 => (claim.ack(), State::Done),
-            1 => (claim.release(Duration::ZERO), State::Ready),
-            2 => (claim.release(secs(1000)), State::Delayed),
-            _ => (claim.bury_with(Failure::new("group", "message")), State::Buried),
+            0 => (claim.ack(), TaskState::Done),
+            1 => (claim.release(Duration::ZERO), TaskState::Ready),
+            2 => (claim.release(secs(1000)), TaskState::Delayed),
+            _ => (claim.bury_with(Failure::new("group", "message")), TaskState::Buried),
         };
         assert_eq!(ended.unwrap().state, state);
         self.tasks.get_mut(&id).unwrap().state = state;
@@ -161,8 +164,8 @@ impl Run<'_> {
         update = delay.into_iter().fold(update, Update::delay);
         let updated = self.tube.update(id, update);
         let Some(it) = self.tasks.get_mut(&id) else { return assert_not_found(updated, id) };
-        let is_refused = [State::Taken, State::Done].contains(&it.state)
-            || (it.state == State::Buried && delay.is_some());
+        let is_refused = [TaskState::Taken, TaskState::Done].contains(&it.state)
+            || (it.state == TaskState::Buried && delay.is_some());
         if is_refused {
             let state = it.state;
             assert!(matches!(updated, Err(Error::NotReady { state: its, .. }) if its == state));
@@ -171,7 +174,7 @@ impl Run<'_> {
         it.body = body.unwrap_or_else(|| it.body.clone());
         it.pri = pri.unwrap_or(it.pri);
         if let Some(delay) = delay {
-            it.state = if delay.is_zero() { State::Ready } else { State::Delayed };
+            it.state = if delay.is_zero() { TaskState::Ready } else { TaskState::Delayed };
         }
         assert_eq!(updated.unwrap().state, it.state);
     }
@@ -181,7 +184,7 @@ impl Run<'_> {
         let cancelled = self.tube.cancel(id);
         match self.tasks.get(&id).map(|it| it.state) {
             None => assert_not_found(cancelled, id),
-            Some(state @ (State::Taken | State::Done)) => {
+            Some(state @ (TaskState::Taken | TaskState::Done)) => {
                 assert!(
                     matches!(cancelled, Err(Error::NotReady { state: its, .. }) if its == state)
                 );
@@ -195,22 +198,22 @@ impl Run<'_> {
 
     fn bury(&mut self) {
         let id = self.any();
-        if let Some(it) = self.tasks.get_mut(&id).filter(|it| it.state != State::Done) {
+        if let Some(it) = self.tasks.get_mut(&id).filter(|it| it.state != TaskState::Done) {
             self.tube.bury(id).unwrap();
-            it.state = State::Buried;
+            it.state = TaskState::Buried;
             self.forget_claim(id);
         }
     }
 
     fn kick(&mut self) {
-        let buried = self.tasks.iter().filter(|(_, it)| it.state == State::Buried);
+        let buried = self.tasks.iter().filter(|(_, it)| it.state == TaskState::Buried);
         let mut buried: Vec<_> = buried.map(|(id, it)| (it.pri, *id)).collect();
         buried.sort_unstable();
         let count = self.rng.index(3);
         buried.truncate(count);
         assert_eq!(self.tube.kick(count as u64).unwrap(), buried.len() as u64);
         for (_, id) in buried {
-            self.tasks.get_mut(&id).unwrap().state = State::Ready;
+            self.tasks.get_mut(&id).unwrap().state = TaskState::Ready;
         }
     }
 
@@ -240,8 +243,8 @@ impl Run<'_> {
     /// Takes and acks all that is left, in order.
     fn drain(&mut self, sub_queued: bool) {
         self.claims.clear();
-        for it in self.tasks.values_mut().filter(|it| it.state == State::Taken) {
-            it.state = State::Ready;
+        for it in self.tasks.values_mut().filter(|it| it.state == TaskState::Taken) {
+            it.state = TaskState::Ready;
         }
         while let Some(best) = self.best(sub_queued) {
             let claim = self.tube.try_take().unwrap().unwrap();

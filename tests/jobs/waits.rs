@@ -4,7 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Durability, Ending, Error, Failure, Restore, State, Store, TubeOptions, WhenFull};
+use tubewell::{
+    Durability, Ending, Error, Failure, Restore, Store, TaskState, TubeOptions, WhenFull,
+};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -139,7 +141,7 @@ fn wait_done_continues_while_the_task_is_not_over() {
         case.tube.revoke(id).unwrap();
         assert_eq!(case.take(), Some(id));
         case.advance(20_000);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         wait.assert_waits();
         case.tube.bury(id).unwrap();
         assert_eq!(wait.answer(), Ok(Some(BURIED)));
@@ -198,7 +200,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         }
         assert_eq!(kicked.wait(), Ok(1));
         tube.delete(ids[4]).unwrap();
-        let kicked = tube.list(State::Ready, None, 10).unwrap().items[0].id;
+        let kicked = tube.list(TaskState::Ready, None, 10).unwrap().items[0].id;
         for (n, (before, meanwhile)) in before.into_iter().zip(meanwhile).enumerate() {
             let ending = [DONE, Ending::Deleted, BURIED, BURIED, Ending::Deleted][n].clone();
             assert_eq!(end_of(before), Ok(Some(ending.clone())));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use tubewell::{Error, Event, EventKind, Filter, Put, State, Tube};
+use tubewell::{Error, Event, EventKind, Filter, Put, TaskState, Tube};
 
 use super::rng::Rng;
 use super::support::*;
@@ -89,7 +89,7 @@ fn take_and_end(tube: &Tube, rng: &mut Rng, log: &mut Log) {
         _ => return drop(claim),
     };
     match ended {
-        Ok(receipt) if receipt.state == State::Done => log.acked.push(id),
+        Ok(receipt) if receipt.state == TaskState::Done => log.acked.push(id),
         Ok(_) => {}
         Err(error) => {
             assert_eq!(error, Error::NotTaken { id });
@@ -104,7 +104,7 @@ struct Model {
     /// The tasks that were deleted at any time. Between a delete and its event, a task is neither
     /// ready nor removed.
     deleted: BTreeSet<u64>,
-    states: BTreeMap<u64, State>,
+    states: BTreeMap<u64, TaskState>,
     ready: BTreeSet<(u32, u64)>,
     busy: BTreeSet<String>,
 }
@@ -113,16 +113,17 @@ impl Model {
     fn apply(&mut self, event: &Event) {
         let known = self.known[&event.id].clone();
         let before = self.states.insert(event.id, event.state);
-        let (from, to): (&[Option<State>], State) = match event.kind {
-            EventKind::Put => (&[None], State::Ready),
-            EventKind::Take => (&[Some(State::Ready)], State::Taken),
-            EventKind::Ack => (&[Some(State::Taken)], State::Done),
-            EventKind::Release => (&[Some(State::Taken)], State::Ready),
-            EventKind::Bury => (&[Some(State::Taken)], State::Buried),
-            EventKind::Kick => (&[Some(State::Buried)], State::Ready),
-            EventKind::Delete => {
-                (&[Some(State::Ready), Some(State::Taken), Some(State::Buried)], State::Done)
-            }
+        let (from, to): (&[Option<TaskState>], TaskState) = match event.kind {
+            EventKind::Put => (&[None], TaskState::Ready),
+            EventKind::Take => (&[Some(TaskState::Ready)], TaskState::Taken),
+            EventKind::Ack => (&[Some(TaskState::Taken)], TaskState::Done),
+            EventKind::Release => (&[Some(TaskState::Taken)], TaskState::Ready),
+            EventKind::Bury => (&[Some(TaskState::Taken)], TaskState::Buried),
+            EventKind::Kick => (&[Some(TaskState::Buried)], TaskState::Ready),
+            EventKind::Delete => (
+                &[Some(TaskState::Ready), Some(TaskState::Taken), Some(TaskState::Buried)],
+                TaskState::Done,
+            ),
             other => panic!("unexpected {other:?} of task {}", event.id),
         };
         assert!(from.contains(&before) && to == event.state, "{before:?}, then {event:?}");
@@ -131,10 +132,10 @@ impl Model {
         if event.kind == EventKind::Take {
             assert_eq!(self.first(place), Some(place), "{event:?} is out of order");
             self.busy.extend(known.sub_queue.clone());
-        } else if before == Some(State::Taken) {
+        } else if before == Some(TaskState::Taken) {
             let _was_busy = known.sub_queue.is_some_and(|name| self.busy.remove(&name));
         }
-        if to == State::Ready {
+        if to == TaskState::Ready {
             self.ready.insert(place);
         } else {
             self.ready.remove(&place);
@@ -210,7 +211,7 @@ fn concurrent_calls_lose_no_task_ack_none_twice_and_keep_order() {
             model.apply(event);
         }
         assert!(received.len() > 1000);
-        assert!(model.states.values().all(|state| *state == State::Done));
+        assert!(model.states.values().all(|state| *state == TaskState::Done));
         assert_eq!(model.states.len(), model.known.len());
     });
 }

@@ -18,7 +18,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Backoff, Claim, Counting, FIFO, FIFOTTL, Failure, State, Store, TaskInfo, Tube};
+use tubewell::{
+    Backoff, Claim, Counting, FIFO, FIFOTTL, Failure, Store, TaskInfo, TaskState, Tube,
+};
 
 use crate::durability::options_of;
 use crate::executor::HANGS_AFTER;
@@ -211,7 +213,7 @@ impl Ledger {
                 self.unreported += u64::from(compare(&name, info, &mut task));
                 self.tasks.insert((name.clone(), info.id), task);
             }
-            for info in tasks_of(&tube).values().filter(|info| info.state == State::Buried) {
+            for info in tasks_of(&tube).values().filter(|info| info.state == TaskState::Buried) {
                 self.lost += u64::from(group_of(info) == "lost");
                 tube.delete(info.id).unwrap();
                 self.tasks.remove(&(name.clone(), info.id));
@@ -232,9 +234,9 @@ fn compare(tube: &str, info: &TaskInfo, task: &mut Task) -> u32 {
     // An ack or a failure in a relaxed tube may be forgotten with its process.
     assert!(task.last != 'F' || is_relaxed, "an acked task came back: {at}");
     if info.attempts < limit {
-        assert!(matches!(info.state, State::Ready | State::Delayed), "{at}");
+        assert!(matches!(info.state, TaskState::Ready | TaskState::Delayed), "{at}");
     } else {
-        assert_eq!(info.state, State::Buried, "{at}");
+        assert_eq!(info.state, TaskState::Buried, "{at}");
         let groups: &[&str] = match task.last {
             _ if unreported > 0 => &["lost"],
             'a' | 'f' | 'F' => &["lost"],
@@ -261,7 +263,7 @@ fn limit_of(tube: &str) -> u32 {
 fn tasks_of(tube: &Tube) -> BTreeMap<u64, TaskInfo> {
     let mut found = BTreeMap::new();
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
-    for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
+    for state in [TaskState::Delayed, TaskState::Buried, TaskState::Ready, TaskState::Taken] {
         found.extend(tasks_in(tube, state).into_iter().map(|info| (info.id, info)));
     }
     found

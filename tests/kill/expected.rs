@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tubewell::{Claim, ClaimToken, Error, FIFO, State, Store, TubeOptions};
+use tubewell::{Claim, ClaimToken, Error, FIFO, Store, TaskState, TubeOptions};
 
 use crate::abort_points::{AbortPoint, CustomDriver};
 use crate::body;
@@ -204,9 +204,9 @@ impl Expected {
                 None => task.removed != Certainty::No,
                 Some(state) => {
                     let buried = task.buried == Certainty::Maybe
-                        || (task.buried == Certainty::Yes) == (state == State::Buried);
+                        || (task.buried == Certainty::Yes) == (state == TaskState::Buried);
                     let parked = task.parked == Certainty::Maybe
-                        || (task.parked == Certainty::Yes) == (state == State::Taken);
+                        || (task.parked == Certainty::Yes) == (state == TaskState::Taken);
                     task.removed != Certainty::Yes && buried && parked
                 }
             };
@@ -217,9 +217,11 @@ impl Expected {
                 assert!(has_version, "{label} has body {}, but reported {task:?}", it.version);
                 (task.version, task.next_version) = (it.version, None);
             }
-            task.parked = if state == Some(State::Taken) { Certainty::Yes } else { Certainty::No };
+            task.parked =
+                if state == Some(TaskState::Taken) { Certainty::Yes } else { Certainty::No };
             task.removed = if state.is_none() { Certainty::Yes } else { Certainty::No };
-            task.buried = if state == Some(State::Buried) { Certainty::Yes } else { Certainty::No };
+            task.buried =
+                if state == Some(TaskState::Buried) { Certainty::Yes } else { Certainty::No };
         }
         for (label, it) in found {
             // A task without a report: the process died during its put.
@@ -227,8 +229,8 @@ impl Expected {
             let reported = self.tasks.get(&label);
             assert!(reported.is_some() || run == self.run, "{label} was put in no run: {it:?}");
             self.unreported += u64::from(reported.is_none());
-            let buried = it.state == State::Buried;
-            let is_new = !buried && it.version == 0 && it.state != State::Taken;
+            let buried = it.state == TaskState::Buried;
+            let is_new = !buried && it.version == 0 && it.state != TaskState::Taken;
             assert!(reported.is_some() || is_new, "{label} was changed without a report: {it:?}");
             self.add_task(&it.tube, &label, it.id);
         }
@@ -346,7 +348,7 @@ impl Expected {
 #[derive(Debug)]
 struct Found {
     tube: String,
-    state: State,
+    state: TaskState,
     id: u64,
     /// The version of its body.
     version: u64,
@@ -355,7 +357,7 @@ struct Found {
 fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
     let tube = store.tube(name).unwrap();
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
-    for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
+    for state in [TaskState::Delayed, TaskState::Buried, TaskState::Ready, TaskState::Taken] {
         for info in tasks_in(&tube, state) {
             let task = tube.peek(info.id).unwrap();
             let (label, version) = body::label_and_version(&task.body)

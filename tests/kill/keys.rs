@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, State, Store, Tube, UTUBE, Update, WhenFull,
+    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, Store, TaskState, Tube, UTUBE, Update, WhenFull,
 };
 
 use crate::body;
@@ -89,10 +89,10 @@ impl Keyed {
         let found = store.by_key(key).unwrap()?;
         let tube = tubes.iter().position(|tube| tube.name() == found.tube).unwrap();
         let place = match found.state {
-            State::Ready => Place::Ready,
-            State::Delayed if found.not_before == Some(later()) => Place::Later,
-            State::Buried => Place::Buried,
-            State::Done => Place::Done,
+            TaskState::Ready => Place::Ready,
+            TaskState::Delayed if found.not_before == Some(later()) => Place::Later,
+            TaskState::Buried => Place::Buried,
+            TaskState::Done => Place::Done,
             other => panic!("the task with {key:?} is {other}"),
         };
         assert_eq!(found.key.as_deref(), Some(key));
@@ -383,7 +383,8 @@ impl Ledger {
         let tubes = open_tubes(&store);
         let mut by_key = BTreeMap::new();
         for tube in &tubes {
-            for state in [State::Ready, State::Delayed, State::Buried, State::Done] {
+            for state in [TaskState::Ready, TaskState::Delayed, TaskState::Buried, TaskState::Done]
+            {
                 for task in tasks_in(tube, state) {
                     let Some(key) = task.key else { continue };
                     let other = by_key.insert(key.clone(), task.id);
@@ -411,7 +412,8 @@ impl Ledger {
                 let tasks = page.items.into_iter().filter(|task| task.key.is_none());
                 tasks.map(|task| task.id).collect::<Vec<_>>()
             };
-            tube.delete_many(&without_key(tube.list(State::Ready, None, 10_000).unwrap())).unwrap();
+            tube.delete_many(&without_key(tube.list(TaskState::Ready, None, 10_000).unwrap()))
+                .unwrap();
         }
     }
 }

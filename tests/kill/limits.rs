@@ -16,7 +16,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Put, Rate, State, Store, Tube, UTUBE, UTUBETTL};
+use tubewell::{Put, Rate, Store, TaskState, Tube, UTUBE, UTUBETTL};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -239,7 +239,7 @@ fn check_places(store: &Store, tubes: &[Tube]) {
 
 fn ready_by_sub_queue(tube: &Tube) -> BTreeMap<String, u64> {
     let mut ready = BTreeMap::new();
-    for task in tasks_in(tube, State::Ready) {
+    for task in tasks_in(tube, TaskState::Ready) {
         *ready.entry(task.sub_queue.unwrap()).or_default() += 1;
     }
     ready

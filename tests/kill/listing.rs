@@ -1,9 +1,9 @@
 //! The tasks of a tube.
 
-use tubewell::{State, TaskInfo, Tube};
+use tubewell::{TaskInfo, TaskState, Tube};
 
 /// All tasks in a state, page by page.
-pub fn tasks_in(tube: &Tube, state: State) -> Vec<TaskInfo> {
+pub fn tasks_in(tube: &Tube, state: TaskState) -> Vec<TaskInfo> {
     let (mut tasks, mut cursor) = (Vec::new(), None);
     loop {
         let page = tube.list(state, cursor, 1000).unwrap();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
-use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, State, Store, Tube, UTUBE, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, Store, TaskState, Tube, UTUBE, WhenFull};
 
 use crate::body;
 use crate::durability::options_of;
@@ -121,7 +121,7 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
 /// Moves a task of a step aside, and perhaps all of those back. Another thread may have it by now.
 fn move_aside(rng: &mut Rng, line: &Line, step: usize) {
     let (tube, aside) = (&line.steps[step], &line.aside[step]);
-    let listed = tube.list(State::Ready, None, 1).unwrap().items;
+    let listed = tube.list(TaskState::Ready, None, 1).unwrap().items;
     if let Some(task) = listed.first() {
         let _ = tube.move_to(task.id, aside);
     }
@@ -215,7 +215,7 @@ impl Ledger {
 }
 
 fn ids(tube: &Tube) -> Vec<u64> {
-    tasks_in(tube, State::Ready).iter().map(|task| task.id).collect()
+    tasks_in(tube, TaskState::Ready).iter().map(|task| task.id).collect()
 }
 
 /// The steps for which each task has mails.

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Ending, Error, FIFO, Failure, Keep, Put, Restore, State, Store, Tube, UTUBE, WhenFull,
+    Ending, Error, FIFO, Failure, Keep, Put, Restore, Store, TaskState, Tube, UTUBE, WhenFull,
 };
 
 use crate::body;
@@ -148,7 +148,7 @@ fn new_put(rng: &mut Rng, tube: &Tube) -> Put<Vec<u8>> {
 /// Forgets the task that was done first. Another thread may do so too, or end a task instead of
 /// which it is not kept.
 fn forget(reports: &ReportWriter, tube: &Tube) {
-    let kept = tube.list(State::Done, None, 1).unwrap().items;
+    let kept = tube.list(TaskState::Done, None, 1).unwrap().items;
     let Some(oldest) = kept.first() else { return };
     let (name, id) = (tube.name(), oldest.id);
     reports.write(&format!("g {name} {id}"));

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
-use tubewell::{Error, FIFO, Finish, Put, State, Store, TaskInfo, Tube};
+use tubewell::{Error, FIFO, Finish, Put, Store, TaskInfo, TaskState, Tube};
 
 use crate::abort_points::{self, AbortPoint};
 use crate::body;
@@ -189,7 +189,7 @@ pub struct Ledger {
 /// A task of the store.
 struct Stored {
     tube: usize,
-    state: State,
+    state: TaskState,
     parents: Vec<u64>,
     added: Vec<u64>,
 }
@@ -226,7 +226,7 @@ impl Ledger {
             assert!(!stored.contains_key(id), "task {id} has ended and is there again");
         }
         let is_open = |id: &u64| stored.contains_key(id);
-        for (id, task) in stored.iter().filter(|(_, task)| task.state == State::Ready) {
+        for (id, task) in stored.iter().filter(|(_, task)| task.state == TaskState::Ready) {
             assert!(!task.parents.iter().any(is_open), "task {id} is ready before its parents");
         }
         for (id, task) in &stored {
@@ -239,8 +239,8 @@ impl Ledger {
             assert!(parents.is_superset(&wanted), "task {id} waits for {parents:?}");
             assert!(parents.difference(&wanted).all(|id| may_have.contains(id)));
             let state = tube.peek(*id).unwrap().info.state;
-            let is_blocked = state == State::Blocked;
-            assert!(state == State::Buried || is_blocked != parents.is_empty(), "task {id}");
+            let is_blocked = state == TaskState::Blocked;
+            assert!(state == TaskState::Buried || is_blocked != parents.is_empty(), "task {id}");
         }
         assert_eq!(store.verify().unwrap(), [""; 0]);
         if empties {
@@ -272,7 +272,7 @@ impl Ledger {
 fn stored(tubes: &[Tube; 2]) -> BTreeMap<u64, Stored> {
     let mut stored = BTreeMap::new();
     for (number, tube) in tubes.iter().enumerate() {
-        for state in [State::Blocked, State::Ready, State::Buried] {
+        for state in [TaskState::Blocked, TaskState::Ready, TaskState::Buried] {
             for TaskInfo { id, .. } in tasks_in(tube, state) {
                 let label = body::label(&tube.peek(id).unwrap().body).expect("the body is whole");
                 let (parents, added) = label.split_once(';').unwrap();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
 
-use tubewell::{Claim, Error, FIFO, FIFOTTL, Failure, Put, State, Store, Tube};
+use tubewell::{Claim, Error, FIFO, FIFOTTL, Failure, Put, Store, TaskState, Tube};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -158,11 +158,11 @@ impl Ledger {
         for line in LINES {
             let Line { name, jobs, parts } = Line::open(&store, line);
             let mut children = BTreeSet::new();
-            for task in tasks_in(&parts, State::Ready) {
+            for task in tasks_in(&parts, TaskState::Ready) {
                 let body = String::from_utf8(parts.peek(task.id).unwrap().body.to_vec()).unwrap();
                 assert!(children.insert(body.clone()), "{name}: {body} was put twice");
             }
-            let there: BTreeSet<u64> = [State::Ready, State::Buried]
+            let there: BTreeSet<u64> = [TaskState::Ready, TaskState::Buried]
                 .into_iter()
                 .flat_map(|state| tasks_in(&jobs, state))
                 .map(|task| task.id)

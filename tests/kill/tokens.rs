@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
 
-use tubewell::{FIFO, FIFOTTL, Put, State, Store, Tube, WhenFull};
+use tubewell::{FIFO, FIFOTTL, Put, Store, TaskState, Tube, WhenFull};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -159,7 +159,7 @@ impl Ledger {
             for (put, id) in self.ids.iter().filter(|(put, _)| of_tube(put)) {
                 let receipt = again(&put.1);
                 assert_eq!(receipt.id, *id, "{put:?}");
-                if receipt.state == State::Done {
+                if receipt.state == TaskState::Done {
                     gone.insert(put.clone());
                 }
             }
@@ -168,7 +168,7 @@ impl Ledger {
             assert!(gone_by_an_ack, "an acknowledged put is lost");
             assert!(self.acked.iter().filter(of_tube).all(|put| gone.contains(put)));
             let mut there = BTreeSet::new();
-            for task in tasks_in(&tube, State::Ready) {
+            for task in tasks_in(&tube, TaskState::Ready) {
                 let token = String::from_utf8(tube.peek(task.id).unwrap().body.to_vec()).unwrap();
                 let put = (tube.name().to_owned(), token);
                 assert_eq!(self.ids.get(&put), Some(&task.id), "{put:?} is there twice");

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::worker::{Ended, Job as WorkerJob, Order, Report, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, Result, State, Store, Tube};
+use tubewell::{Error, FIFO, FIFOTTL, Result, Store, TaskState, Tube};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -207,7 +207,8 @@ impl Ledger {
         for line in LINES {
             let [jobs, parts] = tubes(&store, line);
             // In the order in which the open store makes jobs ready, so that none is between two lists.
-            let states = [State::Delayed, State::Blocked, State::Ready, State::Buried];
+            let states =
+                [TaskState::Delayed, TaskState::Blocked, TaskState::Ready, TaskState::Buried];
             let there: BTreeSet<u64> = states
                 .into_iter()
                 .flat_map(|state| tasks_in(&jobs, state))
@@ -217,7 +218,7 @@ impl Ledger {
                 self.check_job(of, &there, step, &jobs);
             }
             let mut bodies = BTreeSet::new();
-            let children: BTreeSet<u64> = tasks_in(&parts, State::Ready)
+            let children: BTreeSet<u64> = tasks_in(&parts, TaskState::Ready)
                 .into_iter()
                 .map(|task| {
                     let body = parts.peek(task.id).unwrap().body;

@@ -22,8 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, State, Store, Tube,
-    TubeOptions, UTUBE, UTUBETTL, WhenFull,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, TaskState,
+    Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 use crate::abort_points::{self, AbortPoint};
@@ -354,7 +354,7 @@ impl Workload<'_> {
         loop {
             for tube in self.store.tubes().unwrap() {
                 let tube = self.store.tube(&tube.name).unwrap();
-                let page = tube.list(State::Ready, None, 20).unwrap();
+                let page = tube.list(TaskState::Ready, None, 20).unwrap();
                 for info in page.items {
                     match tube.peek(info.id) {
                         Ok(task) => assert!(body::label(&task.body).is_some()),
@@ -369,7 +369,7 @@ impl Workload<'_> {
 
 /// Takes one of the first ready tasks, which no other thread takes.
 fn claim_by_id(rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
-    let ready = tube.list(State::Ready, None, 5).unwrap().items;
+    let ready = tube.list(TaskState::Ready, None, 5).unwrap().items;
     if ready.is_empty() {
         return Vec::new();
     }

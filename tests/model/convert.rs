@@ -106,27 +106,27 @@ pub fn name_of(driver: Driver) -> &'static str {
     }
 }
 
-pub fn state_of(state: tubewell::State) -> State {
+pub fn state_of(state: tubewell::TaskState) -> State {
     match state {
-        tubewell::State::Ready => State::Ready,
-        tubewell::State::Taken => State::Taken,
-        tubewell::State::Delayed => State::Delayed,
-        tubewell::State::Buried => State::Buried,
-        tubewell::State::Blocked => State::Blocked,
-        tubewell::State::Done => State::Done,
-        tubewell::State::Recurring => State::Recurring,
+        tubewell::TaskState::Ready => State::Ready,
+        tubewell::TaskState::Taken => State::Taken,
+        tubewell::TaskState::Delayed => State::Delayed,
+        tubewell::TaskState::Buried => State::Buried,
+        tubewell::TaskState::Blocked => State::Blocked,
+        tubewell::TaskState::Done => State::Done,
+        tubewell::TaskState::Recurring => State::Recurring,
     }
 }
 
-pub fn library_state(state: State) -> tubewell::State {
+pub fn library_state(state: State) -> tubewell::TaskState {
     match state {
-        State::Ready => tubewell::State::Ready,
-        State::Taken => tubewell::State::Taken,
-        State::Delayed => tubewell::State::Delayed,
-        State::Blocked => tubewell::State::Blocked,
-        State::Buried => tubewell::State::Buried,
-        State::Done => tubewell::State::Done,
-        State::Recurring => tubewell::State::Recurring,
+        State::Ready => tubewell::TaskState::Ready,
+        State::Taken => tubewell::TaskState::Taken,
+        State::Delayed => tubewell::TaskState::Delayed,
+        State::Blocked => tubewell::TaskState::Blocked,
+        State::Buried => tubewell::TaskState::Buried,
+        State::Done => tubewell::TaskState::Done,
+        State::Recurring => tubewell::TaskState::Recurring,
     }
 }
 

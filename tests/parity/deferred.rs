@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, State, Ticket, TubeOptions, WhenFull,
+    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket, TubeOptions, WhenFull,
 };
 
 use super::executor::eventually_ready;
@@ -37,7 +37,7 @@ fn touch_extends_the_claim_of_the_session() {
     assert_eq!(answer(deferred.touch(id, ms(5))), Err(Error::NotTaken { id }));
     let _ = tube.try_take().unwrap().unwrap().detach();
     assert_eq!(deferred.touch(id, Duration::ZERO).unwrap().wait(), Ok(None));
-    assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, State::Taken);
+    assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, TaskState::Taken);
     clock.advance(ms(14));
     tube.ack(id).unwrap();
 }
@@ -56,16 +56,16 @@ fn attempts_are_reported_by_id() {
     let nameless = answer(deferred.fail(id, &Failure::new("", "no answer")));
     assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
     let state = |ticket: Result<Ticket<Receipt>>| ticket.unwrap().wait().unwrap().state;
-    assert_eq!(state(deferred.snooze(id, Duration::ZERO)), State::Ready);
+    assert_eq!(state(deferred.snooze(id, Duration::ZERO)), TaskState::Ready);
     taken();
-    assert_eq!(state(deferred.fail(id, &timeout)), State::Ready);
+    assert_eq!(state(deferred.fail(id, &timeout)), TaskState::Ready);
     taken();
-    assert_eq!(state(deferred.fail_in(id, ms(5), &timeout)), State::Buried);
+    assert_eq!(state(deferred.fail_in(id, ms(5), &timeout)), TaskState::Buried);
     tube.kick(1).unwrap();
     taken();
-    assert_eq!(state(deferred.fail_in(id, Duration::ZERO, &timeout)), State::Ready);
+    assert_eq!(state(deferred.fail_in(id, Duration::ZERO, &timeout)), TaskState::Ready);
     taken();
-    assert_eq!(state(deferred.bury_with(id, &timeout)), State::Buried);
+    assert_eq!(state(deferred.bury_with(id, &timeout)), TaskState::Buried);
     assert_eq!(tube.peek(id).unwrap().info.group.as_deref(), Some("timeout"));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    CallFuture, Claim, Error, FIFO, FIFOTTL, Put, State, Store, TubeOptions, UTUBETTL, WhenFull,
+    CallFuture, Claim, Error, FIFO, FIFOTTL, Put, Store, TaskState, TubeOptions, UTUBETTL, WhenFull,
 };
 
 use super::support::{
@@ -256,7 +256,7 @@ fn futures_may_be_sent_to_other_threads() {
         let puts = (0..4).map(|n| tube.put_wait_async(format!("{n}"), NO_TIMEOUT));
         let threads: Vec<_> = puts.map(|put| thread::spawn(|| block_on(put).unwrap())).collect();
         for thread in threads {
-            assert_eq!(thread.join().unwrap().state, State::Ready);
+            assert_eq!(thread.join().unwrap().state, TaskState::Ready);
         }
         assert_eq!(eventually_ready(&mut tube.kick_async(1)), Ok(0));
     });

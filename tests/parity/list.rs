@@ -1,10 +1,11 @@
 //! Pages of a list with a limit of 0.
 
-use tubewell::{FIFOTTL, Put, State, Store, TubeOptions, UTUBE};
+use tubewell::{FIFOTTL, Put, Store, TaskState, TubeOptions, UTUBE};
 
 use super::support::{ms, timed_store};
 
-const STATES: [State; 4] = [State::Ready, State::Taken, State::Delayed, State::Buried];
+const STATES: [TaskState; 4] =
+    [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried];
 
 /// Puts three tasks in each state.
 fn fill(store: &Store, driver: &str) -> tubewell::Tube {
@@ -49,10 +50,10 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
 fn start_cursor_does_not_skip_the_first_task_of_the_store() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
-    let start = tube.list(State::Ready, None, 0).unwrap().next;
+    let start = tube.list(TaskState::Ready, None, 0).unwrap().next;
     let id = tube.put("first").unwrap().id;
     assert_eq!(id, 0);
-    assert_eq!(tube.list(State::Ready, start, 10).unwrap().items[0].id, id);
+    assert_eq!(tube.list(TaskState::Ready, start, 10).unwrap().items[0].id, id);
 }
 
 #[test]
@@ -72,6 +73,6 @@ fn list_with_limit_0_returns_the_given_cursor() {
 fn list_of_done_tasks_is_empty_in_a_tube_that_keeps_none() {
     let (store, _clock) = timed_store();
     let tube = fill(&store, FIFOTTL);
-    let page = tube.list(State::Done, None, 10).unwrap();
+    let page = tube.list(TaskState::Done, None, 10).unwrap();
     assert_eq!((page.items, page.next), (Vec::new(), None));
 }

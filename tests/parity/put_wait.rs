@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{CallFuture, Error, LIMFIFOTTL, Put, Receipt, State, Store, Tube, TubeOptions};
+use tubewell::{CallFuture, Error, LIMFIFOTTL, Put, Receipt, Store, TaskState, Tube, TubeOptions};
 
 use super::support::{
     WakeCount, block_on, ms, poll, poll_pending, timed_store, wait_until, waker_calling,
@@ -46,7 +46,7 @@ fn put_does_not_wait_while_there_is_space() {
         let tube = full_tube(&store);
         take_and_ack(&tube);
         let receipt = block_on(tube.put_wait_async(Put::new("x").delay(ms(5)), NO_TIMEOUT));
-        assert_eq!(receipt.unwrap().state, State::Delayed);
+        assert_eq!(receipt.unwrap().state, TaskState::Delayed);
     });
 }
 

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, Put, Receipt, Refused, Result, State, Store, Ticket, Tube,
+    Claim, Error, FIFO, FIFOTTL, Put, Receipt, Refused, Result, Store, TaskState, Ticket, Tube,
     TubeOptions, WhenFull,
 };
 
@@ -15,11 +15,11 @@ use crate::stores;
 type EndingCall = fn(Claim, WhenFull) -> Result<Ticket<Receipt>, Refused>;
 
 /// The deferred calls that end a claim, and the state of the task after each.
-const ENDING: [(EndingCall, State); 4] = [
-    (Claim::ack_deferred, State::Done),
-    (Claim::bury_deferred, State::Buried),
-    (|claim, when_full| claim.release_deferred(Duration::ZERO, when_full), State::Ready),
-    (|claim, when_full| claim.release_deferred(ms(1000), when_full), State::Delayed),
+const ENDING: [(EndingCall, TaskState); 4] = [
+    (Claim::ack_deferred, TaskState::Done),
+    (Claim::bury_deferred, TaskState::Buried),
+    (|claim, when_full| claim.release_deferred(Duration::ZERO, when_full), TaskState::Ready),
+    (|claim, when_full| claim.release_deferred(ms(1000), when_full), TaskState::Delayed),
 ];
 
 fn timed_tube(store: &Store) -> Tube {
@@ -55,7 +55,7 @@ fn touch_deferred_extends_the_claim() {
     let claim = take(&tube);
     assert_eq!(claim.touch_deferred(Duration::ZERO, WhenFull::Block).unwrap().wait(), Ok(None));
     let ticket = claim.touch_deferred(ms(50), WhenFull::Block).unwrap();
-    assert_eq!(ticket.wait().unwrap().unwrap().state, State::Taken);
+    assert_eq!(ticket.wait().unwrap().unwrap().state, TaskState::Taken);
     clock.advance(ms(149));
     assert_eq!(tube.peek(id).unwrap().info.ttr, Some(ms(150)));
     claim.ack_deferred(WhenFull::Block).unwrap().wait().unwrap();

@@ -5,7 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, State, Store, Ticket, Tube, TubeOptions, WhenFull,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, Tube, TubeOptions,
+    WhenFull,
 };
 
 use super::support::{
@@ -50,7 +51,7 @@ fn values_come_out_as_they_went_in() {
     deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
     assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
     assert_eq!(block_on(jobs.peek_async(4)).unwrap().value().unwrap(), job(4));
-    assert_eq!(jobs.list(State::Ready, None, 100).unwrap().items.len(), 9);
+    assert_eq!(jobs.list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
 
     let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
     claims.extend(jobs.take_many(2, None).unwrap());
@@ -76,7 +77,7 @@ fn claim_has_the_attributes_of_its_task() {
     claim.touch(ms(5)).unwrap();
     claim.touch_deferred(ms(5), WhenFull::Block).unwrap().wait().unwrap();
     let task = claim.detach();
-    assert_eq!((task.value().unwrap(), task.info.state), (job(1), State::Taken));
+    assert_eq!((task.value().unwrap(), task.info.state), (job(1), TaskState::Taken));
     assert_eq!(task.info.ttr, Some(ms(20)));
     jobs.renew(id, ms(5)).unwrap();
     jobs.touch(id, ms(5)).unwrap();
@@ -155,14 +156,14 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             };
             let Err(Error::Codec { what }) = taken else { panic!("{taken:?}") };
             assert!(what.contains("task 1 of tube \"jobs\"") && what.contains("buried"), "{what}");
-            assert_eq!(tube.peek(undecodable).unwrap().info.state, State::Buried);
+            assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
             let again: Vec<u32> =
                 jobs.take_many(10, None).unwrap().iter().map(|claim| claim.value().step).collect();
             assert_eq!(again, [0, 2]);
             // A peek leaves the task as it is.
             assert!(matches!(jobs.peek(undecodable).unwrap().value(), Err(Error::Codec { .. })));
             assert!(block_on(jobs.peek_async(undecodable)).unwrap().value().is_err());
-            assert_eq!(tube.peek(undecodable).unwrap().info.state, State::Buried);
+            assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
     });
@@ -182,7 +183,7 @@ fn future_buries_undecodable_task_without_blocking() {
         small.disk.unblock_flushes();
         assert!(matches!(block_on(take), Err(Error::Codec { .. })));
         wait_all(tickets);
-        assert_eq!(small.tube.peek(undecodable).unwrap().info.state, State::Buried);
+        assert_eq!(small.tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
         small.assert_verified();
     });
 }

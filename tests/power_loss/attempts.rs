@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Counting, State};
+use tubewell::{Counting, TaskState};
 
 use crate::image_run::micros;
 use crate::rng::Rng;
@@ -43,14 +43,14 @@ impl Kind {
 impl Task {
     /// Delays the task.
     pub fn delay(&mut self, ready_at: u64, delay: Duration) {
-        (self.state, self.parked, self.is_counted) = (State::Delayed, None, false);
+        (self.state, self.parked, self.is_counted) = (TaskState::Delayed, None, false);
         self.ready_at = ready_at;
         self.expires_at = self.expires_at.saturating_add(micros(delay));
     }
 
     /// Ends an attempt. After the last one the task is buried.
     fn end_attempt(&mut self, end: End, delay: Option<(u64, Duration)>) {
-        (self.state, self.parked, self.is_counted) = (State::Ready, None, false);
+        (self.state, self.parked, self.is_counted) = (TaskState::Ready, None, false);
         if end == End::Forgiven {
             self.attempts = self.attempts.saturating_sub(1);
         }
@@ -63,7 +63,7 @@ impl Task {
         }
         match delay {
             _ if is_last => {
-                self.state = State::Buried;
+                self.state = TaskState::Buried;
                 self.group = self.failure;
             }
             Some((ready_at, delay)) => self.delay(ready_at, delay),
@@ -86,7 +86,7 @@ impl Contents {
     /// Ends an attempt at a task; returns whether the task is stored.
     pub fn end_attempt(&mut self, id: u64, end: End, delay: Option<(u64, Duration)>) -> bool {
         let is_stored = self.change(id, |task| task.end_attempt(end, delay));
-        if self.tasks.get(&id).is_some_and(|task| task.state == State::Buried) {
+        if self.tasks.get(&id).is_some_and(|task| task.state == TaskState::Buried) {
             self.keep(id);
         }
         is_stored

@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Cursor, Filter, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
+use tubewell::{
+    Cursor, Filter, ManualClock, Result, Store, StoreOptions, TaskInfo, TaskState, Tube,
+};
 
 use crate::disk::{Disk, Medium};
 use crate::entries::read;
@@ -123,7 +125,13 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
-        for state in [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done] {
+        for state in [
+            TaskState::Ready,
+            TaskState::Delayed,
+            TaskState::Buried,
+            TaskState::Taken,
+            TaskState::Done,
+        ] {
             for task in list(&tube, state)? {
                 found.tasks.insert(task.id, (info.name.clone(), task, None));
             }
@@ -136,7 +144,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
         let tube = store.tube(tube)?;
         *body = Some(tube.peek(*id)?.body.into());
         found.histories.insert(*id, read(store, tube.name(), *id)?);
-        if info.state == State::Done {
+        if info.state == TaskState::Done {
             found.endings.insert(*id, tube.outcome(*id)?);
         }
     }
@@ -155,7 +163,7 @@ fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
     Ok(found)
 }
 
-fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
+fn list(tube: &Tube, state: TaskState) -> Result<Vec<TaskInfo>> {
     let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = tube.list(state, place, 10_000)?;
@@ -175,8 +183,14 @@ fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
         };
         let tasks = statistics.tasks;
         let counted = [tasks.ready, tasks.taken, tasks.delayed, tasks.buried, tasks.kept];
-        let expected =
-            [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done].map(of);
+        let expected = [
+            TaskState::Ready,
+            TaskState::Taken,
+            TaskState::Delayed,
+            TaskState::Buried,
+            TaskState::Done,
+        ]
+        .map(of);
         if counted != expected {
             return Err(format!("{name:?} counts {counted:?} tasks, expected {expected:?}"));
         }
@@ -201,7 +215,8 @@ fn check_take(
     }
     let name = rng.pick(&names);
     let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
-    let ready = here.filter(|(_, task)| task.state == State::Ready && !contents.is_busy(task, now));
+    let ready =
+        here.filter(|(_, task)| task.state == TaskState::Ready && !contents.is_busy(task, now));
     let best = ready.min_by_key(|(id, task)| (task.pri, **id));
     let best = best.filter(|_| !contents.tubes[name].is_paused(now));
     let taken = store.tube(name)?.try_take()?;

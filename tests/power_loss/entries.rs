@@ -1,7 +1,7 @@
 //! Histories in the expected contents: the last entry of a program, and what the last change of a
 //! task has left.
 
-use tubewell::{EventKind, HistoryEntry, Result, State, Store};
+use tubewell::{EventKind, HistoryEntry, Result, Store, TaskState};
 
 use crate::rng::Rng;
 use crate::state::{Contents, Found, Kind, Task};
@@ -41,7 +41,7 @@ impl Task {
         // What has changed under a claim that the process took with it has left the task taken. A
         // history of few entries may end with the first one.
         let state = match (last.state, self.state) {
-            (State::Taken, State::Ready) => State::Ready,
+            (TaskState::Taken, TaskState::Ready) => TaskState::Ready,
             (state, _) => state,
         };
         let logged = entries.iter().rfind(|entry| entry.what == EventKind::Log);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, Failure, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store,
+    Durability, Error, FIFO, Failure, LIMFIFOTTL, ManualClock, Receipt, Result, Store, TaskState,
     TubeOptions,
 };
 
@@ -249,7 +249,7 @@ impl Task {
         let time = |time: Option<Duration>| time.map_or(NEVER, micros);
         Task {
             tube,
-            state: State::Ready,
+            state: TaskState::Ready,
             pri: kind.pri,
             sub_queue: None,
             key: None,

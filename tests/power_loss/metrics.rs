@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Counting, Date, Durability, FIFO, Failure, ManualClock, State, Store, StoreOptions,
-    Summary, Tube, TubeOptions,
+    Claim, Counting, Date, Durability, FIFO, Failure, ManualClock, Store, StoreOptions, Summary,
+    TaskState, Tube, TubeOptions,
 };
 
 use crate::disk::{Disk, Medium, Op};
@@ -58,7 +58,7 @@ struct Step {
     is_durable: bool,
     now: Duration,
     /// Each task as it is after the end of the process.
-    tasks: BTreeMap<u64, State>,
+    tasks: BTreeMap<u64, TaskState>,
     /// How many takes are counted of tasks that are taken.
     open_takes: u64,
     /// What was counted by then.
@@ -205,9 +205,9 @@ impl Run {
             }
             written.1 = nth;
         }
-        let of_states = [State::Ready, State::Taken, State::Buried].map(|state| {
+        let of_states = [TaskState::Ready, TaskState::Taken, TaskState::Buried].map(|state| {
             let tasks = self.tube.list(state, None, 1000).unwrap().items;
-            let after = if state == State::Taken { State::Ready } else { state };
+            let after = if state == TaskState::Taken { TaskState::Ready } else { state };
             tasks.into_iter().map(move |task| (task.id, after))
         });
         let is_counted = self.counting != Counting::Lazily;
@@ -286,7 +286,7 @@ impl Ledger {
         let today = store.today().unwrap();
         let found = days_of(&tube, today);
         let mut tasks = BTreeMap::new();
-        for state in [State::Ready, State::Taken, State::Buried] {
+        for state in [TaskState::Ready, TaskState::Taken, TaskState::Buried] {
             let listed = tube.list(state, None, 1000).unwrap().items;
             tasks.extend(listed.into_iter().map(|task| (task.id, state)));
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{State, TaskInfo};
+use tubewell::{TaskInfo, TaskState};
 
 use crate::image_run::micros;
 use crate::state::{Contents, Task};
@@ -23,9 +23,9 @@ impl Task {
 
     /// Makes a buried task ready, or delayed if its moment is ahead.
     pub fn kick(&mut self, now: u64) {
-        (self.state, self.attempts, self.group) = (State::Ready, 0, None);
+        (self.state, self.attempts, self.group) = (TaskState::Ready, 0, None);
         if let Some(moment) = self.not_before.filter(|moment| *moment > now) {
-            (self.state, self.ready_at) = (State::Delayed, moment);
+            (self.state, self.ready_at) = (TaskState::Delayed, moment);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Durability, Ending, Keep, Result, State, TubeInfo, TubeOptions};
+use tubewell::{Durability, Ending, Keep, Result, TaskState, TubeInfo, TubeOptions};
 
 use crate::history::Step;
 use crate::image_run::{RecoveredStore, micros};
@@ -78,8 +78,8 @@ impl Kind {
         task.ended = now.min(task.kept_until.saturating_sub(age.unwrap_or(0)));
     }
 
-    fn retention(&self, state: State) -> Option<Retention> {
-        if state == State::Done { self.keep_done } else { self.keep_buried }
+    fn retention(&self, state: TaskState) -> Option<Retention> {
+        if state == TaskState::Done { self.keep_done } else { self.keep_buried }
     }
 }
 
@@ -92,7 +92,7 @@ impl Contents {
             return;
         }
         self.change(id, |task| {
-            (task.state, task.parked, task.is_counted) = (State::Done, None, false);
+            (task.state, task.parked, task.is_counted) = (TaskState::Done, None, false);
             (task.result, task.group, task.not_before) = (result, None, None);
         });
         self.keep(id);
@@ -106,7 +106,7 @@ impl Contents {
 
     pub fn bury(&mut self, id: u64, failure: Option<&'static str>) {
         self.change(id, |task| {
-            (task.state, task.parked, task.is_counted) = (State::Buried, None, false);
+            (task.state, task.parked, task.is_counted) = (TaskState::Buried, None, false);
             (task.group, task.failure) = (failure, failure.or(task.failure));
         });
         self.keep(id);
@@ -130,7 +130,7 @@ impl Contents {
     }
 
     /// Removes the oldest tasks of those in a state that exceed the number that their tube keeps.
-    pub fn trim(&mut self, tube: &str, state: State) {
+    pub fn trim(&mut self, tube: &str, state: TaskState) {
         let retention = self.tubes[tube].retention(state);
         let Some(most) = retention.and_then(|kept| kept.count) else { return };
         let mut kept = self.ended(tube, state);
@@ -144,7 +144,7 @@ impl Contents {
     /// Kicks up to `count` buried tasks of a tube; returns their number. The first ones are
     /// those of the least priority and id, or those that were buried first if the tube limits them.
     pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
-        let mut buried = self.ended(tube, State::Buried);
+        let mut buried = self.ended(tube, TaskState::Buried);
         if self.tubes[tube].keep_buried.is_none() {
             for (rank, id) in &mut buried {
                 *rank = self.tasks[id].pri.into();
@@ -160,7 +160,7 @@ impl Contents {
     }
 
     /// The tasks of a tube in this state, with the time at which each one has ended.
-    fn ended(&self, tube: &str, state: State) -> Vec<(u64, u64)> {
+    fn ended(&self, tube: &str, state: TaskState) -> Vec<(u64, u64)> {
         let of_tube = self.tasks.iter().filter(|(_, task)| task.tube == tube);
         of_tube
             .filter(|(_, task)| task.state == state)
@@ -205,7 +205,7 @@ impl RecoveredStore<'_> {
     /// Ends a task of a tube that keeps done ones, with a result, and forgets the newest of those
     /// that were done before.
     pub fn resolve_and_forget(&self, contents: &mut Contents, steps: &mut Vec<Step>) -> Result<()> {
-        let of_state = |contents: &Contents, is: fn(State) -> bool| {
+        let of_state = |contents: &Contents, is: fn(TaskState) -> bool| {
             let is_overdue = |task: &Task| task.next_change() <= self.expected.now;
             let mut tasks = contents.tasks.iter().rev();
             let found = tasks.find(|(_, task)| {
@@ -214,8 +214,9 @@ impl RecoveredStore<'_> {
             });
             found.map(|(id, task)| (*id, task.tube))
         };
-        let done = of_state(contents, |state| state == State::Done);
-        let open = of_state(contents, |state| matches!(state, State::Ready | State::Buried));
+        let done = of_state(contents, |state| state == TaskState::Done);
+        let open =
+            of_state(contents, |state| matches!(state, TaskState::Ready | TaskState::Buried));
         if let Some((id, tube)) = open {
             let issued = self.disk.position();
             let result = b"after recovery".as_slice();

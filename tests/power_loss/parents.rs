@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, ManualClock, OnParent, Put, Result, State, Store, Tube, TubeOptions,
-    UTUBE,
+    Durability, Error, FIFO, ManualClock, OnParent, Put, Result, Store, TaskState, Tube,
+    TubeOptions, UTUBE,
 };
 
 use crate::disk::{Disk, Medium};
@@ -21,11 +21,11 @@ const STEPS: usize = 60;
 /// More than an ack frees with its own commit.
 const MANY_CHILDREN: usize = 90;
 const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
-const STATES: [State; 5] =
-    [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried];
+const STATES: [TaskState; 5] =
+    [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Blocked, TaskState::Buried];
 
 /// The tube, the state and the open parents of each task.
-type Contents = BTreeMap<u64, (usize, State, Vec<u64>)>;
+type Contents = BTreeMap<u64, (usize, TaskState, Vec<u64>)>;
 
 /// What a store has after a call.
 struct Step {
@@ -146,7 +146,7 @@ fn contents(tubes: &[Tube]) -> Contents {
             for info in tube.list(state, None, 10_000).unwrap().items {
                 let parents = tube.parents(info.id).unwrap();
                 assert_eq!(parents.len(), info.open_parents as usize);
-                let state = if state == State::Taken { State::Ready } else { state };
+                let state = if state == TaskState::Taken { TaskState::Ready } else { state };
                 assert_eq!(found.insert(info.id, (number, state, parents)), None);
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell::{
     ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, HistoryEntry, LIMFIFOTTL,
-    PausedSubQueue, State, TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+    PausedSubQueue, TaskInfo, TaskState, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::entries::random_limit;
@@ -206,7 +206,7 @@ pub fn tags_for(size: usize) -> Tags {
 #[derive(Clone, Debug)]
 pub struct Task {
     pub tube: &'static str,
-    pub state: State,
+    pub state: TaskState,
     pub pri: u32,
     pub sub_queue: Option<String>,
     pub key: Option<&'static str>,
@@ -259,16 +259,16 @@ impl Task {
     /// When its delay or its ttl elapses, or it is no longer kept.
     fn due(&self) -> u64 {
         match self.state {
-            State::Delayed => self.ready_at,
-            State::Buried => self.expires_at.min(self.kept_until),
-            State::Done => self.kept_until,
+            TaskState::Delayed => self.ready_at,
+            TaskState::Buried => self.expires_at.min(self.kept_until),
+            TaskState::Done => self.kept_until,
             _ => self.expires_at,
         }
     }
 
     /// What a list shows as the time at which its ttl elapses.
     fn ttl_until(&self) -> u64 {
-        if self.state == State::Done { self.kept_until } else { self.expires_at }
+        if self.state == TaskState::Done { self.kept_until } else { self.expires_at }
     }
 
     /// When its claim ends, if it was parked.
@@ -278,7 +278,7 @@ impl Task {
 
     /// What a list shows as the time at which its state changes.
     fn state_until(&self) -> u64 {
-        if self.state == State::Delayed { self.ready_at } else { self.parked_until() }
+        if self.state == TaskState::Delayed { self.ready_at } else { self.parked_until() }
     }
 
     fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
@@ -334,13 +334,13 @@ impl Contents {
     }
 
     pub fn park(&mut self, id: u64, parked: Parked) -> bool {
-        self.change(id, |task| (task.state, task.parked) = (State::Taken, Some(parked)))
+        self.change(id, |task| (task.state, task.parked) = (TaskState::Taken, Some(parked)))
     }
 
     /// Ends the claim on a task if it was parked; returns whether it was.
     pub fn unpark(&mut self, id: u64) -> bool {
         let was_parked = self.tasks.get(&id).is_some_and(|task| task.parked.is_some());
-        was_parked && self.change(id, |task| (task.state, task.parked) = (State::Ready, None))
+        was_parked && self.change(id, |task| (task.state, task.parked) = (TaskState::Ready, None))
     }
 
     /// Whether the parked claims in the sub-queue of a task, or its pause, allow no take.
@@ -371,8 +371,8 @@ impl Contents {
         if !is_of_task {
             return self.unpark(id);
         }
-        if self.tasks[&id].state == State::Delayed {
-            self.change(id, |task| task.state = State::Ready);
+        if self.tasks[&id].state == TaskState::Delayed {
+            self.change(id, |task| task.state = TaskState::Ready);
         } else {
             self.tasks.remove(&id);
         }

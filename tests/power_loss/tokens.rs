@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFOTTL, ManualClock, OnKey, Put, State, Store, TOKEN_TIME, Tube, TubeOptions,
+    Durability, FIFOTTL, ManualClock, OnKey, Put, Store, TOKEN_TIME, TaskState, Tube, TubeOptions,
 };
 
 use crate::disk::{Disk, Medium};
@@ -64,7 +64,7 @@ impl Run {
     /// The tasks by their bodies.
     fn tasks(&self) -> BTreeMap<Vec<u8>, Vec<u64>> {
         let mut tasks: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
-        for task in self.tube.list(State::Ready, None, 1000).unwrap().items {
+        for task in self.tube.list(TaskState::Ready, None, 1000).unwrap().items {
             let body = self.tube.peek(task.id).unwrap().body.to_vec();
             tasks.entry(body).or_default().push(task.id);
         }

@@ -9,8 +9,8 @@ use tubewell::{
     Backoff, CallCounts, Claim, ClockReport, Counting, Cursor, Date, Day, Durability, Ending,
     Error, Event, EventKind, FailureGroup, HistoryEntry, Keep, LastFailure, Limit, Missed, Overlap,
     Owner, OwnerInfo, Page, PausedSubQueue, Progress, Rate, Receipt, Recurrence, ScheduleInfo,
-    SpawnedBy, State, Statistics, Step, StepKind, Summary, TagCount, Task, TaskCounts, TaskInfo,
-    TubeInfo,
+    SpawnedBy, Statistics, Step, StepKind, Summary, TagCount, Task, TaskCounts, TaskInfo,
+    TaskState, TubeInfo,
 };
 
 pub trait Shown {
@@ -28,7 +28,7 @@ macro_rules! plain {
 }
 
 plain! {
-    (), bool, u32, u64, usize, str, String, Duration, Error, State, EventKind, StepKind, Recurrence, Missed,
+    (), bool, u32, u64, usize, str, String, Duration, Error, TaskState, EventKind, StepKind, Recurrence, Missed,
     Overlap, Counting, Durability, Backoff, Keep, Rate, Date
 }
 

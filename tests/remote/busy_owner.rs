@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, State, Store,
-    StoreOptions, Ticket, Tube, TubeOptions, WhenFull,
+    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, Store, StoreOptions,
+    TaskState, Ticket, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -53,7 +53,7 @@ impl Pair {
         let before = self.tube.statistics().unwrap().tasks;
         let claim = self.tube.try_take().unwrap().unwrap();
         claim.renew(Duration::from_secs(60)).unwrap();
-        assert_eq!(self.tube.list(State::Taken, None, 100).unwrap().items.len(), 1);
+        assert_eq!(self.tube.list(TaskState::Taken, None, 100).unwrap().items.len(), 1);
         drop(claim);
         assert_eq!(self.tube.statistics().unwrap().tasks, before);
     }

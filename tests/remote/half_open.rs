@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::worker::{Job, Worker};
-use tubewell::{ConnectOptions, FIFO, ServeOptions, State, Store, Tube, TubeOptions};
+use tubewell::{ConnectOptions, FIFO, ServeOptions, Store, TaskState, Tube, TubeOptions};
 
 use super::executor::{HANGS_AFTER, WakeFlag, poll, poll_pending, wait_until, with_timeout};
 use super::tunnel::Tunnel;
@@ -60,7 +60,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         pair.tunnel.vanish();
         let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (lost.id(), 2));
-        assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, State::Taken);
+        assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, TaskState::Taken);
         kept.ack().unwrap();
         again.ack().unwrap();
         assert_eq!(pair.owner.verify().unwrap(), [""; 0]);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::worker::Worker;
 use tubewell::{
-    Error, FIFO, LIMFIFOTTL, ServeOptions, State, Store, StoreOptions, Tube, TubeOptions, WhenFull,
-    socket_beside,
+    Error, FIFO, LIMFIFOTTL, ServeOptions, Store, StoreOptions, TaskState, Tube, TubeOptions,
+    WhenFull, socket_beside,
 };
 
 use super::blocking_disk::Disk;
@@ -125,7 +125,7 @@ fn task_of_a_killed_client_is_ready_again() {
         let id = owner.tube.put("x").unwrap().id;
         let mut client = owner.client("holds");
         assert_eq!(client.next_line(HANGS_AFTER), Some(id.to_string()));
-        assert_eq!(owner.tube.peek(id).unwrap().info.state, State::Taken);
+        assert_eq!(owner.tube.peek(id).unwrap().info.state, TaskState::Taken);
         client.kill();
         let claim = owner.tube.take(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes(), claim.attempts_left()), (id, 2, Some(0)));

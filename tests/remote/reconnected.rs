@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, SessionId, State,
-    Store, StoreOptions, Tube, TubeOptions, WhenFull,
+    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, SessionId, Store,
+    StoreOptions, TaskState, Tube, TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -62,7 +62,7 @@ impl Pair {
         self.owner.tube("case").unwrap().info().unwrap().waiting
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> TaskState {
         self.owner.tube("case").unwrap().peek(0).unwrap().info.state
     }
 
@@ -81,7 +81,7 @@ fn claims_end_with_their_connection_without_a_grace() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let claim = pair.take();
-        pair.break_connections(|pair| wait_until(|| pair.state() == State::Ready));
+        pair.break_connections(|pair| wait_until(|| pair.state() == TaskState::Ready));
         assert_eq!(claim.ack(), Err(Error::NotTaken { id: 0 }));
         assert_eq!(pair.tube.try_take().unwrap().unwrap().takes(), 2);
         pair.assert_sound();
@@ -119,7 +119,7 @@ fn assert_ended(pair: &Pair, session: SessionId, tube: &Tube, claim: &Claim) {
     tube.put("needs no session").unwrap();
     let unknown = || Some(Error::SessionUnknown { id: session });
     assert_eq!(pair.owner.resume_session(session).err(), unknown());
-    assert_eq!(pair.state(), State::Ready);
+    assert_eq!(pair.state(), TaskState::Ready);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn claims_end_when_the_grace_of_a_broken_connection_is_over() {
         pair.break_connections(|pair| {
             wait_until(|| {
                 pair.clock.advance(GRACE);
-                pair.state() == State::Ready
+                pair.state() == TaskState::Ready
             });
         });
         let refused = claim.ack();

@@ -1,8 +1,8 @@
 //! Attempts and failures of restored tasks.
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, State, Store, TaskInfo, Tube,
-    TubeOptions, UTUBETTL,
+    Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, Store, TaskInfo, TaskState,
+    Tube, TubeOptions, UTUBETTL,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, named, salvaged, secs};
@@ -42,10 +42,10 @@ fn restore_keeps_attempts_and_failures() {
         assert_eq!((claim.attempt(), claim.attempts_left()), (4, Some(1)));
         claim.fail(Failure::new("busy", "")).unwrap();
         assert_eq!(info(1).failure.unwrap().group, "busy");
-        assert_eq!(tube.kick_task(2).unwrap().state, State::Ready);
+        assert_eq!(tube.kick_task(2).unwrap().state, TaskState::Ready);
         assert_eq!(attempts(&info(2)), (5, 0, Some(5)));
         assert_eq!(tube.claim(4).unwrap().attempts_left(), Some(0));
-        assert_eq!(info(4).state, State::Buried);
+        assert_eq!(info(4).state, TaskState::Buried);
         tube.delete(3).unwrap();
         assert_sound(&store);
         // A spent task is not handed out.
@@ -53,7 +53,7 @@ fn restore_keeps_attempts_and_failures() {
         while let Some(claim) = tube.try_take().unwrap() {
             taken.push(claim.ack().unwrap().id);
         }
-        assert_eq!((taken, info(6).state), (vec![1, 2], State::Buried));
+        assert_eq!((taken, info(6).state), (vec![1, 2], TaskState::Buried));
         assert_eq!(info(6).group.as_deref(), Some("lost"));
         assert_sound(&store);
     }
@@ -85,7 +85,7 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
     let other = Store::options().clock(&clock).open_in_memory().unwrap();
     let tube = other.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
     let again = salvaged.into_iter().map(|info| {
-        let task = named("x", info.id).takes(info.takes).buried(info.state == State::Buried);
+        let task = named("x", info.id).takes(info.takes).buried(info.state == TaskState::Buried);
         let task = task.forgiven(info.takes - info.attempts).failure(info.failure.unwrap());
         info.group.into_iter().fold(task, Restore::group)
     });
@@ -108,7 +108,8 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     ])
     .unwrap();
     assert_sound(&store);
-    let left = || tube.list(State::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
+    let left =
+        || tube.list(TaskState::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
     let left = || -> Vec<u64> { left() };
     clock.advance(secs(39));
     assert_eq!(left(), [1, 2, 3]);
@@ -132,7 +133,7 @@ fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
     };
     let receipts = tube.restore_many((0..10).rev().map(buried)).unwrap();
     assert_eq!(receipts.len(), 10);
-    let page = tube.list(State::Buried, None, 99).unwrap().items;
+    let page = tube.list(TaskState::Buried, None, 99).unwrap().items;
     assert_eq!(page.iter().map(|task| task.id).collect::<Vec<_>>(), [2, 1, 0]);
     assert_eq!(tube.groups().unwrap()[0].count, 3);
     assert_sound(&store);

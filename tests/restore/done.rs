@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{
     Ending, Error, EventKind, FIFO, FIFOTTL, Keep, LIMFIFOTTL, ManualClock, Put, Restore, Salvaged,
-    State, Store, StoreOptions, Tube, TubeOptions, UTUBE,
+    Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, ids_in_take_order, named, secs};
@@ -19,7 +19,7 @@ fn result(text: &str) -> Option<Vec<u8>> {
     Some(text.as_bytes().to_vec())
 }
 
-fn ids_of(tube: &Tube, state: State) -> Vec<u64> {
+fn ids_of(tube: &Tube, state: TaskState) -> Vec<u64> {
     tube.list(state, None, 99).unwrap().items.iter().map(|task| task.id).collect()
 }
 
@@ -41,13 +41,13 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
                 named("long", 1).done(result(&large)),
             ])
             .unwrap();
-        let done = |receipt: &&tubewell::Receipt| receipt.state == State::Done;
+        let done = |receipt: &&tubewell::Receipt| receipt.state == TaskState::Done;
         assert_eq!(receipts.iter().filter(done).count(), 4);
         let seen: Vec<_> = std::iter::from_fn(|| events.try_recv())
             .map(|event| (event.id, event.kind, event.state))
             .collect();
-        assert_eq!(seen[0], (4, EventKind::Put, State::Done), "{driver}");
-        assert_eq!((seen.len(), seen[3].2), (5, State::Ready));
+        assert_eq!(seen[0], (4, EventKind::Put, TaskState::Done), "{driver}");
+        assert_eq!((seen.len(), seen[3].2), (5, TaskState::Ready));
         let statistics = tube.statistics().unwrap();
         let tasks = statistics.tasks;
         assert_eq!((tasks.kept, tasks.total, tasks.ready, tasks.done), (4, 1, 1, 0));
@@ -60,7 +60,7 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let outcomes = [4, 9, 2, 1].map(|id| tube.outcome(id).unwrap().unwrap());
         let results = [None, result("two"), result(""), result(&large)];
         assert_eq!(outcomes, results.map(|result| Ending::Done { result }), "{driver}");
-        assert_eq!(ids_of(&tube, State::Done), [1, 2, 4, 9]);
+        assert_eq!(ids_of(&tube, TaskState::Done), [1, 2, 4, 9]);
         assert_eq!(tube.peek(9).unwrap().body, large.as_bytes());
         assert_eq!(attempts(&tube.peek(9).unwrap().info), (3, 2, None));
         let info = tube.peek(2).unwrap().info;
@@ -92,7 +92,7 @@ fn restored_done_task_is_kept_for_its_ttl_or_as_long_as_its_tube_says() {
         assert_eq!(left, [Some(secs(100)), Some(secs(30)), Some(secs(500)), None], "{driver}");
         clock.advance(Duration::ZERO);
         // In the order of their ends: 70 s ago, and now.
-        assert_eq!(ids_of(&tube, State::Done), [2, 1, 3, 4]);
+        assert_eq!(ids_of(&tube, TaskState::Done), [2, 1, 3, 4]);
         for (seconds, left) in [(29, 4), (1, 3), (70, 2), (400, 1), (10_000, 1)] {
             clock.advance(secs(seconds));
             assert_eq!(tube.statistics().unwrap().tasks.kept, left);
@@ -115,7 +115,7 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
     let mut tasks: Vec<Restore> = (0..10).rev().map(done).collect();
     tasks.extend([named("a", 20), named("b", 21)]);
     assert_eq!(tube.restore_many(tasks.clone()).unwrap().len(), 12);
-    assert_eq!(ids_of(&tube, State::Done), [7, 8, 9]);
+    assert_eq!(ids_of(&tube, TaskState::Done), [7, 8, 9]);
     assert_eq!(tube.statistics().unwrap().calls.forget, 7);
     assert_sound(&store);
     // The tube is full, also for a put that waits.
@@ -132,7 +132,7 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
         tube.delete(20).unwrap();
         assert_eq!(waits.join().unwrap(), 41);
     });
-    assert_eq!(ids_of(&tube, State::Done), [8, 9, 40]);
+    assert_eq!(ids_of(&tube, TaskState::Done), [8, 9, 40]);
     let tasks = tube.statistics().unwrap().tasks;
     assert_eq!((tasks.kept, tasks.total, tasks.done), (3, 2, 1));
     assert_sound(&store);
@@ -202,6 +202,6 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
     let tube = keeping(&other, UTUBE, Keep::new().age(secs(100)));
     tube.restore_many(restored).unwrap();
     assert_eq!(infos(&tube), before);
-    assert_eq!(ids_of(&tube, State::Done), [2, 0, 1]);
+    assert_eq!(ids_of(&tube, TaskState::Done), [2, 0, 1]);
     assert_sound(&other);
 }

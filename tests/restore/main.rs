@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tubewell::{
     Durability, Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, LastFailure, ManualClock, Put,
-    Restore, Salvaged, State, Store, StoreOptions, Task, TaskInfo, Tube, TubeOptions, UTUBE,
+    Restore, Salvaged, Store, StoreOptions, Task, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
     UTUBETTL, WhenFull,
 };
 
@@ -78,11 +78,14 @@ fn restore_keeps_ids_takes_and_states() {
             ])
             .unwrap();
         let answers: Vec<_> = receipts.iter().map(|receipt| (receipt.id, receipt.state)).collect();
-        assert_eq!(answers, [(40, State::Ready), (7, State::Buried), (2, State::Ready)]);
+        assert_eq!(
+            answers,
+            [(40, TaskState::Ready), (7, TaskState::Buried), (2, TaskState::Ready)]
+        );
         let seen: Vec<_> = std::iter::from_fn(|| events.try_recv())
             .map(|event| (event.id, event.kind, event.state))
             .collect();
-        let expected = [(40, State::Ready), (7, State::Buried), (2, State::Ready)];
+        let expected = [(40, TaskState::Ready), (7, TaskState::Buried), (2, TaskState::Ready)];
         assert_eq!(seen, expected.map(|(id, state)| (id, EventKind::Put, state)), "{driver}");
         let counts = tube.statistics().unwrap();
         assert_eq!((counts.tasks.ready, counts.tasks.buried, counts.calls.put), (2, 1, 3));
@@ -116,7 +119,7 @@ fn restored_delay_and_ttl_elapse() {
         assert_eq!(tube.try_take().unwrap().map(|claim| claim.id()), Some(3));
         clock.advance(secs(2));
         assert_eq!(tube.peek(2), Err(Error::NotFound { id: 2 }));
-        assert_eq!(tube.peek(1).unwrap().info.state, State::Delayed);
+        assert_eq!(tube.peek(1).unwrap().info.state, TaskState::Delayed);
         assert_sound(&store);
         clock.advance(secs(58));
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);
@@ -227,7 +230,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
     for (tube, task) in &tasks {
         let n = task.info.id / 10;
         assert_eq!(u64::from(task.info.takes), n, "{tube} {}", task.info.id);
-        assert_eq!(task.info.state == State::Buried, n.is_multiple_of(5));
+        assert_eq!(task.info.state == TaskState::Buried, n.is_multiple_of(5));
     }
     let store = open();
     assert_eq!(store.next_id().unwrap(), next);

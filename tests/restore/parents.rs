@@ -92,7 +92,7 @@ fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube,
         put = put.after(&of, [parent]);
     }
     let mut restore = Restore::new(put).id(info.id).put_at(info.put_at).takes(info.takes);
-    restore = restore.buried(info.state == State::Buried);
+    restore = restore.buried(info.state == TaskState::Buried);
     restore = info.group.iter().fold(restore, Restore::group);
     info.failure.iter().fold(restore, |restore, failure| restore.failure(failure.clone()))
 }
@@ -136,10 +136,16 @@ fn salvaged_tasks_and_their_parents_are_restored_as_they_were() {
     let store = open(&other, &clock);
     let [a, b] = tubes(&store);
     a.resolve(0, None).unwrap();
-    assert_eq!([1, 3].map(|id| b.peek(id).unwrap().info.state), [State::Ready, State::Blocked]);
-    assert_eq!([2, 5].map(|id| a.peek(id).unwrap().info.state), [State::Delayed, State::Ready]);
+    assert_eq!(
+        [1, 3].map(|id| b.peek(id).unwrap().info.state),
+        [TaskState::Ready, TaskState::Blocked]
+    );
+    assert_eq!(
+        [2, 5].map(|id| a.peek(id).unwrap().info.state),
+        [TaskState::Delayed, TaskState::Ready]
+    );
     assert_eq!(b.kick(1).unwrap(), 1);
-    assert_eq!(b.peek(8).unwrap().info.state, State::Blocked);
+    assert_eq!(b.peek(8).unwrap().info.state, TaskState::Blocked);
     assert_sound(&store);
 }
 
@@ -162,7 +168,7 @@ fn backup_and_compact_keep_edges() {
         assert_eq!((a.children(0), b.parents(3)), (Ok(vec![1, 2, 5]), Ok(vec![1, 2])));
         assert_eq!(a.delete(0), Err(Error::HasDependents { id: 0, count: 3 }));
         a.claim(0).unwrap().ack().unwrap();
-        assert_eq!(b.peek(1).unwrap().info.state, State::Ready);
+        assert_eq!(b.peek(1).unwrap().info.state, TaskState::Ready);
         assert_sound(&store);
     }
 }
@@ -222,11 +228,11 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     a.restore_many([named("parent", 20)]).unwrap();
     // Task 7 was never restored, and its id is below that of a task: it counts as over.
     let states = b.restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
-    let states: Vec<State> = states.unwrap().iter().map(|receipt| receipt.state).collect();
-    assert_eq!(states, [State::Blocked, State::Ready, State::Buried]);
+    let states: Vec<TaskState> = states.unwrap().iter().map(|receipt| receipt.state).collect();
+    assert_eq!(states, [TaskState::Blocked, TaskState::Ready, TaskState::Buried]);
     assert_eq!((b.parents(1), b.parents(3)), (Ok(vec![20]), Ok(vec![20])));
     b.kick(1).unwrap();
-    assert_eq!(b.peek(3).unwrap().info.state, State::Blocked);
+    assert_eq!(b.peek(3).unwrap().info.state, TaskState::Blocked);
     assert_sound(&store);
     a.claim(20).unwrap().ack().unwrap();
     assert_eq!(ids_in_take_order(&b), [1, 2, 3]);
@@ -271,7 +277,7 @@ fn lost_edge_is_reported_and_counted() {
         Ok(())
     };
     StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
-    assert_eq!(parents, [(State::Blocked, 2, vec![far])]);
+    assert_eq!(parents, [(TaskState::Blocked, 2, vec![far])]);
     let [lost] = &lost[..] else { panic!("{lost:?}") };
     assert!(lost.starts_with("in tube \"b\": "), "{lost}");
     assert!(lost.contains(&format!("task {child}: 1 of its parents cannot be read")), "{lost}");

@@ -8,7 +8,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::explored::pass;
 use tubewell::{
-    Claim, Counting, Error, FIFO, FIFOTTL, Failure, Put, State, Store, Tube, TubeOptions,
+    Claim, Counting, Error, FIFO, FIFOTTL, Failure, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -78,7 +78,7 @@ fn revoke_beside_counted_take_forgives_it() {
             let revokes = spawn_with(&tube, move |tube| tube.revoke(id));
             let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
             let revoked = match revokes.join().unwrap() {
-                Ok(receipt) => receipt.state == State::Ready,
+                Ok(receipt) => receipt.state == TaskState::Ready,
                 Err(error) => {
                     assert_eq!(error, Error::NotTaken { id });
                     false
@@ -126,7 +126,7 @@ fn expiry_beside_counted_take_uses_an_attempt() {
                     (id, 2, Some(0))
                 );
                 let failed = second.fail(Failure::new("crash", "")).unwrap();
-                assert_eq!(failed.state, State::Buried);
+                assert_eq!(failed.state, TaskState::Buried);
                 assert_eq!(tube.peek(id).unwrap().info.attempts, 2);
             }
             verify_and_close(&store);

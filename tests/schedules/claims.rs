@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Claim, Error, FIFO, Result, State, Store, Tube, UTUBE, WhenFull};
+use tubewell::{Claim, Error, FIFO, Result, Store, TaskState, Tube, UTUBE, WhenFull};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -21,7 +21,7 @@ fn large(byte: u8) -> Vec<u8> {
 fn has_claimed(answer: &Result<Claim>) -> bool {
     match answer {
         Ok(_) => true,
-        Err(Error::NotReady { state: State::Taken, .. }) => false,
+        Err(Error::NotReady { state: TaskState::Taken, .. }) => false,
         Err(error) => panic!("{error}"),
     }
 }
@@ -71,7 +71,7 @@ fn revoke_beside_ack_has_one_winner() {
                 assert_eq!(tube.claim(other).unwrap().id(), other);
             }
             (Err(Error::NotTaken { .. }), Ok(revoked)) => {
-                assert_eq!((revoked.state, calls, tasks), (State::Ready, (0, 1), (2, 0)));
+                assert_eq!((revoked.state, calls, tasks), (TaskState::Ready, (0, 1), (2, 0)));
                 assert_eq!(tube.claim(id).unwrap().takes(), 2);
             }
             answers => panic!("{answers:?}"),

@@ -4,7 +4,7 @@
 //! A child that nothing frees leaves a take without an answer, which the explorer reports.
 
 use shuttle::thread::{self, JoinHandle};
-use tubewell::{Error, FIFO, Keep, OnParent, Put, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Keep, OnParent, Put, Store, TaskState, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
 use crate::support::{NO_TIMEOUT, manual_clock_store, spawn_with, sweeper_store, verify_and_close};
@@ -41,7 +41,7 @@ fn child_that_is_put_beside_the_ack_of_its_parent_becomes_free() {
         let of = parents.clone();
         let puts = spawn_with(&children, move |children| {
             let put = children.put(child_of(&of, parent)).unwrap();
-            assert!(matches!(put.state, State::Blocked | State::Ready), "{put:?}");
+            assert!(matches!(put.state, TaskState::Blocked | TaskState::Ready), "{put:?}");
         });
         let works = work_off(&children, 1);
         acks.join().unwrap();
@@ -72,8 +72,11 @@ fn child_of_a_parent_that_is_kicked_beside_its_burial_waits_or_is_buried() {
         }
         parents.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
         let state = children.peek(child).unwrap().info.state;
-        assert!(matches!(state, State::Ready | State::Buried | State::Blocked), "{state:?}");
-        if state == State::Buried {
+        assert!(
+            matches!(state, TaskState::Ready | TaskState::Buried | TaskState::Blocked),
+            "{state:?}"
+        );
+        if state == TaskState::Buried {
             children.kick_task(child).unwrap();
         }
         children.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();

@@ -2,7 +2,7 @@
 
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{Error, FIFO, Reschedule, Schedule, ScheduleInfo, State, Store, Tube};
+use tubewell::{Error, FIFO, Reschedule, Schedule, ScheduleInfo, Store, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::explore::explore_few;
@@ -32,7 +32,7 @@ fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
     let schedules = || tube.schedules(None, 10).unwrap().items;
     loop {
         let before = schedules();
-        let runs = tube.list(State::Ready, None, 10).unwrap().items;
+        let runs = tube.list(TaskState::Ready, None, 10).unwrap().items;
         let after = schedules();
         let runs_of = |all: &[ScheduleInfo]| all.iter().map(|info| info.runs).collect::<Vec<_>>();
         if runs_of(&before) == runs_of(&after) {

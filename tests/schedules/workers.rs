@@ -10,7 +10,7 @@ use shuttle::sync::Mutex;
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, FIFOTTL, Store, TaskState, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
 use crate::support::{
@@ -205,7 +205,7 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         });
         assert_eq!(runs.join().unwrap().lost, 1);
         revokes.join().unwrap();
-        assert_eq!(tube.peek(id).unwrap().info.state, State::Ready);
+        assert_eq!(tube.peek(id).unwrap().info.state, TaskState::Ready);
         verify_and_close(&store);
     });
 }
@@ -312,7 +312,7 @@ fn task_of_a_job_that_was_left_is_ready_when_the_stop_returns() {
         }
         assert_eq!(worker.stop(ms(0)).unwrap().len(), 1);
         let info = tube.peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+        assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
         go.raise();
         drop(worker);
         verify_and_close(&store);

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Result, State, TaskInfo, Tube,
-    TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Result, TaskInfo, TaskState,
+    Tube, TubeOptions,
 };
 
 use crate::model::Micros;
@@ -220,9 +220,9 @@ impl Simulation {
                 }
                 return;
             };
-            let state = status.map_or(State::Done, state_of);
+            let state = status.map_or(TaskState::Done, state_of);
             // If the storage fails at the last attempt, the task is ready, and the next take buries it.
-            let is_hidden = self.world.disk.tripped() && receipt.state == State::Ready;
+            let is_hidden = self.world.disk.tripped() && receipt.state == TaskState::Ready;
             assert!(receipt.state == state || is_hidden, "{name}: {receipt:?}, {task:?}");
         }
         self.world.cover(name);
@@ -334,17 +334,17 @@ fn backoff(policy: Policy, attempt: u32) -> Micros {
     policy.backoff << (attempt - 1)
 }
 
-fn state_of(status: Status) -> State {
+fn state_of(status: Status) -> TaskState {
     match status {
-        Status::Ready => State::Ready,
-        Status::Delayed(_) => State::Delayed,
-        Status::Taken(_) => State::Taken,
-        Status::Buried => State::Buried,
+        Status::Ready => TaskState::Ready,
+        Status::Delayed(_) => TaskState::Delayed,
+        Status::Taken(_) => TaskState::Taken,
+        Status::Buried => TaskState::Buried,
     }
 }
 
 fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
-    let states = [State::Ready, State::Taken, State::Delayed, State::Buried];
+    let states = [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried];
     let list = |state| tube.list(state, None, 10_000).unwrap().items;
     states.into_iter().flat_map(list).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, State, Store};
+use tubewell::{Error, Store, TaskState};
 
 use crate::disk::{BlockedWriter, Crash, Disk, KINDS};
 use crate::faults::{Fault, Kind, Plan};
@@ -184,7 +184,8 @@ impl Simulator {
         for info in self.store().tubes().unwrap() {
             found.tubes.insert(info.name.clone());
             let tube = self.store().tube(&info.name).unwrap();
-            for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+            for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
+            {
                 for task in tube.list(state, None, 1000).unwrap().items {
                     let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().body);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
@@ -204,8 +205,8 @@ impl Simulator {
             left.map_or(NEVER, |left| now + u64::try_from(left.as_micros()).unwrap())
         };
         let state = match task.state {
-            State::Delayed => StoredState::Delayed(end(task.due_in)),
-            State::Buried => StoredState::Buried,
+            TaskState::Delayed => StoredState::Delayed(end(task.due_in)),
+            TaskState::Buried => StoredState::Buried,
             _ => StoredState::Ready,
         };
         let ttr = task.ttr.map_or(NEVER, |ttr| u64::try_from(ttr.as_micros()).unwrap());
@@ -219,7 +220,8 @@ impl Simulator {
             let name = self.model.tubes[&no].name.clone();
             let tube = self.store().tube(&name).unwrap();
             let mut found = Vec::new();
-            for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+            for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
+            {
                 for task in tube.list(state, None, 1000).unwrap().items {
                     let Some((seq, body)) = self.read_body(&tube, task.id) else { return };
                     self.model.record_id(seq, task.id);

@@ -8,7 +8,7 @@ mod recovery;
 use std::collections::BTreeMap;
 
 use tubewell::{
-    Durability, EventKind, FIFO, Failure, Keep, Put, Receipt, Result, State, TubeOptions,
+    Durability, EventKind, FIFO, Failure, Keep, Put, Receipt, Result, TaskState, TubeOptions,
 };
 
 use crate::rng::Rng;
@@ -31,7 +31,7 @@ struct Entry {
     /// Microseconds since the beginning.
     at: u64,
     what: EventKind,
-    state: State,
+    state: TaskState,
     /// Of an entry of a program.
     text: Option<String>,
     tube: usize,
@@ -41,7 +41,7 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stored {
     tube: usize,
-    state: State,
+    state: TaskState,
     tags: Vec<String>,
     entries: Vec<Entry>,
 }
@@ -128,7 +128,7 @@ impl Simulation {
         let answer = self.world.tubes[tube].put(put);
         // The id of a task whose put has failed is not known.
         let (Some(receipt), _) = self.world.done("put", answer) else { return };
-        let stored = Stored { tube, state: State::Ready, tags, entries: Vec::new() };
+        let stored = Stored { tube, state: TaskState::Ready, tags, entries: Vec::new() };
         let task = Task { stored, is_taken: false, total: 0, take: None };
         let old = self.tasks.insert(receipt.id, task);
         assert!(old.is_none(), "the id {} is used twice", receipt.id);
@@ -140,7 +140,7 @@ impl Simulation {
         let nth = rng.index(3);
         let answer = self.world.tubes[nth].try_take();
         let Some(claim) = self.world.done("take", answer).0.flatten() else { return };
-        let entry = self.entry(EventKind::Take, State::Taken, nth, None);
+        let entry = self.entry(EventKind::Take, TaskState::Taken, nth, None);
         if let Some(task) = self.tasks.get_mut(&claim.id()) {
             (task.is_taken, task.take) = (true, Some(entry));
         }
@@ -153,7 +153,7 @@ impl Simulation {
         if !claim.is_current().unwrap() || !self.tasks.get(&id).is_some_and(|task| task.is_taken) {
             return;
         }
-        let (ready, buried, done) = (State::Ready, State::Buried, State::Done);
+        let (ready, buried, done) = (TaskState::Ready, TaskState::Buried, TaskState::Done);
         let (verb, what, state, answer) = match rng.below(5) {
             0 | 1 => ("ack", EventKind::Ack, done, claim.ack()),
             2 => ("bury", EventKind::Bury, buried, claim.bury()),
@@ -205,12 +205,12 @@ impl Simulation {
                 let answer = tube.log(id, &text);
                 self.done("log", answer, id, |it| it.note(id, EventKind::Log, Some(text)))
             }
-            8 if state == State::Buried => {
+            8 if state == TaskState::Buried => {
                 let answer = tube.kick_task(id);
-                self.done("kick", answer, id, |it| it.end(id, EventKind::Kick, State::Ready))
+                self.done("kick", answer, id, |it| it.end(id, EventKind::Kick, TaskState::Ready))
             }
             8 if rng.one_in(2) => self.done("delete", tube.delete(id), id, |it| it.remove(id)),
-            9 if state != State::Done => {
+            9 if state != TaskState::Done => {
                 let to = (nth + 1 + rng.index(2)) % 3;
                 let answer = tube.move_to(id, &self.world.tubes[to]);
                 self.done("move", answer, id, |it| it.move_to(id, to))
@@ -247,11 +247,11 @@ impl Simulation {
     // ---- the model
 
     /// A task ends, or goes on; its claim ends.
-    fn end(&mut self, id: u64, what: EventKind, state: State) {
+    fn end(&mut self, id: u64, what: EventKind, state: TaskState) {
         let task = self.tasks.get_mut(&id).unwrap();
         task.is_taken = false;
         task.stored.state = state;
-        if state == State::Done && !self.policies[task.stored.tube].keeps_done {
+        if state == TaskState::Done && !self.policies[task.stored.tube].keeps_done {
             return self.remove(id);
         }
         self.note(id, what, None);
@@ -280,7 +280,7 @@ impl Simulation {
     fn note(&mut self, id: u64, what: EventKind, text: Option<String>) {
         let task = &self.tasks[&id];
         let (nth, limit) = (task.stored.tube, self.policies[task.stored.tube].limit);
-        let state = if task.is_taken { State::Taken } else { task.stored.state };
+        let state = if task.is_taken { TaskState::Taken } else { task.stored.state };
         let entry = self.entry(what, state, nth, text);
         let task = self.tasks.get_mut(&id).unwrap();
         for entry in task.take.take().into_iter().chain([entry]) {
@@ -292,7 +292,7 @@ impl Simulation {
         self.versions.entry(id).or_default().all.push(stored);
     }
 
-    fn entry(&self, what: EventKind, state: State, tube: usize, text: Option<String>) -> Entry {
+    fn entry(&self, what: EventKind, state: TaskState, tube: usize, text: Option<String>) -> Entry {
         Entry { number: 0, at: self.world.now, what, state, text, tube }
     }
 

@@ -9,7 +9,9 @@ mod recovery;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, Failure, Keep, Receipt, Result, State, Tube, TubeOptions};
+use tubewell::{
+    Claim, Durability, FIFO, Failure, Keep, Receipt, Result, TaskState, Tube, TubeOptions,
+};
 
 use crate::model::Micros;
 use crate::rng::Rng;
@@ -320,7 +322,7 @@ fn failure(id: u64) -> Failure {
     Failure::new(group_of(id), format!("task {id} fails"))
 }
 
-fn listed(tube: &Tube, state: State) -> Vec<u64> {
+fn listed(tube: &Tube, state: TaskState) -> Vec<u64> {
     tube.list(state, None, 10_000).unwrap().items.iter().map(|task| task.id).collect()
 }
 

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, Filter, OnParent, Put, Result, State, TubeOptions};
+use tubewell::{
+    Claim, Durability, Error, FIFO, Filter, OnParent, Put, Result, TaskState, TubeOptions,
+};
 
 use crate::family::{End, Family, RULES, Task};
 use crate::rng::Rng;
@@ -15,7 +17,8 @@ use crate::world::{Upset, World, tube_of};
 /// The key of a task that is put anew.
 const KEY: &str = "again";
 
-const STATES: [State; 4] = [State::Ready, State::Taken, State::Blocked, State::Buried];
+const STATES: [TaskState; 4] =
+    [TaskState::Ready, TaskState::Taken, TaskState::Blocked, TaskState::Buried];
 
 struct Simulation {
     world: World,
@@ -78,8 +81,8 @@ impl Checked for Simulation {
     fn learn(&mut self, upset: Upset) {
         let tasks = self.model.tasks.values_mut();
         // The claims have ended with the process.
-        for task in tasks.filter(|task| upset != Upset::Outage && task.state == State::Taken) {
-            task.state = State::Ready;
+        for task in tasks.filter(|task| upset != Upset::Outage && task.state == TaskState::Taken) {
+            task.state = TaskState::Ready;
         }
         self.world.settle();
         self.over.retain(|_, nth| upset.keeps_all(self.durability[*nth]));
@@ -89,8 +92,8 @@ impl Checked for Simulation {
             for parent in &task.parents {
                 assert!(found.contains_key(parent), "{task:?} waits for {parent}, which is over");
             }
-            let is_blocked = task.state == State::Blocked;
-            assert!(is_blocked != task.parents.is_empty() || task.state == State::Buried);
+            let is_blocked = task.state == TaskState::Blocked;
+            assert!(is_blocked != task.parents.is_empty() || task.state == TaskState::Buried);
         }
         if !self.world.is_unsure
             && self.durability.into_iter().all(|durability| upset.keeps_all(durability))
@@ -134,8 +137,8 @@ impl Simulation {
         let put = Put::new(rule.as_str()).after(&self.world.tubes[of], ids.clone()).on_parent(rule);
         let answer = self.world.tubes[tube].put_many(vec![put; count]);
         let parents = self.model.open_of(&ids);
-        let state = if parents.is_empty() { State::Ready } else { State::Blocked };
-        let verb = if state == State::Blocked { "put of a child" } else { "put" };
+        let state = if parents.is_empty() { TaskState::Ready } else { TaskState::Blocked };
+        let verb = if state == TaskState::Blocked { "put of a child" } else { "put" };
         for receipt in self.done(verb, answer).into_iter().flatten() {
             self.next = receipt.id + 1;
             assert!(self.world.is_unsure || receipt.state == state, "{receipt:?} after {ids:?}");
@@ -148,12 +151,12 @@ impl Simulation {
         let nth = rng.index(3);
         let answer = self.world.tubes[nth].try_take();
         let Some(claim) = self.done("take", answer) else { return };
-        let ready = |(_, task): &(&u64, &Task)| task.tube == nth && task.state == State::Ready;
+        let ready = |(_, task): &(&u64, &Task)| task.tube == nth && task.state == TaskState::Ready;
         let next = self.model.tasks.iter().find(ready).map(|(id, _)| *id);
         assert!(self.world.is_unsure || claim.as_ref().map(Claim::id) == next, "not the next task");
         let Some(claim) = claim else { return };
         assert!(!self.over.contains_key(&claim.id()), "task {} is over", claim.id());
-        self.model.tasks.entry(claim.id()).and_modify(|task| task.state = State::Taken);
+        self.model.tasks.entry(claim.id()).and_modify(|task| task.state = TaskState::Taken);
         self.world.claims.push(claim);
     }
 
@@ -181,7 +184,7 @@ impl Simulation {
     /// A call on one of the tasks that no consumer has taken.
     fn administer(&mut self, rng: &mut Rng) {
         let mut ids = self.ids();
-        ids.retain(|id| self.model.tasks[id].state != State::Taken);
+        ids.retain(|id| self.model.tasks[id].state != TaskState::Taken);
         if ids.is_empty() || self.world.is_unsure {
             return;
         }
@@ -197,30 +200,30 @@ impl Simulation {
                     matches!(answer, Err(Error::Cycle { .. } | Error::NotReady { .. }));
                 if is_refused {
                     let is_cycle = new.iter().any(|parent| self.model.waits_for(*parent, id));
-                    return assert!(is_cycle || state == State::Buried, "{answer:?}");
+                    return assert!(is_cycle || state == TaskState::Buried, "{answer:?}");
                 }
                 if self.done("add_parents", answer).is_some() && !new.is_empty() {
                     let task = self.model.tasks.get_mut(&id).unwrap();
                     task.parents.extend(new);
-                    task.state = State::Blocked;
+                    task.state = TaskState::Blocked;
                 }
             }
             1 => {
                 if self.done("remove_parents", tube.remove_parents(id, None)).is_some() {
                     let task = self.model.tasks.get_mut(&id).unwrap();
                     task.parents.clear();
-                    if state == State::Blocked {
-                        task.state = State::Ready;
+                    if state == TaskState::Blocked {
+                        task.state = TaskState::Ready;
                     }
                 }
             }
-            2 if state == State::Buried => {
+            2 if state == TaskState::Buried => {
                 if self.done("kick", tube.kick_task(id)).is_some() {
                     self.model.kick(id);
                 }
             }
             3 => {
-                let is_cancelled = rng.one_in(2) && state != State::Taken;
+                let is_cancelled = rng.one_in(2) && state != TaskState::Taken;
                 let (verb, answer) = if is_cancelled {
                     ("cancel", tube.cancel(id))
                 } else {
@@ -235,7 +238,7 @@ impl Simulation {
                     self.model.tasks.remove(&id);
                 }
             }
-            _ if state == State::Buried => {}
+            _ if state == TaskState::Buried => {}
             _ => {
                 if self.done("bury by id", tube.bury(id)).is_some() {
                     self.model.end(id, End::Buried);
@@ -255,7 +258,7 @@ impl Simulation {
             let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.as_str()).key(KEY));
             if let Some(receipt) = self.done("put with a key", answer) {
                 self.next = receipt.id + 1;
-                let (state, parents, rule) = (State::Ready, BTreeSet::new(), OnParent::Wait);
+                let (state, parents, rule) = (TaskState::Ready, BTreeSet::new(), OnParent::Wait);
                 self.model.tasks.insert(receipt.id, Task { tube: to, state, parents, rule });
             }
             return;
@@ -264,7 +267,7 @@ impl Simulation {
         let is_blocked = !task.parents.is_empty();
         let rule = task.rule.as_str();
         let answer = self.world.tubes[to].requeue(KEY, rule);
-        let state = if is_blocked { State::Blocked } else { State::Ready };
+        let state = if is_blocked { TaskState::Blocked } else { TaskState::Ready };
         if let Some(receipt) = self.done("requeue", answer) {
             assert_eq!((receipt.id, receipt.state), (old, state));
             self.model.tasks.entry(old).and_modify(|task| (task.tube, task.state) = (to, state));
@@ -284,8 +287,8 @@ impl Simulation {
             );
             for task in &mut tasks {
                 task.tube = to;
-                if task.state == State::Taken {
-                    task.state = State::Ready;
+                if task.state == TaskState::Taken {
+                    task.state = TaskState::Ready;
                 }
             }
         }
@@ -293,9 +296,9 @@ impl Simulation {
 
     fn kick_where(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.world.tubes[nth].kick_where(Filter::new().state(State::Buried));
+        let answer = self.world.tubes[nth].kick_where(Filter::new().state(TaskState::Buried));
         if let Some(kicked) = self.done("kick_where", answer) {
-            let buried = self.model.of(nth, State::Buried);
+            let buried = self.model.of(nth, TaskState::Buried);
             assert!(self.world.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
             for id in buried {
                 self.model.kick(id);
@@ -304,7 +307,7 @@ impl Simulation {
     }
 
     fn delete_where(&mut self, rng: &mut Rng) {
-        let (nth, state) = (rng.index(3), rng.pick(&[State::Buried, State::Blocked]));
+        let (nth, state) = (rng.index(3), rng.pick(&[TaskState::Buried, TaskState::Blocked]));
         let ids = self.model.of(nth, state);
         // More than one step of the call may delete some of them before one is refused.
         if self.world.is_unsure || ids.len() > 500 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, State, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::model::{
@@ -123,9 +123,9 @@ impl Simulator {
         if full { Err("full") } else { Ok(edits) }
     }
 
-    pub fn state(&self, seq: Seq) -> State {
+    pub fn state(&self, seq: Seq) -> TaskState {
         let stored = self.model.stored(seq);
-        stored.map_or(State::Done, |stored| state_of(&self.model.tasks[&seq], stored))
+        stored.map_or(TaskState::Done, |stored| state_of(&self.model.tasks[&seq], stored))
     }
 
     // ---- tubes

@@ -6,7 +6,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tubewell::{Counting, Durability, Error, FIFO, ManualClock, State, Store, TubeOptions, UTUBE};
+use tubewell::{
+    Counting, Durability, Error, FIFO, ManualClock, Store, TaskState, TubeOptions, UTUBE,
+};
 
 use crate::disk::{Crash, Disk};
 use crate::faults::{Fault, Kind, Plan};
@@ -105,7 +107,7 @@ fn attempt_counts_when_storage_fails_as_its_claim_ends() {
         let info = tube.peek(id).unwrap().info;
         if limit == 1 {
             assert_ne!(taken.id(), id, "it is handed out a second time");
-            assert_eq!((info.state, info.attempts), (State::Buried, 1));
+            assert_eq!((info.state, info.attempts), (TaskState::Buried, 1));
         } else {
             assert_eq!((taken.id(), taken.attempt()), (id, 2), "{info:?}");
         }

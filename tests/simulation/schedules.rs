@@ -7,7 +7,7 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Durability, Error, FIFO, Put, Result, State, TubeOptions};
+use tubewell::{Durability, Error, FIFO, Put, Result, TaskState, TubeOptions};
 
 use crate::recurring::{KEYS, Model, Rule, SECOND, Terms, change, draw_tags};
 use crate::rng::Rng;
@@ -26,7 +26,7 @@ struct Run {
     key: String,
     tube: usize,
     tags: Vec<String>,
-    state: State,
+    state: TaskState,
     /// Microseconds since the beginning.
     moment: u64,
 }

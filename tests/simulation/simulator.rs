@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, ManualClock, Result, Session, State, Store, Tube};
+use tubewell::{Claim, Error, ManualClock, Result, Session, Store, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::model::{
@@ -368,13 +368,13 @@ impl Simulator {
 }
 
 /// The state that the store reports for a task.
-pub fn state_of(task: &crate::model::Task, stored: crate::model::Stored) -> State {
+pub fn state_of(task: &crate::model::Task, stored: crate::model::Stored) -> TaskState {
     use crate::model::StoredState;
     match stored.state {
-        StoredState::Ready if task.claim.is_some() => State::Taken,
-        StoredState::Ready => State::Ready,
-        StoredState::Delayed(_) => State::Delayed,
-        StoredState::Buried => State::Buried,
+        StoredState::Ready if task.claim.is_some() => TaskState::Taken,
+        StoredState::Ready => TaskState::Ready,
+        StoredState::Delayed(_) => TaskState::Delayed,
+        StoredState::Buried => TaskState::Buried,
     }
 }
 

@@ -8,8 +8,8 @@ use std::task::Waker;
 use std::thread;
 
 use tubewell::{
-    Counting, Durability, Error, FIFO, Failure, Receipt, State, Store, Ticket, Tube, TubeOptions,
-    WhenFull,
+    Counting, Durability, Error, FIFO, Failure, Receipt, Store, TaskState, Ticket, Tube,
+    TubeOptions, WhenFull,
 };
 
 use super::blocking_disk::Disk;
@@ -38,7 +38,7 @@ fn block_flush(disk: &Disk, other: &Tube) -> Ticket<Receipt> {
     disk.block_flush_of(|| other.deferred(WhenFull::Block).put("other").unwrap())
 }
 
-fn attempts(tube: &Tube) -> (State, u32) {
+fn attempts(tube: &Tube) -> (TaskState, u32) {
     let info = tube.peek(0).unwrap().info;
     (info.state, info.attempts)
 }
@@ -65,7 +65,7 @@ fn written_take_returns_during_flush_and_flushed_take_after_it() {
                     disk.unblock_flushes();
                     answered.recv_timeout(HANGS_AFTER).unwrap()
                 };
-                assert_eq!((claim.attempt(), attempts(tube)), (1, (State::Taken, 1)));
+                assert_eq!((claim.attempt(), attempts(tube)), (1, (TaskState::Taken, 1)));
                 claim.ack().unwrap();
             });
             ticket.wait().unwrap();
@@ -81,20 +81,20 @@ fn dropped_future_and_revoke_forgive_take_that_is_being_counted() {
         let ticket = block_flush(&disk, &other);
         let mut takes = [tube.claim_async(0), tube.claim_async(0)];
         poll_pending(&mut takes[0], Waker::noop());
-        assert_eq!(attempts(&tube), (State::Taken, 1));
+        assert_eq!(attempts(&tube), (TaskState::Taken, 1));
         let [dropped, mut revoked] = takes;
         drop(dropped);
-        assert_eq!(attempts(&tube), (State::Ready, 0));
+        assert_eq!(attempts(&tube), (TaskState::Ready, 0));
         poll_pending(&mut revoked, Waker::noop());
-        assert_eq!(attempts(&tube), (State::Taken, 1));
-        assert_eq!(tube.revoke(0).unwrap().state, State::Ready);
-        assert_eq!(attempts(&tube), (State::Ready, 0));
+        assert_eq!(attempts(&tube), (TaskState::Taken, 1));
+        assert_eq!(tube.revoke(0).unwrap().state, TaskState::Ready);
+        assert_eq!(attempts(&tube), (TaskState::Ready, 0));
         disk.unblock_flushes();
         match block_on(revoked) {
             Ok(claim) => assert!(!claim.is_current().unwrap()),
             Err(error) => assert_eq!(error, Error::NotTaken { id: 0 }),
         }
-        assert_eq!(attempts(&tube), (State::Ready, 0));
+        assert_eq!(attempts(&tube), (TaskState::Ready, 0));
         assert_eq!(tube.try_take().unwrap().unwrap().attempt(), 1);
         ticket.wait().unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -121,7 +121,7 @@ fn close_during_count_of_take_counts_it() {
             drop((tube, other, store));
             let store = stores::serve(disk.open(Store::options()));
             let (state, count) = attempts(&store.tube("work").unwrap());
-            assert_eq!((state, count), (State::Ready, 1), "handed out: {is_handed_out}");
+            assert_eq!((state, count), (TaskState::Ready, 1), "handed out: {is_handed_out}");
             assert_eq!(store.verify().unwrap(), [""; 0]);
         });
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::task::Waker;
 use std::thread;
 
-use tubewell::{Durability, Error, FIFO, State, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, FIFO, Store, TaskState, Tube, TubeOptions, WhenFull};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -84,7 +84,10 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
             let claim = block_on(pin!(first)).unwrap();
             assert_eq!((claim.id(), claim.body()), (id, &b"second"[..]));
             let refused = block_on(pin!(second)).unwrap_err();
-            assert!(matches!(refused, Error::NotReady { state: State::Taken, .. }), "{refused:?}");
+            assert!(
+                matches!(refused, Error::NotReady { state: TaskState::Taken, .. }),
+                "{refused:?}"
+            );
             claim.ack().unwrap();
             ticket.wait().unwrap();
             assert_eq!(store.verify().unwrap(), [""; 0]);

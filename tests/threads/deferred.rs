@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 use std::{io, thread};
 
-use tubewell::{Claim, Error, FIFO, State, Storage, Store, TubeOptions, WhenFull};
+use tubewell::{Claim, Error, FIFO, Storage, Store, TaskState, TubeOptions, WhenFull};
 
 use super::support::{ALL_DRIVERS, FileStore, HANGS_AFTER, block_on, drain, eventually, task};
 use crate::stores;
@@ -23,7 +23,7 @@ fn hundreds_of_deferred_calls_share_commits() {
         let mut ids = Vec::new();
         for (n, ticket) in puts.into_iter().enumerate() {
             let receipt = if n % 2 == 0 { ticket.wait() } else { block_on(ticket) }.unwrap();
-            assert_eq!(receipt.state, State::Ready);
+            assert_eq!(receipt.state, TaskState::Ready);
             ids.push(receipt.id);
             *commits.entry(receipt.commit).or_default() += 1;
         }
@@ -42,7 +42,7 @@ fn hundreds_of_deferred_calls_share_commits() {
             // The leader of an earlier commit may still have to mark its tickets.
             eventually("the ticket is done", || ticket.is_done());
             let receipt = ticket.wait().unwrap();
-            assert!(receipt.state == State::Done && receipt.commit <= commit);
+            assert!(receipt.state == TaskState::Done && receipt.commit <= commit);
         }
         let numbers = tube.statistics().unwrap();
         assert_eq!((numbers.tasks.total, numbers.calls.ack), (0, CALLS as u64));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, State, UTUBETTL, WhenFull};
+use tubewell::{Claim, Durability, Error, FIFO, TaskState, UTUBETTL, WhenFull};
 
 use super::support::{
     ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body,
@@ -209,7 +209,7 @@ fn ack_many_acks_current_claims_and_refuses_stale_ones() {
         for (answer, id) in answers.iter().zip(&ids) {
             match answer {
                 Ok(receipt) => {
-                    assert_eq!((receipt.id, receipt.state), (*id, State::Done));
+                    assert_eq!((receipt.id, receipt.state), (*id, TaskState::Done));
                     commits.insert(receipt.commit);
                 }
                 Err(error) => {
@@ -220,7 +220,7 @@ fn ack_many_acks_current_claims_and_refuses_stale_ones() {
         }
         assert_eq!((answers.len(), commits.len()), (9, 1), "all acks must share one commit");
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 7);
-        assert_eq!(tube.peek(ids[2]).unwrap().info.state, State::Buried);
+        assert_eq!(tube.peek(ids[2]).unwrap().info.state, TaskState::Buried);
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, Receipt, State, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, FIFO, Receipt, Store, TaskState, Tube, TubeOptions, WhenFull};
 
 use super::blocking_disk::Disk;
 use super::executor::with_timeout;
@@ -37,7 +37,7 @@ fn name_the_last_flushed_commit(durability: Durability) {
     let flushed = store.create_tube("flushed", FIFO, flushed).unwrap();
     tube.put_many(["one", "two"]).unwrap();
     let buried = tube.put("buried").unwrap().id;
-    assert_eq!(tube.bury(buried).unwrap().state, State::Buried);
+    assert_eq!(tube.bury(buried).unwrap().state, TaskState::Buried);
     let last = store.flush().unwrap();
     let check = |last: u64| {
         for receipt in change_memory_only(&tube, buried) {

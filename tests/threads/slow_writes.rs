@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Counting, Durability, FIFO, State, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Counting, Durability, FIFO, Store, TaskState, Tube, TubeOptions, WhenFull};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, with_timeout};
@@ -76,7 +76,7 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
         for round in 0..3 {
             let ticket = deferred.put(format!("ticket {round}")).unwrap();
             eventually("the ticket is answered", || ticket.is_done());
-            assert_eq!(ticket.wait().unwrap().state, State::Ready);
+            assert_eq!(ticket.wait().unwrap().state, TaskState::Ready);
             block_on(deferred.put(format!("future {round}")).unwrap()).unwrap();
         }
         let claim = block_on(counted.take_async(None)).unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tubewell::redb::{MultimapTableDefinition, ReadableTable};
 use tubewell::{
     Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL, ManualClock, Put, Result,
-    State, Store, TubeOptions, UTUBE,
+    Store, TaskState, TubeOptions, UTUBE,
 };
 
 use super::support::{SERVED, serve, served};
@@ -197,9 +197,15 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
             tx.bury_with(&claims[5], Failure::new("broken", "unreadable"))
         })
         .unwrap();
-    let states: Vec<State> = ids.iter().map(|id| work.peek(*id).unwrap().info.state).collect();
-    let expected =
-        [State::Done, State::Delayed, State::Ready, State::Ready, State::Buried, State::Buried];
+    let states: Vec<TaskState> = ids.iter().map(|id| work.peek(*id).unwrap().info.state).collect();
+    let expected = [
+        TaskState::Done,
+        TaskState::Delayed,
+        TaskState::Ready,
+        TaskState::Ready,
+        TaskState::Buried,
+        TaskState::Buried,
+    ];
     assert_eq!(states, expected);
     let result = Some(b"result".to_vec());
     assert_eq!(work.outcome(ids[0]).unwrap(), Some(Ending::Done { result }));

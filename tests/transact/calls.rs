@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::redb::TableDefinition;
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Result, State, Store, TubeOptions};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Result, Store, TaskState, TubeOptions};
 
 use super::support::{SERVED, serve};
 
@@ -124,9 +124,9 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
         })
         .unwrap();
     let states = |id| work.peek(id).unwrap().info.state;
-    assert_eq!([0, 1].map(states), [State::Delayed; 2]);
+    assert_eq!([0, 1].map(states), [TaskState::Delayed; 2]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
     clock.advance(hour);
-    assert_eq!([0, 1].map(states), [State::Ready; 2]);
+    assert_eq!([0, 1].map(states), [TaskState::Ready; 2]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -64,7 +64,7 @@ fn calls_that_do_not_block_work() {
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
             assert_eq!(work.statistics()?.tasks.taken, 2);
-            assert_eq!(work.list(tubewell::State::Taken, None, 9)?.items.len(), 2);
+            assert_eq!(work.list(tubewell::TaskState::Taken, None, 9)?.items.len(), 2);
             assert_eq!(store.tube("work")?.name(), "work");
             assert_eq!(served(&store, "ann"), 0);
             one.renew(Duration::from_secs(60))?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, ManualClock, Put,
-    Result, State, Storage, Store, Tube, TubeOptions, UTUBE,
+    Result, Storage, Store, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use super::support::{serve, served};
@@ -100,13 +100,14 @@ impl Run {
         assert!(body.unwrap_or(all), "{what}: the body of a task");
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
         assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
-        assert_eq!(state(late) == Ok(State::Delayed), all, "{what}");
-        for (claim, ended) in [(kept, State::Done), (late, State::Delayed), (broken, State::Buried)]
+        assert_eq!(state(late) == Ok(TaskState::Delayed), all, "{what}");
+        for (claim, ended) in
+            [(kept, TaskState::Done), (late, TaskState::Delayed), (broken, TaskState::Buried)]
         {
             let last = tube(claim.tube()).history(claim.id()).unwrap().pop().unwrap();
             assert_eq!(last.state == ended, all, "{what}: {last:?}");
         }
-        assert_eq!(state(broken) == Ok(State::Buried), all, "{what}");
+        assert_eq!(state(broken) == Ok(TaskState::Buried), all, "{what}");
         let groups = tube("broken").groups().unwrap();
         let name = if all { "second" } else { "first" };
         assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
@@ -417,7 +418,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     let again = take(&sub);
     assert_eq!((again.id(), again.body(), again.takes()), (claims[0].id(), &b"a"[..], 2));
     let bodies = |tube: &Tube| {
-        let tasks = tube.list(State::Ready, None, 9).unwrap().items;
+        let tasks = tube.list(TaskState::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| tube.peek(task.id).unwrap().body).collect::<Vec<_>>()
     };
     again.ack().unwrap();
@@ -476,7 +477,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     let tagged: Vec<u64> = tagged.iter().map(|task| task.id).collect();
     assert_eq!(tagged, [Some(moved), Some(named), later].into_iter().flatten().collect::<Vec<_>>());
     let ids = |tube: &Tube| {
-        let tasks = tube.list(State::Ready, None, 9).unwrap().items;
+        let tasks = tube.list(TaskState::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| task.id).collect::<Vec<_>>()
     };
     assert_eq!((ids(&work), ids(&other)), (vec![moved, named], later.into_iter().collect()));

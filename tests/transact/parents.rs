@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Put, Result, State, Store,
+    Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Put, Result, Store, TaskState,
     Transaction, Tube, TubeOptions, WhenFull,
 };
 
@@ -43,7 +43,7 @@ impl Tubes {
         })
     }
 
-    fn states(&self, children: [u64; 3]) -> [State; 3] {
+    fn states(&self, children: [u64; 3]) -> [TaskState; 3] {
         children.map(|id| self.children.peek(id).unwrap().info.state)
     }
 
@@ -52,7 +52,7 @@ impl Tubes {
         let claim = take(&self.work);
         assert_eq!(claim.id(), parent);
         claim.ack().unwrap();
-        assert_eq!(self.states(children), [State::Ready; 3]);
+        assert_eq!(self.states(children), [TaskState::Ready; 3]);
     }
 }
 
@@ -136,7 +136,7 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
         };
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
-            assert_eq!(tubes.states(children), [State::Blocked; 3]);
+            assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
             if moves {
                 let moved = tubes.work.deferred(WhenFull::Block).move_to(parent, &tubes.other);
                 drop(moved.unwrap());
@@ -144,7 +144,10 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
             children
         });
         assert_eq!(put, parent);
-        assert_eq!(tubes.states(children), [State::Buried, State::Ready, State::Buried]);
+        assert_eq!(
+            tubes.states(children),
+            [TaskState::Buried, TaskState::Ready, TaskState::Buried]
+        );
         assert_all_can_end(blocked, tubes);
     }
 }
@@ -161,10 +164,10 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
                 let children = tubes.put_children(parent);
                 let added = tubes.children.put("added").unwrap().id;
                 tubes.children.add_parents(added, &tubes.work, &[parent]).unwrap();
-                assert_eq!(tubes.states(children), [State::Blocked; 3]);
+                assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
                 (children, added)
             });
-            let state = if fails { State::Blocked } else { State::Ready };
+            let state = if fails { TaskState::Blocked } else { TaskState::Ready };
             assert_eq!(tubes.states(children), [state; 3]);
             assert_eq!(tubes.children.peek(added).unwrap().info.state, state);
             if fails {
@@ -188,8 +191,8 @@ fn children_of_an_acked_task_follow_their_rules_if_its_tube_was_truncated() {
             drop(tubes.work.deferred(WhenFull::Block).truncate().unwrap());
             children
         });
-        let gone = [State::Buried, State::Ready, State::Buried];
-        let states = if fails { gone } else { [State::Ready; 3] };
+        let gone = [TaskState::Buried, TaskState::Ready, TaskState::Buried];
+        let states = if fails { gone } else { [TaskState::Ready; 3] };
         assert_eq!(tubes.states(children), states);
         drop(claim);
         assert_all_can_end(blocked, tubes);
@@ -219,7 +222,7 @@ fn children_of_a_released_task_wait_for_it() {
             beside(&tubes, parent);
             children
         });
-        assert_eq!(tubes.states(children), [State::Blocked; 3]);
+        assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
         assert_eq!(tubes.work.children(parent).unwrap(), children);
         tubes.ack_again(parent, children);
         drop(claim);
@@ -239,7 +242,7 @@ fn task_that_was_resolved_above_a_failed_release_stays_done() {
             drop(tubes.work.deferred(WhenFull::Block).resolve(parent, None).unwrap());
             children
         });
-        assert_eq!(tubes.states(children), [State::Ready; 3]);
+        assert_eq!(tubes.states(children), [TaskState::Ready; 3]);
         assert_eq!(tubes.work.statistics().unwrap().tasks.total, 0);
         drop(claim);
         assert_all_can_end(blocked, tubes);
@@ -259,7 +262,10 @@ fn bury_of_a_transaction_forgets_no_task_with_edges() {
             let children = tubes.put_children(forgotten.id);
             tubes.work.bury(forgotten.id).unwrap();
             blocked.clock.advance(Duration::from_secs(1));
-            assert_eq!(tubes.states(children), [State::Blocked, State::Ready, State::Buried]);
+            assert_eq!(
+                tubes.states(children),
+                [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
+            );
             tubes.work.put("new").unwrap();
             let claim = take(&tubes.work);
             let ends = parent_is_acked.then(|| take(&tubes.other));
@@ -270,7 +276,10 @@ fn bury_of_a_transaction_forgets_no_task_with_edges() {
                     claim.ack().unwrap();
                 }
             });
-            assert_eq!(tubes.states(children), [State::Blocked, State::Ready, State::Buried]);
+            assert_eq!(
+                tubes.states(children),
+                [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
+            );
             let above = if parent_is_acked { vec![] } else { vec![above] };
             assert_eq!(tubes.work.parents(forgotten.id), Ok(above));
             assert_eq!(tubes.work.children(forgotten.id).unwrap().len(), 2);

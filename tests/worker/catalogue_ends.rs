@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tubewell::worker::{Ended, Job, Outcome};
 use tubewell::{
-    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Put, Receipt, Result, State, Tube,
+    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Put, Receipt, Result, TaskState, Tube,
     TubeOptions,
 };
 
@@ -35,7 +35,7 @@ fn task_that_its_handler_has_moved_or_put_again_is_not_done() {
             });
             assert_eq!((tally.lost, tally.done), (1, 0), "{name}");
             let task = case.store.by_key("key").unwrap().unwrap();
-            assert_eq!(task.state, State::Ready, "{name}");
+            assert_eq!(task.state, TaskState::Ready, "{name}");
             assert_eq!(case.tube.statistics().unwrap().calls.ack, 0, "{name}");
         }
     });
@@ -77,7 +77,7 @@ fn long_message_of_a_panic_is_cut() {
         for report in &reports {
             let (id, end, state, failure) = ended(report);
             let (group, message) = failure.unwrap();
-            assert_eq!((end, state, &*group), (Ended::Panicked, State::Buried, "panic"));
+            assert_eq!((end, state, &*group), (Ended::Panicked, TaskState::Buried, "panic"));
             let stored = case.tube.peek(id).unwrap().info.failure.unwrap();
             assert_eq!((&stored.group, &stored.message), (&group, &message));
             assert!(id == 1 || message == "é".repeat(5_000), "{}", message.len());
@@ -111,7 +111,7 @@ fn task_of_an_unknown_type_waits_buried_for_a_worker_that_knows_the_type() {
         let (tally, _) = form.work(&case, &old, 2, mail);
         assert_eq!((tally.undecodable, tally.done), (1, 1));
         let info = case.tube.peek(film).unwrap().info;
-        assert_eq!((info.state, &*info.failure.unwrap().group), (State::Buried, "undecodable"));
+        assert_eq!((info.state, &*info.failure.unwrap().group), (TaskState::Buried, "undecodable"));
         case.tube.kick_task(film).unwrap();
         let film = |job: &Job<NewJob>| assert!(matches!(job.value(), NewJob::Film));
         assert_eq!(form.work(&case, &new, 1, film).0.done, 1);
@@ -147,7 +147,7 @@ fn handler_decides_which_errors_are_retried() {
             assert_eq!(case.state(good), None);
             for (id, group) in [(known, "known"), (unknown, "unknown")] {
                 let info = case.tube.peek(id).unwrap().info;
-                assert_eq!((info.state, &*info.failure.unwrap().group), (State::Buried, group));
+                assert_eq!((info.state, &*info.failure.unwrap().group), (TaskState::Buried, group));
             }
         }
     });
@@ -255,6 +255,6 @@ fn longest_delay_is_accepted() {
         let case = Case::new();
         let id = case.put("x");
         let (tally, _) = form.work(&case, &case.tube, 1, |_: &Job| Outcome::Release(Duration::MAX));
-        assert_eq!((tally.released, case.state(id)), (1, Some(State::Delayed)));
+        assert_eq!((tally.released, case.state(id)), (1, Some(TaskState::Delayed)));
     });
 }

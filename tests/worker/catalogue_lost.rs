@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
-use tubewell::{Error, FIFOTTL, Put, State, TubeOptions};
+use tubewell::{Error, FIFOTTL, Put, TaskState, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::gate::Gate;
@@ -134,15 +134,15 @@ fn worker_holds_its_own_tasks_and_no_others_beyond_the_ttr() {
             assert_eq!(job.id(), own);
             let touches = tube.statistics().unwrap().calls.touch;
             clock.advance(secs(59));
-            assert_eq!(tube.peek(others).unwrap().info.state, State::Taken);
+            assert_eq!(tube.peek(others).unwrap().info.state, TaskState::Taken);
             clock.advance(secs(1));
-            assert_eq!(tube.peek(others).unwrap().info.state, State::Ready);
+            assert_eq!(tube.peek(others).unwrap().info.state, TaskState::Ready);
             clock.advance(secs(86_400 * 365));
             assert!(!job.is_lost().unwrap());
             assert_eq!(tube.statistics().unwrap().calls.touch, touches);
         });
         assert_eq!((tally.done, claim.is_current().unwrap()), (1, false));
-        assert_eq!(case.state(others), Some(State::Ready));
+        assert_eq!(case.state(others), Some(TaskState::Ready));
     });
 }
 
@@ -201,7 +201,7 @@ fn job_that_ends_within_the_reclaim_delay_keeps_its_task() {
                 assert_eq!(job.progress(1, 2), refused);
             });
             assert_eq!((tally.done, tally.lost), if is_done { (1, 0) } else { (0, 1) });
-            assert_eq!(case.state(id), if is_done { None } else { Some(State::Buried) });
+            assert_eq!(case.state(id), if is_done { None } else { Some(TaskState::Buried) });
         }
     });
 }

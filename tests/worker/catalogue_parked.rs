@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
 use tubewell::{
-    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, Result, State, Store, TubeOptions,
+    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, Result, Store, TaskState, TubeOptions,
 };
 
 use super::executor::{wait_until, with_timeout};
@@ -47,7 +47,7 @@ fn parked_task_is_left_to_the_holder_of_its_token() {
         });
         let worker = form.on(worker, &other, |_: &Job| ());
         assert_eq!(form.start(worker.limit(2)).wait().unwrap().done, 2);
-        assert_eq!(case.state(film), Some(State::Taken));
+        assert_eq!(case.state(film), Some(TaskState::Taken));
         let session = case.store.session_named("child").unwrap();
         let claim = session.resume_claim(&token).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (film, 1));
@@ -67,7 +67,7 @@ fn parked_task_whose_time_has_elapsed_goes_to_the_next_worker() {
         form.work(&case, &case.tube, 1, handler);
         let token = tokens.recv().unwrap();
         case.clock.advance(secs(3599));
-        assert_eq!(case.state(film), Some(State::Taken));
+        assert_eq!(case.state(film), Some(TaskState::Taken));
         let next = form.on(Worker::new(&case.store), &case.tube, |job: &Job| {
             assert_eq!((job.body(), job.attempt()), (&b"film"[..], 2));
         });
@@ -101,7 +101,7 @@ fn child_ends_the_task_of_its_parent_with_a_result_or_a_failure() {
         assert_eq!(case.tube.outcome(ids[0]).unwrap(), Some(Ending::Done { result }));
         let failure = case.tube.peek(ids[1]).unwrap().info.failure.unwrap();
         assert_eq!((&*failure.group, &*failure.message), ("codec", "no such codec"));
-        assert_eq!(case.state(ids[1]), Some(State::Buried));
+        assert_eq!(case.state(ids[1]), Some(TaskState::Buried));
     });
 }
 

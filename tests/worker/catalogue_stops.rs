@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
 use tubewell::{
-    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, State, Store, Subscription,
+    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Store, Subscription, TaskState,
     TubeOptions,
 };
 
@@ -145,7 +145,7 @@ fn task_that_a_worker_cannot_do_now_is_done_by_another_worker() {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
         let id = case.put("x");
         let (tally, _) = form.work(&case, &case.tube, 1, |_: &Job| Outcome::snooze(Duration::ZERO));
-        assert_eq!((tally.snoozed, case.state(id)), (1, Some(State::Ready)));
+        assert_eq!((tally.snoozed, case.state(id)), (1, Some(TaskState::Ready)));
         assert_eq!(form.start(next_worker(form, &case).limit(1)).wait().unwrap().done, 1);
     });
 }
@@ -164,7 +164,7 @@ fn task_whose_handler_was_dropped_is_released_until_its_budget_is_spent() {
             assert_eq!(tally.released, 1);
             let info = case.tube.peek(id).unwrap().info;
             assert_eq!(info.attempts, attempt);
-            let state = if attempt == 3 { State::Buried } else { State::Ready };
+            let state = if attempt == 3 { TaskState::Buried } else { TaskState::Ready };
             assert_eq!(info.state, state);
         }
         assert_eq!(case.tube.peek(id).unwrap().info.failure.unwrap().group, "released");

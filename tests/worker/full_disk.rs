@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Ending, Error, FIFO, FIFOTTL, Failure, Keep, State, Store, Tube, TubeOptions};
+use tubewell::{Ending, Error, FIFO, FIFOTTL, Failure, Keep, Store, TaskState, Tube, TubeOptions};
 
 use super::executor::wait_until;
 use super::small_disk::Disk;
@@ -75,7 +75,7 @@ fn attempt_that_fails_because_the_disk_is_full_does_not_count() {
             assert_eq!(tally.snoozed, 1, "{takes}: {reports:?}");
             assert!(reports.iter().any(is_disk_full), "{takes}: {reports:?}");
             let ends = reports.iter().filter(|report| !is_disk_full(report)).map(ended);
-            assert_eq!(ends.collect::<Vec<_>>(), [(0, Ended::Snoozed, State::Delayed, None)]);
+            assert_eq!(ends.collect::<Vec<_>>(), [(0, Ended::Snoozed, TaskState::Delayed, None)]);
             let info = case.tube.peek(0).unwrap().info;
             assert_eq!((info.attempts, info.takes, info.due_in), (0, takes, Some(secs(5))));
             case.clock.advance(secs(5));
@@ -94,7 +94,7 @@ fn job_that_goes_on_after_a_full_disk_and_fails_has_used_its_attempt() {
             job.step("small", || Ok::<_, Error>(1)).unwrap();
             Err::<(), _>(Failure::new("own", "message"))
         });
-        assert_eq!((tally.failed, case.state(0)), (1, Some(State::Buried)));
+        assert_eq!((tally.failed, case.state(0)), (1, Some(TaskState::Buried)));
     });
 }
 
@@ -131,9 +131,9 @@ fn end_that_meets_a_full_disk_is_repeated_while_the_claim_is_held() {
         let worker = form.start(worker);
         wait_until(|| reports.lock().unwrap().len() == 2);
         assert!(reports.lock().unwrap().iter().all(is_disk_full), "{reports:?}");
-        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(case.state(0), Some(TaskState::Taken));
         disk.add_space(32 * MIB);
-        wait_until(|| case.state(0) != Some(State::Taken));
+        wait_until(|| case.state(0) != Some(TaskState::Taken));
         let tally = worker.stop().unwrap();
         assert_eq!((tally.done, tally.jobs(), calls.load(Ordering::SeqCst)), (1, 1, 1));
         match case.tube.outcome(0).unwrap() {

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{FIFOTTL, State, TubeOptions};
+use tubewell::{FIFOTTL, TaskState, TubeOptions};
 
 use super::executor::{
     block_on, eventually_ready, poll, poll_pending, wait_until, waker_calling, with_timeout,
@@ -122,9 +122,9 @@ fn dropped_future_drops_its_handlers_and_releases_their_tasks() {
             poll_pending(&mut worker, Waker::noop());
             begun.load(Ordering::SeqCst)
         });
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         drop(worker);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         wait_until(|| {
             case.store.tubes().unwrap()[0].waiting == 0 && case.store.owners().unwrap().is_empty()
         });
@@ -158,7 +158,7 @@ fn dropped_future_releases_the_tasks_of_handlers_that_were_handed_out() {
             begun.load(Ordering::SeqCst)
         });
         drop(worker);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         assert_eq!(ended.recv(), Ok(true));
     });
 }
@@ -264,7 +264,7 @@ fn calls_of_a_job_that_wait_for_a_flush_have_futures() {
         let worker = Worker::new(&case.store).on_async(&case.tube, calls).limit(1);
         assert_eq!(form.start(worker).wait().unwrap().detached, 1);
         assert_eq!(case.tube.peek(id).unwrap().body, b"new");
-        assert_eq!(case.state(id), Some(State::Taken));
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         let history = case.tube.history(id).unwrap();
         assert!(history.iter().any(|entry| entry.text.as_deref() == Some("begun")));
     });

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Error, FIFO, Failure, OnParent, Put, Rate, State, TubeOptions, UTUBE};
+use tubewell::{Error, FIFO, Failure, OnParent, Put, Rate, TaskState, TubeOptions, UTUBE};
 
 use super::executor::with_timeout;
 use super::support::*;
@@ -87,10 +87,10 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
         assert_eq!(tally.detached, 2);
         assert_eq!(*owners.lock().unwrap(), [Some("caller".into()), Some("caller".into())]);
         // The worker has ended, and the claims have not.
-        assert_eq!(ids.map(|id| case.state(id)), [Some(State::Taken); 2]);
+        assert_eq!(ids.map(|id| case.state(id)), [Some(TaskState::Taken); 2]);
         session.tube("case").unwrap().ack(ids[0]).unwrap();
         session.end().unwrap();
-        assert_eq!(ids.map(|id| case.state(id)), [None, Some(State::Ready)]);
+        assert_eq!(ids.map(|id| case.state(id)), [None, Some(TaskState::Ready)]);
     });
 }
 

@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Error, FIFOTTL, Failure, Filter, Put, Result, State, Tube, TubeOptions};
+use tubewell::{Error, FIFOTTL, Failure, Filter, Put, Result, TaskState, Tube, TubeOptions};
 
 use super::executor::{eventually_ready, poll_pending, wait_until, with_timeout};
 use super::gate::Gate;
@@ -73,7 +73,7 @@ fn every_task_is_in_one_state_and_ends_once_whatever_its_jobs_do() {
             Report::Lost { id, .. } => Some(*id),
             _ => None,
         });
-        let page = case.tube.list(State::Buried, None, 1000).unwrap();
+        let page = case.tube.list(TaskState::Buried, None, 1000).unwrap();
         let buried: BTreeSet<u64> = page.items.iter().map(|info| info.id).collect();
         let all: BTreeSet<u64> = (0..case.store.next_id().unwrap()).collect();
         let ends = [&done, &deleted, &buried];
@@ -122,7 +122,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
             form.start(form.on_gated(worker, &case.tube, &gate, |_| {}, panic))
         };
         let worker = start();
-        wait_until(|| case.state(id) == Some(State::Taken));
+        wait_until(|| case.state(id) == Some(TaskState::Taken));
         let mut taker = case.tube.take_async(None);
         poll_pending(&mut taker, Waker::noop());
         gate.open();
@@ -132,7 +132,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         claim.snooze(Duration::ZERO).unwrap();
         // The last attempt buries the task, and wakes no taker.
         assert_eq!(start().wait().unwrap().panicked, 1);
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
         let mut taker = case.tube.take_async(None);
         poll_pending(&mut taker, Waker::noop());
         case.tube.kick(1).unwrap();
@@ -201,7 +201,7 @@ fn last_parent_wakes_as_many_jobs_as_it_makes_tasks_ready() {
         let mut woken = [(); 3].map(|()| begun.recv().unwrap());
         woken.sort_unstable();
         assert_eq!((woken, waiting()), (early, 3));
-        assert_eq!(children.peek(late).unwrap().info.state, State::Blocked);
+        assert_eq!(children.peek(late).unwrap().info.state, TaskState::Blocked);
         done(second);
         assert_eq!((begun.recv().unwrap(), waiting()), (late, 2));
         gate.open();
@@ -268,7 +268,7 @@ fn watcher_that_blocks_the_future_of_a_worker_delays_no_other_caller() {
             wait_until(|| case.state(ids[0]).is_none());
             other.put("x").unwrap();
             other.take(None).unwrap().unwrap().ack().unwrap();
-            assert_eq!(case.state(ids[1]), Some(State::Ready));
+            assert_eq!(case.state(ids[1]), Some(TaskState::Ready));
             gate.open();
             wait_until(|| case.state(ids[1]).is_none());
             assert_eq!(worker.stop().unwrap().done, 2);
@@ -308,7 +308,7 @@ fn waiting_worker_gets_the_tasks_of_a_paused_tube_when_the_pause_ends() {
         wait_until(|| waiting() == 2);
         case.tube.pause().unwrap();
         let id = case.put("x");
-        assert_eq!((waiting(), case.state(id)), (2, Some(State::Ready)));
+        assert_eq!((waiting(), case.state(id)), (2, Some(TaskState::Ready)));
         assert!(begun.try_recv().is_err());
         case.tube.unpause().unwrap();
         assert_eq!(begun.recv().unwrap(), id);
@@ -316,7 +316,7 @@ fn waiting_worker_gets_the_tasks_of_a_paused_tube_when_the_pause_ends() {
         case.tube.pause_for(secs(60)).unwrap();
         let id = case.put("y");
         case.clock.advance(secs(59));
-        assert_eq!((waiting(), case.state(id)), (2, Some(State::Ready)));
+        assert_eq!((waiting(), case.state(id)), (2, Some(TaskState::Ready)));
         case.clock.advance(secs(1));
         assert_eq!(begun.recv().unwrap(), id);
         assert_eq!(worker.stop().unwrap().done, 2);
@@ -343,7 +343,7 @@ fn job_cannot_wait_for_a_task_that_waits_for_it() {
             assert_eq!((graph(), job.steps().unwrap().len()), (before, 0));
             assert!(!job.is_lost().unwrap());
         });
-        assert_eq!((tally.done, case.state(child)), (1, Some(State::Ready)));
-        assert_eq!(case.state(grandchild), Some(State::Blocked));
+        assert_eq!((tally.done, case.state(child)), (1, Some(TaskState::Ready)));
+        assert_eq!(case.state(grandchild), Some(TaskState::Blocked));
     });
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Counting, FIFO, FIFOTTL, Failure, Finish, Result, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Counting, FIFO, FIFOTTL, Failure, Finish, Result, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::gate::Gate;
 use super::process::{self, ChildProcess, ReportWriter};
@@ -138,7 +140,7 @@ impl StoreFile {
     }
 }
 
-fn ids(tube: &Tube, state: State) -> Vec<u64> {
+fn ids(tube: &Tube, state: TaskState) -> Vec<u64> {
     tube.list(state, None, 1000).unwrap().items.iter().map(|info| info.id).collect()
 }
 
@@ -162,7 +164,7 @@ fn only_attempt_of_a_killed_worker_process_is_not_repeated() {
                 }
                 let store = file.open();
                 let tube = store.tube("case").unwrap();
-                assert!(ids(&tube, State::Buried).into_iter().eq(begun.iter().copied()));
+                assert!(ids(&tube, TaskState::Buried).into_iter().eq(begun.iter().copied()));
                 for id in &begun {
                     let info = tube.peek(*id).unwrap().info;
                     assert_eq!((info.attempts, &*info.failure.unwrap().group), (1, "lost"));
@@ -223,11 +225,11 @@ fn task_and_its_child_are_both_stored_or_neither_when_the_worker_process_is_kill
         let check = |stored: &BTreeSet<u64>| {
             let store = file.open();
             let tube = |name: &str| store.tube(name).unwrap();
-            let [left, next] = ["case", "next"].map(|name| ids(&tube(name), State::Ready));
+            let [left, next] = ["case", "next"].map(|name| ids(&tube(name), TaskState::Ready));
             assert_eq!(left.len() + next.len(), TASKS as usize);
             assert!(stored.iter().all(|id| next.contains(id)));
             let body = |tube: &Tube, id: &u64| tube.peek(*id).unwrap().body;
-            let children: Vec<u64> = ids(&tube("children"), State::Ready);
+            let children: Vec<u64> = ids(&tube("children"), TaskState::Ready);
             let mut children: Vec<_> =
                 children.iter().map(|id| body(&tube("children"), id)).collect();
             let mut parents: Vec<_> = next.iter().map(|id| body(&tube("next"), id)).collect();
@@ -259,12 +261,12 @@ fn task_of_a_killed_worker_process_is_ready_unless_it_was_parked() -> Result<()>
         let token = reports.iter().find_map(|report| report.strip_prefix("film ")).unwrap();
         let store = file.open();
         let tube = store.tube("case")?;
-        assert_eq!(ids(&tube, State::Taken), [film]);
+        assert_eq!(ids(&tube, TaskState::Taken), [film]);
         let work = || {
             let once = |job: &Job| assert_eq!(job.attempt(), 2);
             Worker::new(&store).on(&tube, once).run_until_idle()
         };
-        assert_eq!((work()?.done, ids(&tube, State::Taken)), (1, vec![film]));
+        assert_eq!((work()?.done, ids(&tube, TaskState::Taken)), (1, vec![film]));
         let claim = store.resume_claim(&token.parse()?)?;
         assert_eq!((claim.body(), claim.attempt()), (&b"film"[..], 1));
         assert_eq!(work()?.done, 0);

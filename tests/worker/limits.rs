@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Barrier;
 
 use tubewell::worker::{Job, Outcome, Report, Worker};
-use tubewell::{FIFO, FIFOTTL, Put, State, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Put, TaskState, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::support::*;
@@ -154,7 +154,7 @@ fn job_is_lost_after_the_longest_time_that_it_may_run() {
         )));
         let info = case.tube.peek(id).unwrap().info;
         let failure = info.failure.unwrap();
-        assert_eq!((info.state, &*failure.group), (State::Buried, "expired"));
+        assert_eq!((info.state, &*failure.group), (TaskState::Buried, "expired"));
         assert_eq!(failure.message, "its max_runtime elapsed in attempt 2, the last one");
     });
 }

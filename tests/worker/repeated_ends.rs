@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tubewell::worker::{Job, Report, Worker};
-use tubewell::{Error, FIFO, State, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{wait_until, with_timeout};
@@ -79,7 +79,7 @@ fn stop_with_a_time_ends_the_repetition_of_an_end() {
         drop(worker);
         outage.disk.fail_flushes(false);
         outage.clock.advance(secs(60));
-        wait_until(|| outage.tube.peek(0).is_ok_and(|task| task.info.state != State::Taken));
+        wait_until(|| outage.tube.peek(0).is_ok_and(|task| task.info.state != TaskState::Taken));
         assert_eq!(outage.store.verify().unwrap(), [""; 0]);
     });
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, State, TubeOptions};
+use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -94,10 +94,10 @@ fn error_can_say_when_to_come_back() {
         };
         form.work(&case, &case.tube, 1, come_back);
         case.clock.advance(secs(29));
-        assert_eq!(case.state(id), Some(State::Delayed));
+        assert_eq!(case.state(id), Some(TaskState::Delayed));
         case.clock.advance(secs(1));
         form.work(&case, &case.tube, 1, come_back);
-        assert_eq!(case.state(id), Some(State::Buried));
+        assert_eq!(case.state(id), Some(TaskState::Buried));
     });
 }
 
@@ -114,7 +114,7 @@ fn tasks_of_a_worker_that_died_come_first() {
     let leave = |_: &Job| Outcome::Detached;
     let worker = Worker::new(&store).on(&tube, leave).limit(1).start().unwrap();
     assert_eq!(worker.wait().unwrap().detached, 1);
-    assert_eq!(tube.peek(ids[0].id).unwrap().info.state, State::Taken);
+    assert_eq!(tube.peek(ids[0].id).unwrap().info.state, TaskState::Taken);
     // The claim ends with the process.
     stores::close(&store);
     drop((worker, tube, store));

@@ -4,7 +4,9 @@ use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, State, TubeOptions};
+use tubewell::{
+    Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, TaskState, TubeOptions,
+};
 
 use super::support::*;
 use crate::stores;
@@ -22,7 +24,7 @@ fn task_is_done_when_its_handler_returns_normally() {
         });
         assert_eq!(tally.done, 3);
         for (id, report) in ids.into_iter().zip(&reports) {
-            assert_eq!(ended(report), (id, Ended::Done, State::Done, None));
+            assert_eq!(ended(report), (id, Ended::Done, TaskState::Done, None));
             assert_eq!(case.state(id), None);
         }
         assert_eq!(case.tube.statistics().unwrap().calls.ack, 3);
@@ -44,15 +46,15 @@ fn result_is_kept_with_the_task() {
 fn outcome_decides_what_becomes_of_the_task() {
     in_every_form(|form| {
         let case = Case::new();
-        let cases: [(&str, Ended, State); 8] = [
-            ("release", Ended::Released, State::Delayed),
-            ("snooze", Ended::Snoozed, State::Delayed),
-            ("fail", Ended::Failed, State::Ready),
-            ("fail in", Ended::Failed, State::Delayed),
-            ("bury", Ended::Buried, State::Buried),
-            ("advance", Ended::Advanced, State::Ready),
-            ("finish", Ended::Done, State::Done),
-            ("detached", Ended::Detached, State::Taken),
+        let cases: [(&str, Ended, TaskState); 8] = [
+            ("release", Ended::Released, TaskState::Delayed),
+            ("snooze", Ended::Snoozed, TaskState::Delayed),
+            ("fail", Ended::Failed, TaskState::Ready),
+            ("fail in", Ended::Failed, TaskState::Delayed),
+            ("bury", Ended::Buried, TaskState::Buried),
+            ("advance", Ended::Advanced, TaskState::Ready),
+            ("finish", Ended::Done, TaskState::Done),
+            ("detached", Ended::Detached, TaskState::Taken),
         ];
         let next = case.another("next");
         for (body, end, state) in cases {
@@ -77,11 +79,11 @@ fn outcome_decides_what_becomes_of_the_task() {
             match body {
                 "advance" => assert_eq!(next.peek(id).unwrap().body, b"advanced"),
                 // The session of the worker has ended.
-                "detached" => assert_eq!(case.state(id), Some(State::Ready)),
+                "detached" => assert_eq!(case.state(id), Some(TaskState::Ready)),
                 "finish" => assert_eq!(case.state(id), None),
                 _ => assert_eq!(case.state(id), Some(state), "{body}"),
             }
-            if state != State::Done && body != "advance" {
+            if state != TaskState::Done && body != "advance" {
                 case.tube.delete(id).unwrap();
             }
         }
@@ -114,7 +116,7 @@ fn error_fails_the_attempt_with_the_name_of_its_type_and_its_text() {
             let id = case.put("x");
             let (tally, reports) = form.work(&case, &case.tube, 1, handler);
             let texts = Some((texts.0.to_owned(), texts.1.to_owned()));
-            assert_eq!(ended(&reports[0]), (id, Ended::Failed, State::Buried, texts));
+            assert_eq!(ended(&reports[0]), (id, Ended::Failed, TaskState::Buried, texts));
             assert_eq!(tally.failed, 1);
         };
         run(fail, ("NoRoute", "no route: invalid digit found in string"));
@@ -207,7 +209,7 @@ fn panic_fails_the_attempt_and_the_worker_goes_on() {
         });
         assert_eq!((tally.panicked, tally.done), (1, 2));
         let failure = Some(("panic".into(), "no more first".into()));
-        assert_eq!(ended(&reports[0]), (ids[0], Ended::Panicked, State::Ready, failure));
+        assert_eq!(ended(&reports[0]), (ids[0], Ended::Panicked, TaskState::Ready, failure));
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
     });
 }
@@ -253,9 +255,9 @@ fn undecodable_body_is_buried_and_the_worker_goes_on() {
         let (tally, reports) = form.work(&case, &numbers, 2, seven);
         assert_eq!((tally.undecodable, tally.done), (1, 1));
         let (id, end, state, failure) = ended(&reports[0]);
-        assert_eq!((id, end, state), (bad, Ended::Undecodable, State::Buried));
+        assert_eq!((id, end, state), (bad, Ended::Undecodable, TaskState::Buried));
         assert_eq!(failure.unwrap().0, "undecodable");
-        assert_eq!(case.state(bad), Some(State::Buried));
+        assert_eq!(case.state(bad), Some(TaskState::Buried));
     });
 }
 
@@ -295,7 +297,7 @@ fn refused_outcome_fails_the_attempt() {
         let (_, end, state, failure) = ended(&reports[0]);
         assert_eq!(
             (end, state, failure.unwrap().0),
-            (Ended::Failed, State::Ready, "refused".into())
+            (Ended::Failed, TaskState::Ready, "refused".into())
         );
         case.tube.delete(id).unwrap();
         // A group has 1 to 255 bytes.
@@ -358,7 +360,7 @@ fn parked_job_is_left_to_the_caller_with_its_token() {
             // Whatever it returns.
             Err::<(), Error>(Error::Overloaded)
         });
-        assert_eq!((tally.detached, case.state(id)), (1, Some(State::Taken)));
+        assert_eq!((tally.detached, case.state(id)), (1, Some(TaskState::Taken)));
         let token = tokens.recv().unwrap().unwrap();
         case.store.resume_claim(&token).unwrap().ack().unwrap();
     });

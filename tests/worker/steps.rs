@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tubewell::worker::{Ended, Job, Outcome, Worker};
-use tubewell::{Error, FIFOTTL, Put, Result, State, Store, Tube, TubeOptions, Update};
+use tubewell::{Error, FIFOTTL, Put, Result, Store, TaskState, Tube, TubeOptions, Update};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};
@@ -87,9 +87,9 @@ fn job_that_sleeps_is_delayed_and_begun_again_when_the_time_has_elapsed() {
         };
         let (tally, reports) = run();
         assert_eq!(tally.suspended, 1);
-        assert_eq!(ended(&reports[0]), (id, Ended::Suspended, State::Delayed, None));
+        assert_eq!(ended(&reports[0]), (id, Ended::Suspended, TaskState::Delayed, None));
         let info = case.tube.peek(id).unwrap().info;
-        assert_eq!((info.attempts_left, info.state), (Some(1), State::Delayed));
+        assert_eq!((info.attempts_left, info.state), (Some(1), TaskState::Delayed));
         case.clock.advance(secs(59));
         // A caller makes it ready early: the rest of the time is left.
         case.tube.update(id, Update::new().delay(secs(0))).unwrap();
@@ -135,10 +135,10 @@ fn job_that_joins_waits_for_its_children_without_a_worker() {
         };
         let (tally, reports) = run();
         assert_eq!(tally.suspended, 1);
-        assert_eq!(ended(&reports[0]), (id, Ended::Suspended, State::Blocked, None));
+        assert_eq!(ended(&reports[0]), (id, Ended::Suspended, TaskState::Blocked, None));
         assert_eq!(parts.statistics().unwrap().tasks.ready, 3);
         form.work(&case, &parts, 2, |_: &Job| ());
-        assert_eq!(case.state(id), Some(State::Blocked));
+        assert_eq!(case.state(id), Some(TaskState::Blocked));
         form.work(&case, &parts, 1, |_: &Job| ());
         assert_eq!((run().0.done, case.state(id)), (1, None));
         assert_eq!(*ledger.lock().unwrap(), ["joined"]);
@@ -161,7 +161,7 @@ fn job_that_ignores_a_join_ends_nothing() {
             assert_eq!(job.progress(1, 1), Err(Error::NotTaken { id: job.id() }));
             Outcome::Done
         });
-        assert_eq!((tally.suspended, case.state(id)), (1, Some(State::Blocked)));
+        assert_eq!((tally.suspended, case.state(id)), (1, Some(TaskState::Blocked)));
     });
 }
 
@@ -183,9 +183,9 @@ fn steps_as_futures_spawn_sleep_and_join() {
             });
             form.start(worker.limit(1)).wait().unwrap()
         };
-        assert_eq!((run().suspended, case.state(id)), (1, Some(State::Delayed)));
+        assert_eq!((run().suspended, case.state(id)), (1, Some(TaskState::Delayed)));
         case.clock.advance(secs(60));
-        assert_eq!((run().suspended, case.state(id)), (1, Some(State::Blocked)));
+        assert_eq!((run().suspended, case.state(id)), (1, Some(TaskState::Blocked)));
         form.work(&case, &parts, 1, |_: &Job| ());
         assert_eq!((run().done, case.state(id)), (1, None));
     });
@@ -205,7 +205,7 @@ fn job_that_is_suspended_while_its_worker_stops_stays_suspended() {
             job.check()
         };
         let tally = form.start(form.on(worker, &case.tube, sleep)).wait().unwrap();
-        assert_eq!((tally.suspended, case.state(id)), (1, Some(State::Delayed)));
+        assert_eq!((tally.suspended, case.state(id)), (1, Some(TaskState::Delayed)));
     });
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::worker::{Job, Outcome, Report, Worker, WorkerHandle};
-use tubewell::{Counting, Error, FIFOTTL, Put, State, Store, TubeOptions};
+use tubewell::{Counting, Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{HANGS_AFTER, block_on, wait_until, with_timeout};
@@ -25,7 +25,7 @@ fn idle_worker_stops_and_takes_nothing_more() {
             let worker = form.start(worker.concurrency(concurrency));
             assert_eq!(worker.stop().unwrap().jobs(), 0);
             let id = case.put("x");
-            assert_eq!(case.state(id), Some(State::Ready));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
             assert_eq!(case.store.tubes().unwrap()[0].waiting, 0);
         }
     });
@@ -41,7 +41,7 @@ fn worker_that_was_stopped_before_its_start_does_nothing() {
         stopper.stop();
         assert!(stopper.is_stopped());
         assert_eq!(form.start(worker).wait().unwrap().jobs(), 0);
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
     });
 }
 
@@ -58,7 +58,7 @@ fn stop_waits_for_the_jobs_that_run() {
         };
         let tally = form.start(form.on(worker, &case.tube, finish)).wait().unwrap();
         assert_eq!((tally.done, tally.jobs()), (1, 1));
-        assert_eq!(ids.map(|id| case.state(id)), [None, Some(State::Ready)]);
+        assert_eq!(ids.map(|id| case.state(id)), [None, Some(TaskState::Ready)]);
     });
 }
 
@@ -80,7 +80,7 @@ fn job_that_returns_early_because_of_a_stop_does_not_fail() {
         let tally = form.start(form.on(worker, &case.tube, long)).wait().unwrap();
         assert_eq!((tally.snoozed, tally.jobs()), (1, 1));
         let info = case.tube.peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+        assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
     });
 }
 
@@ -138,7 +138,7 @@ fn job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed() {
         assert_eq!(left.len(), 1);
         assert_eq!((&*left[0].tube, left[0].id, left[0].ran), ("case", id, secs(5)));
         let info = case.tube.peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts_left), (State::Ready, Some(1)));
+        assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
         assert_eq!((worker.tally().left, worker.tally().jobs()), (1, 1));
         // Nothing is left a second time, and nothing waits for the thread.
         assert_eq!(worker.stop(None).unwrap(), []);
@@ -146,7 +146,7 @@ fn job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed() {
         drop(worker);
         go.send(()).unwrap();
         assert_eq!(later.recv().unwrap(), Err(Error::NotTaken { id }));
-        assert_eq!(case.state(id), Some(State::Ready));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
         assert_eq!(reports.lock().unwrap().len(), 0);
     });
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tubewell::worker::{Ended, IntoOutcome, Job, Report, Stopper, Tally, Worker, WorkerHandle};
-use tubewell::{FIFOTTL, Result, State, Store, Tube, TubeOptions};
+use tubewell::{FIFOTTL, Result, Store, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use crate::stores::{self, ManualClock};
@@ -51,7 +51,7 @@ impl Case {
     }
 
     /// The state of a task; `None` if it was removed.
-    pub fn state(&self, id: u64) -> Option<State> {
+    pub fn state(&self, id: u64) -> Option<TaskState> {
         self.tube.peek(id).ok().map(|task| task.info.state)
     }
 }
@@ -165,7 +165,7 @@ pub fn reports() -> (Reports, impl Fn(&Report) + Send + Sync + 'static) {
 }
 
 /// The end, the state of the task, and the failure of a job that has ended.
-pub fn ended(report: &Report) -> (u64, Ended, State, Option<(String, String)>) {
+pub fn ended(report: &Report) -> (u64, Ended, TaskState, Option<(String, String)>) {
     match report {
         Report::Ended { id, end, state, failure, .. } => {
             let texts = |failure: &tubewell::Failure| {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Claim, ClaimToken, Error, Receipt, State, Store};
+use tubewell::{Claim, ClaimToken, Error, Receipt, Store, TaskState};
 
 use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
@@ -172,7 +172,8 @@ fn print_end(
     output: &mut Output,
 ) -> CommandResult {
     let state = receipt.state.as_str();
-    let said = matches!((receipt.state, done), (State::Ready | State::Done, _) | (_, "buried"));
+    let said =
+        matches!((receipt.state, done), (TaskState::Ready | TaskState::Done, _) | (_, "buried"));
     if said || output.json {
         return print_state(token, state, done, output);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tubewell::{Error, Filter, State, Store, Tube};
+use tubewell::{Error, Filter, Store, TaskState, Tube};
 
 use super::tasks::{each, each_in_state, selected};
 use crate::args::{Delete, Tasks, Update};
@@ -81,7 +81,7 @@ fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) 
         tube.delete_many(together)?;
     }
     let deleted = |_: &Tube, id| {
-        if found.contains(&id) { Ok(State::Done) } else { Err(Error::NotFound { id }) }
+        if found.contains(&id) { Ok(TaskState::Done) } else { Err(Error::NotFound { id }) }
     };
     each_in_state(store, (name, name), ids, ("deleted", deleted), output)
 }
@@ -94,12 +94,12 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
             ([], ids) => return delete_together(store, name, ids, output),
             _ => {}
         }
-        let states: Vec<State> = args.only_if.iter().copied().map(State::from).collect();
+        let states: Vec<TaskState> = args.only_if.iter().copied().map(TaskState::from).collect();
         let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);
         return each(store, name, &args.ids, ("deleted", delete_if), output);
     }
     let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
-    let select = args.state.map(State::from).into_iter().fold(select, Filter::state);
+    let select = args.state.map(TaskState::from).into_iter().fold(select, Filter::state);
     let deleted = store::tube(store, name)?.delete_where(select)?;
     if output.json {
         return output.object(&json!({ "tube": name, "deleted": deleted }));

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
-use tubewell::{Cursor, Error, Filter, Page, State, Store, Task, TaskInfo, Tube};
+use tubewell::{Cursor, Error, Filter, Page, Store, Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, count, note};
@@ -20,16 +20,16 @@ const DELAYED_PAGE: usize = 10_000;
 
 pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    let states = if args.soonest_first { vec![State::Delayed] } else { states(&args.state) };
+    let states = if args.soonest_first { vec![TaskState::Delayed] } else { states(&args.state) };
     let tasks = tube.statistics()?.tasks;
-    let number = |state: &State| match state {
-        State::Ready => tasks.ready,
-        State::Taken => tasks.taken,
-        State::Delayed => tasks.delayed,
-        State::Blocked => tasks.blocked,
-        State::Buried => tasks.buried,
-        State::Done => tasks.kept,
-        State::Recurring => tasks.recurring,
+    let number = |state: &TaskState| match state {
+        TaskState::Ready => tasks.ready,
+        TaskState::Taken => tasks.taken,
+        TaskState::Delayed => tasks.delayed,
+        TaskState::Blocked => tasks.blocked,
+        TaskState::Buried => tasks.buried,
+        TaskState::Done => tasks.kept,
+        TaskState::Recurring => tasks.recurring,
     };
     let has_conditions = args.soonest_first
         || args.tag.is_some()
@@ -50,10 +50,10 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         for wanted in wanted(args, &states) {
             print_pages(|place| tube.list(&wanted, place, PAGE), &mut printer)?;
         }
-    } else if states == [State::Delayed] {
+    } else if states == [TaskState::Delayed] {
         let number = args.shown.skip.saturating_add(limit);
         for id in ids_by_due_time(store, &tube, number, &mut printer.damaged)? {
-            printer.task(id, Some(State::Delayed))?;
+            printer.task(id, Some(TaskState::Delayed))?;
         }
     } else {
         for state in states {
@@ -80,17 +80,17 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
 }
 
 /// The states to list, in the order of the list.
-fn states(asked: &[args::State]) -> Vec<State> {
+fn states(asked: &[args::State]) -> Vec<TaskState> {
     let is_asked = |state: &&args::State| match asked {
         [] => !matches!(state, args::State::Done | args::State::Recurring),
         asked => asked.contains(state),
     };
     let all = args::State::value_variants().iter();
-    all.filter(is_asked).copied().map(State::from).collect()
+    all.filter(is_asked).copied().map(TaskState::from).collect()
 }
 
 /// The conditions, for each state to list.
-fn wanted(args: &args::List, states: &[State]) -> Vec<Filter> {
+fn wanted(args: &args::List, states: &[TaskState]) -> Vec<Filter> {
     let of = |wanted: Filter| {
         let wanted = args.tag.iter().fold(wanted, Filter::tag);
         let wanted = args.sub_queue.iter().fold(wanted, Filter::sub_queue);
@@ -140,7 +140,7 @@ fn ids_by_due_time(
     let mut first: BinaryHeap<(Duration, u64)> = BinaryHeap::new();
     let mut place = None;
     loop {
-        let page = tube.list(State::Delayed, place, DELAYED_PAGE)?;
+        let page = tube.list(TaskState::Delayed, place, DELAYED_PAGE)?;
         *damaged += page.damaged;
         let now = store.clock_report()?.timeline;
         for info in &page.items {
@@ -197,7 +197,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints the task, unless it is skipped, is over the limit, or has left this state.
-    fn task(&mut self, id: u64, only: Option<State>) -> CommandResult {
+    fn task(&mut self, id: u64, only: Option<TaskState>) -> CommandResult {
         if self.skip > 0 {
             self.skip -= 1;
             return Ok(());

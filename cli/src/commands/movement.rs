@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Put, Receipt, State, Store, Tube, WhenFull};
+use tubewell::{Put, Receipt, Store, TaskState, Tube, WhenFull};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -48,6 +48,6 @@ fn print(args: &Advance, receipt: Receipt, output: &mut Output) -> CommandResult
     if output.json {
         return output.object(&json!({ "id": id, "tube": args.to, "state": state.as_str() }));
     }
-    let delayed = if state == State::Delayed { " and delayed" } else { "" };
+    let delayed = if state == TaskState::Delayed { " and delayed" } else { "" };
     output.line(format!("advanced{delayed}: task {id} of {} to {}", args.token.tube(), args.to))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Ending, Error, FailureGroup, LastFailure, State, Store};
+use tubewell::{Ending, Error, FailureGroup, LastFailure, Store, TaskState};
 
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -28,8 +28,8 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
     let ending = tube.outcome(id).map_err(|error| Failure::of_task(error, name, id))?;
     let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
     let (ended, result, failure) = match ending {
-        Some(Ending::Done { result }) => (State::Done, result, None),
-        Some(Ending::Buried { failure }) => (State::Buried, None, failure),
+        Some(Ending::Done { result }) => (TaskState::Done, result, None),
+        Some(Ending::Buried { failure }) => (TaskState::Buried, None, failure),
         Some(_) => {
             let hint = "`tubewell create --keep-done` makes a tube that keeps outcomes";
             return Err(none("has ended, and nothing is kept of it").hint(hint));
@@ -42,7 +42,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
     if args.result {
         return match result {
             Some(result) => output.body(&result),
-            None if ended == State::Done => Err(none("is done without a result")),
+            None if ended == TaskState::Done => Err(none("is done without a result")),
             None => Err(none("has no result: it is buried")),
         };
     }
@@ -86,7 +86,7 @@ pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandRes
     let tube = store::tube(store, name)?;
     let result = bytes::of_result(&args.result)?;
     let receipt = tube.resolve(id, result.as_deref()).map_err(|error| match error {
-        Error::NotReady { state: State::Taken, .. } => Failure::from(error)
+        Error::NotReady { state: TaskState::Taken, .. } => Failure::from(error)
             .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
         error => Failure::of_task(error, name, id),
     })?;
@@ -101,14 +101,14 @@ pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandRes
 /// The state, then the failure of a buried task, or the result of a done one.
 fn print(
     id: u64,
-    ended: State,
+    ended: TaskState,
     result: Option<&[u8]>,
     failure: Option<&LastFailure>,
     output: &mut Output,
 ) -> CommandResult {
     let mut lines = vec![("task", id.to_string()), ("state", ended.as_str().to_owned())];
     lines.extend(failure.into_iter().flat_map(task_text::failure_lines));
-    if ended == State::Done {
+    if ended == TaskState::Done {
         lines.push(("result", result.map_or("none".into(), |bytes| size(bytes.len() as u64))));
     }
     task_text::print_fields(&lines, output)?;

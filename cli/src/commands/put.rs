@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin};
 
 use serde_json::json;
-use tubewell::{Error, Put, State, Store};
+use tubewell::{Error, Put, Store, TaskState};
 
 use crate::args::OnKey;
 use crate::failure::{CommandResult, Exit, Failure};
@@ -40,10 +40,10 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
         None => tube.put(task),
     };
     let receipt = match receipt {
-        Err(Error::KeyInUse { key, id, state }) if keeps && state != State::Recurring => {
+        Err(Error::KeyInUse { key, id, state }) if keeps && state != TaskState::Recurring => {
             return kept((&args.tube, &key), (id, state), output);
         }
-        Err(error @ Error::KeyInUse { state, .. }) if state != State::Recurring => {
+        Err(error @ Error::KeyInUse { state, .. }) if state != TaskState::Recurring => {
             let mut failure = Failure::from(error);
             failure.hint = failure.hint.map(|hint| {
                 format!("{hint}; --on-key keep puts nothing, --on-key replace puts that task anew")
@@ -62,10 +62,10 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
 /// Reports that nothing was put, since a task has the key.
 fn kept(
     (tube, key): (&str, &str),
-    (id, state): (u64, State),
+    (id, state): (u64, TaskState),
     output: &mut Output,
 ) -> CommandResult {
-    if state == State::Buried {
+    if state == TaskState::Buried {
         let why = format!(
             "nothing was put, and nothing will run: task {id}, which has the key {key:?}, is buried"
         );

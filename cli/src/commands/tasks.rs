@@ -1,7 +1,7 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Filter, Receipt, Result, State, Store, Tube};
+use tubewell::{ClaimToken, Error, Filter, Receipt, Result, Store, TaskState, Tube};
 
 use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
@@ -116,7 +116,7 @@ pub(super) fn each_in_state(
     store: &Store,
     (name, now_in): (&str, &str),
     ids: &[u64],
-    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<State>),
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<TaskState>),
     output: &mut Output,
 ) -> CommandResult {
     let tube = store::tube(store, name)?;

@@ -277,7 +277,7 @@ impl Import<'_> {
                 self.last = self.last.max(last);
                 // Only a task that was kept for its key is buried by no line.
                 let buried =
-                    receipts.iter().filter(|receipt| receipt.state == tubewell::State::Buried);
+                    receipts.iter().filter(|receipt| receipt.state == tubewell::TaskState::Buried);
                 self.kept_buried += if self.args.all { 0 } else { buried.count() as u64 };
                 for (old, receipt) in ids.into_iter().zip(receipts) {
                     let Some(old) = old else { continue };

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use tubewell::{
-    HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, State, Step, StepKind,
+    HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, Step, StepKind, TaskState,
     Tube,
 };
 
@@ -37,7 +37,7 @@ pub struct ExportedTask {
     has_key: bool,
     takes: u32,
     forgiven: u32,
-    state: State,
+    state: TaskState,
     group: Option<String>,
     failure: Option<LastFailure>,
     /// The id of the schedule is that of the other store.
@@ -57,22 +57,22 @@ pub struct ExportedTask {
 
 impl ExportedTask {
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == TaskState::Done
     }
 
     /// Whether it waits for other tasks, now or when it is kicked.
     pub fn waits(&self) -> bool {
-        self.state == State::Blocked || !self.parents.is_empty() || self.parents_lost > 0
+        self.state == TaskState::Blocked || !self.parents.is_empty() || self.parents_lost > 0
     }
 
     /// Whether the export does not say all tasks that it waits for.
     pub fn has_lost_parents(&self) -> bool {
-        self.parents_lost > 0 || (self.state == State::Blocked && self.parents.is_empty())
+        self.parents_lost > 0 || (self.state == TaskState::Blocked && self.parents.is_empty())
     }
 
     /// Whether it does not wait for a parent that is removed.
     pub fn ignores_removed_parents(&self) -> bool {
-        self.on_parent == OnParent::Release || self.state == State::Buried
+        self.on_parent == OnParent::Release || self.state == TaskState::Buried
     }
 
     /// Whether its steps name tasks that they have put.
@@ -110,7 +110,7 @@ impl ExportedTask {
     pub fn bury(&mut self, group: &str, why: String) {
         let attempt = self.takes.saturating_sub(self.forgiven);
         self.failure.get_or_insert_with(|| LastFailure::new(group, why, attempt));
-        (self.state, self.group) = (State::Buried, Some(group.to_owned()));
+        (self.state, self.group) = (TaskState::Buried, Some(group.to_owned()));
         self.drop_delay();
     }
 
@@ -128,7 +128,7 @@ impl ExportedTask {
             let put = self.ttl.into_iter().fold(put, Put::ttl);
             let put = self.ttr.into_iter().fold(put, Put::ttr);
             self.not_before.into_iter().fold(put, Put::not_before)
-        } else if self.state == State::Done {
+        } else if self.state == TaskState::Done {
             // How long it is kept.
             self.ttl.into_iter().fold(self.put, Put::ttl)
         } else {
@@ -137,11 +137,13 @@ impl ExportedTask {
         let mut restore =
             Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            State::Ready | State::Taken | State::Delayed | State::Blocked | State::Recurring => {
-                restore
-            }
-            State::Buried => restore.buried(true),
-            State::Done => restore.done(self.result),
+            TaskState::Ready
+            | TaskState::Taken
+            | TaskState::Delayed
+            | TaskState::Blocked
+            | TaskState::Recurring => restore,
+            TaskState::Buried => restore.buried(true),
+            TaskState::Done => restore.done(self.result),
         };
         if let Some(group) = self.group {
             restore = restore.group(group);
@@ -189,13 +191,13 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let body = body(line.data, line.data_base64)?;
     let result = bytes("result", line.result, line.result_base64)?;
     let state = line.state;
-    if state == State::Recurring {
+    if state == TaskState::Recurring {
         return Err("a schedule has a line of its own, with the field \"schedule\"".into());
     }
-    if result.is_some() && state != State::Done {
+    if result.is_some() && state != TaskState::Done {
         return Err("only a task that is done has a result".into());
     }
-    let may_wait = [State::Blocked, State::Buried].contains(&state);
+    let may_wait = [TaskState::Blocked, TaskState::Buried].contains(&state);
     if !may_wait && (!line.parents.is_empty() || line.parents_lost > 0) {
         return Err("only a blocked or a buried task has parents".into());
     }
@@ -239,7 +241,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         delay: exported_time("delay", line.delay.unwrap_or(Some(0.0)))?,
         not_before: not_before(line.not_before)?,
     };
-    if task.state == State::Buried {
+    if task.state == TaskState::Buried {
         task.drop_delay();
     }
     Ok(Some(Exported::Task { tube: line.tube.into_owned(), task }))

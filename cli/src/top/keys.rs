@@ -1,6 +1,6 @@
 //! What the keys do.
 
-use tubewell::State;
+use tubewell::TaskState;
 
 use super::key::Key;
 use super::model::{Action, List, Mode, Model, Request, STATES, tasks};
@@ -104,7 +104,7 @@ impl Model {
         let Want::Tasks { which, .. } = &self.screen().want else { return Vec::new() };
         let shown = match which {
             Which::State(state) => *state,
-            Which::Group(_) => State::Buried,
+            Which::Group(_) => TaskState::Buried,
         };
         let at = STATES.iter().position(|state| *state == shown).unwrap_or(0);
         let step = if forward { 1 } else { STATES.len() - 1 };
@@ -127,9 +127,9 @@ impl Model {
     }
 
     /// The first state in which the tube has tasks.
-    fn first_state(&self, name: &str) -> State {
-        let has_tasks = |state: &State| self.count(name, *state) > 0;
-        STATES.into_iter().find(has_tasks).unwrap_or(State::Ready)
+    fn first_state(&self, name: &str) -> TaskState {
+        let has_tasks = |state: &TaskState| self.count(name, *state) > 0;
+        STATES.into_iter().find(has_tasks).unwrap_or(TaskState::Ready)
     }
 
     fn kick(&mut self) -> Vec<Request> {
@@ -139,7 +139,7 @@ impl Model {
                 self.mode = Mode::Confirm(Action::KickGroup { tube, group });
                 Vec::new()
             }
-            Some(Item::Tube(tube)) if self.count(&tube, State::Buried) > 0 => {
+            Some(Item::Tube(tube)) if self.count(&tube, TaskState::Buried) > 0 => {
                 self.mode = Mode::Confirm(Action::KickAll { tube });
                 Vec::new()
             }

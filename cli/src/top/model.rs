@@ -9,7 +9,7 @@ use super::key::Key;
 use super::rates::Rates;
 use super::reading::{Detail, Reading, Want, Which};
 use super::view::{Item, Tone};
-use tubewell::State;
+use tubewell::TaskState;
 
 /// How many tasks of a tube are read at first, and how many more at the end of the list.
 pub const TASKS: usize = 200;
@@ -21,8 +21,14 @@ const SILENT: Duration = Duration::from_secs(1);
 const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// The states of tasks, in the order in which Left and Right go through them.
-pub const STATES: [State; 6] =
-    [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
+pub const STATES: [TaskState; 6] = [
+    TaskState::Ready,
+    TaskState::Taken,
+    TaskState::Delayed,
+    TaskState::Blocked,
+    TaskState::Buried,
+    TaskState::Done,
+];
 
 /// What happens to the model.
 #[derive(Debug)]
@@ -161,7 +167,7 @@ impl Model {
     /// A model that shows this screen first, and what to do first. `has_owner`: the store is that of another
     /// process.
     pub fn new(source: String, tube: Option<String>, has_owner: bool) -> (Model, Vec<Request>) {
-        let opened = tube.map(|tube| Screen::of(tasks(tube, Which::State(State::Ready))));
+        let opened = tube.map(|tube| Screen::of(tasks(tube, Which::State(TaskState::Ready))));
         let mut model = Model {
             source,
             now: Duration::ZERO,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use tubewell::{
-    Cursor, Error, FailureGroup, Filter, HistoryEntry, Owner, Page, ScheduleInfo, State,
-    Statistics, Store, Task, TaskInfo, TubeInfo,
+    Cursor, Error, FailureGroup, Filter, HistoryEntry, Owner, Page, ScheduleInfo, Statistics,
+    Store, Task, TaskInfo, TaskState, TubeInfo,
 };
 
 /// The largest number of rows that a list of the overview has.
@@ -27,7 +27,7 @@ pub enum Want {
 /// Which tasks of a tube.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    State(State),
+    State(TaskState),
     /// The buried ones of a failure group.
     Group(String),
 }
@@ -128,7 +128,7 @@ fn add(
     }
     let left = MOST.saturating_sub(overview.running.len());
     if counts.tasks.taken > 0 && left > 0 {
-        for info in tube.list(State::Taken, None, left)?.items {
+        for info in tube.list(TaskState::Taken, None, left)?.items {
             let owner = match tube.owner_of(info.id) {
                 // It ended after the list was read.
                 Err(Error::NotFound { .. }) => continue,
@@ -174,7 +174,7 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
 fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.tube(name)?;
     let (task, history) = (tube.peek(id)?, tube.history(id)?);
-    let owner = if task.info.state == State::Taken { tube.owner_of(id)? } else { None };
+    let owner = if task.info.state == TaskState::Taken { tube.owner_of(id)? } else { None };
     let steps = crate::record::count_steps(&tube, &task.info)?;
     Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
 }

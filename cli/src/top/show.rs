@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{State, Statistics};
+use tubewell::{Statistics, TaskState};
 
 use super::key::HELP;
 use super::model::{Action, List, Mode, Model, STATES};
@@ -121,7 +121,7 @@ impl Model {
             (Mode::Confirm(action), ..) => {
                 let what = match action {
                     Action::KickAll { tube } => {
-                        let buried = self.count(tube, State::Buried);
+                        let buried = self.count(tube, TaskState::Buried);
                         format!("kick {} of {tube}", count(buried, "buried task"))
                     }
                     action => action.verb("kick", "delete", "pause", "resume"),
@@ -159,17 +159,17 @@ impl Model {
     }
 
     /// How many tasks a tube has in a state.
-    pub fn count(&self, name: &str, state: State) -> u64 {
+    pub fn count(&self, name: &str, state: TaskState) -> u64 {
         let mut tubes = self.reading.iter().flat_map(|reading| &reading.tubes);
         let Some((_, counts)) = tubes.find(|(tube, _)| tube.name == name) else { return 0 };
         match state {
-            State::Ready => counts.tasks.ready,
-            State::Taken => counts.tasks.taken,
-            State::Delayed => counts.tasks.delayed,
-            State::Blocked => counts.tasks.blocked,
-            State::Buried => counts.tasks.buried,
-            State::Done => counts.tasks.kept,
-            State::Recurring => counts.tasks.recurring,
+            TaskState::Ready => counts.tasks.ready,
+            TaskState::Taken => counts.tasks.taken,
+            TaskState::Delayed => counts.tasks.delayed,
+            TaskState::Blocked => counts.tasks.blocked,
+            TaskState::Buried => counts.tasks.buried,
+            TaskState::Done => counts.tasks.kept,
+            TaskState::Recurring => counts.tasks.recurring,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
-use tubewell::{Error, Session, State, Store, Tube, WhenFull};
+use tubewell::{Error, Session, Store, TaskState, Tube, WhenFull};
 
 use super::child::{self, Child, is_output_closed, not_started};
 use super::outcome::{CommandEnd, Decision, Finished, Outcome, Policy};
@@ -167,7 +167,7 @@ impl Attendant {
             let outcome = match reported {
                 Reported::Lost { .. } => Outcome::Lost,
                 Reported::NotStored { .. } => Outcome::Unknown,
-                Reported::Ended { state: State::Buried, .. } => Outcome::Buried,
+                Reported::Ended { state: TaskState::Buried, .. } => Outcome::Buried,
                 _ => finished.outcome,
             };
             shared.report.finished(tube, id, Finished { outcome, ..finished })

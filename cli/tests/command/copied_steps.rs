@@ -59,7 +59,7 @@ fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
     let mut tasks = Vec::new();
     for info in store.tubes().unwrap() {
         let tube = store.tube(&info.name).unwrap();
-        for state in [tubewell::State::Ready, tubewell::State::Blocked] {
+        for state in [tubewell::TaskState::Ready, tubewell::TaskState::Blocked] {
             for task in tube.list(state, None, 100).unwrap().items {
                 let body = tube.peek(task.id).unwrap().body.to_vec();
                 tasks.push((task.id, String::from_utf8(body).unwrap()));

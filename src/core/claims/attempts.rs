@@ -13,7 +13,7 @@ use super::row::{ClaimRow, FoundRow};
 use crate::commit::Visibility;
 use crate::core::history::{Entry, LostTake};
 use crate::core::state::{ClaimState, Core, Counted, FILE, ParentEnd, Wait};
-use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
+use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, TaskState};
 
 impl Core {
     /// The rules of a tube, now.
@@ -64,7 +64,7 @@ impl Core {
             tube.window.remove((found.record.header.order, id));
         }
         let visibility = self.sweep_visibility(number);
-        self.make_fate_visible((number, id), EventKind::Bury, State::Ready, fate, visibility);
+        self.make_fate_visible((number, id), EventKind::Bury, TaskState::Ready, fate, visibility);
         Ok(())
     }
 
@@ -74,11 +74,11 @@ impl Core {
         &mut self,
         (number, id): (u32, u64),
         kind: EventKind,
-        from: State,
+        from: TaskState,
         fate: Fate,
         visibility: Visibility,
-    ) -> State {
-        let to = State::on_shelf(fate.shelf);
+    ) -> TaskState {
+        let to = TaskState::on_shelf(fate.shelf);
         if let (EventKind::Fail, Some(failure)) = (kind, &fate.failure) {
             self.note_cause(id, Some(failure.shared_group().clone()));
         }
@@ -156,7 +156,7 @@ impl Core {
         let has_history = self.history_limit(number) > 0;
         let failure = fate.failure.as_ref().filter(|_| has_history);
         let text = failure.map(|failure| format!("{}: {}", failure.group(), failure.message()));
-        let state = State::on_shelf(fate.shelf);
+        let state = TaskState::on_shelf(fate.shelf);
         let entry = Entry { kind, state, text: text.as_deref(), owner };
         let before = Some(&found.record.header);
         self.add_to_history(number, id, before, &mut fate.header, Some(entry))
@@ -237,7 +237,7 @@ impl Core {
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
                 let (kind, visibility) = (end.kind(), self.sweep_visibility(number));
-                self.make_fate_visible((number, id), kind, State::Ready, fate, visibility);
+                self.make_fate_visible((number, id), kind, TaskState::Ready, fate, visibility);
             }
         }
         self.erase_claim_row(number, id);
@@ -284,7 +284,7 @@ impl Core {
     fn write_end_at_close(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
         let mut fate = self.rules(claim.tube)?.fate(id, claim.header.clone(), End::Closed);
         if fate.shelf == Shelf::Ready {
-            let entry = Entry::new(EventKind::Lost, State::Ready);
+            let entry = Entry::new(EventKind::Lost, TaskState::Ready);
             self.write_header(id, claim.tube, &mut fate.header, Some(entry))?;
         } else {
             let (found, owner) = (self.find(claim.tube, id)?, self.label_of(claim));

@@ -7,7 +7,7 @@ use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
-use crate::{Error, Receipt, Result, SessionId, State};
+use crate::{Error, Receipt, Result, SessionId, TaskState};
 
 /// Why a call refuses a task that is done.
 pub(in crate::core) const IS_DONE: &str = "it is done";
@@ -191,14 +191,14 @@ impl Core {
     }
 
     /// The state of a task that cannot be taken, and why.
-    fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(State, String)> {
+    fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(TaskState, String)> {
         if let Some(holder) = self.holder_of(id) {
-            return Some((State::Taken, holder));
+            return Some((TaskState::Taken, holder));
         }
         let header = &found.record.header;
         match found.shelf {
             Shelf::Delayed if header.ready_at == NEVER => {
-                return Some((State::Delayed, "its delay does not end; delete it".into()));
+                return Some((TaskState::Delayed, "its delay does not end; delete it".into()));
             }
             Shelf::Delayed => {
                 let left = self.clocks().left(header);
@@ -207,19 +207,21 @@ impl Core {
                     Some(_) => format!("its moment comes in {:?}", duration(left)),
                     None => format!("its delay elapses in {:?}", duration(left)),
                 };
-                return Some((State::Delayed, why));
+                return Some((TaskState::Delayed, why));
             }
             Shelf::Blocked => {
                 let why = format!("it waits for {} other tasks", header.open_parents());
-                return Some((State::Blocked, why));
+                return Some((TaskState::Blocked, why));
             }
-            Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
-            Shelf::Done => return Some((State::Done, IS_DONE.into())),
-            Shelf::Recurring => return Some((State::Recurring, IS_SCHEDULE.into())),
+            Shelf::Buried => {
+                return Some((TaskState::Buried, "it is buried; kick it first".into()));
+            }
+            Shelf::Done => return Some((TaskState::Done, IS_DONE.into())),
+            Shelf::Recurring => return Some((TaskState::Recurring, IS_SCHEDULE.into())),
             Shelf::Ready => {}
         }
         let why = self.shut_sub_queue(number, &header.sub, id);
         let why = why.or_else(|| self.tubes.get(&number)?.shut_gate(self.now))?;
-        Some((State::Ready, why))
+        Some((TaskState::Ready, why))
     }
 }

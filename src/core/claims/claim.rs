@@ -13,7 +13,7 @@ use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Holder, T
 use crate::core::verb::{Claimed, Decide, verb};
 use crate::signal::Signal;
 use crate::storage::FailureCause;
-use crate::{Error, EventKind, Result, State, TaskInfo};
+use crate::{Error, EventKind, Result, TaskInfo, TaskState};
 
 verb! {
     /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
@@ -101,8 +101,8 @@ impl Core {
     }
 
     /// The state of a task that is stored on this shelf.
-    pub(in crate::core) fn state_of(&self, id: u64, shelf: Shelf) -> State {
-        if self.is_claimed(id) { State::Taken } else { State::on_shelf(shelf) }
+    pub(in crate::core) fn state_of(&self, id: u64, shelf: Shelf) -> TaskState {
+        if self.is_claimed(id) { TaskState::Taken } else { TaskState::on_shelf(shelf) }
     }
 
     /// The time until the claim on a task expires, in microseconds.
@@ -182,7 +182,7 @@ impl Core {
         if ends_at != NEVER {
             self.timers.insert((ends_at, Timer::Claim(id)));
         }
-        let taken = State::Taken;
+        let taken = TaskState::Taken;
         let change = self.change(number, id, EventKind::Lost, Some(taken), taken, None);
         self.make_visible(change, Visibility::Memory);
         Ok(())
@@ -196,14 +196,14 @@ impl Core {
         id: u64,
         end: End<'_>,
         visibility: Visibility,
-    ) -> Result<State> {
-        let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
+    ) -> Result<TaskState> {
+        let Some(claim) = self.claims.get(&id) else { return Ok(TaskState::Ready) };
         let (number, owner) = (claim.tube, self.label_of(claim));
         let counted = claim.header.clone();
         // A backoff must not give time to a task whose ttl has elapsed.
         let is_dead = end.is_loss() && counted.expires_at <= self.now.timeline;
         if is_dead && self.expire(number, id).is_ok() && !self.is_claimed(id) {
-            return Ok(State::Done);
+            return Ok(TaskState::Done);
         }
         let mut fate = self.rules(number)?.fate(id, counted.clone(), end);
         let moves = !fate.is_plain();
@@ -222,7 +222,7 @@ impl Core {
             Ok(()) if moves => {
                 self.remove_claim(id);
                 self.note_cause(id, end.event_cause());
-                let (kind, from) = (end.kind(), State::Taken);
+                let (kind, from) = (end.kind(), TaskState::Taken);
                 Ok(self.make_fate_visible((number, id), kind, from, fate, visibility))
             }
             Err(error) if end.may_fail() => Err(error),
@@ -235,10 +235,15 @@ impl Core {
     /// Makes a claimed task ready again, in its old position. Only memory changes. The header, with
     /// the increased count of takes, is written with the next commit of any call. The row of a
     /// claim that was parked is removed within the time of the sweeper's edits.
-    fn end_claim_in_memory(&mut self, id: u64, mut header: Header, end: End<'_>) -> Result<State> {
-        let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
+    fn end_claim_in_memory(
+        &mut self,
+        id: u64,
+        mut header: Header,
+        end: End<'_>,
+    ) -> Result<TaskState> {
+        let Some(claim) = self.claims.get(&id) else { return Ok(TaskState::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
-        let entry = Entry::new(end.kind(), State::Ready);
+        let entry = Entry::new(end.kind(), TaskState::Ready);
         match self.write_header(id, number, &mut header, Some(entry)) {
             Ok(()) => drop(self.remove_claim(id)),
             Err(error)
@@ -251,14 +256,14 @@ impl Core {
             Err(_) => self.remove_unrecorded_claim(id, &header),
         }
         self.note_cause(id, end.event_cause());
-        let (from, to) = (Some(State::Taken), State::Ready);
+        let (from, to) = (Some(TaskState::Taken), TaskState::Ready);
         let change = self.change(number, id, end.kind(), from, to, Some(header));
         self.make_visible(change, Visibility::Memory);
         if was_parked {
             let buffer = self.buffer_of(number);
             self.schedule_flush(buffer, self.sweep_visibility(number));
         }
-        Ok(State::Ready)
+        Ok(TaskState::Ready)
     }
 
     /// Ends the claims on these tasks. Returns how many, and the first error. A damaged task stays
@@ -323,7 +328,7 @@ impl Core {
     pub(in crate::core) fn expire(&mut self, number: u32, id: u64) -> Result<()> {
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
-        let mut from = State::on_shelf(found.shelf);
+        let mut from = TaskState::on_shelf(found.shelf);
         self.remove_as_gone(number, id, &found)?;
         self.note_freed(number, &header);
         let was_claimed = self.remove_claim(id);
@@ -339,20 +344,21 @@ impl Core {
                 number,
                 id,
                 EventKind::Ttr,
-                Some(State::Taken),
-                State::Ready,
+                Some(TaskState::Taken),
+                TaskState::Ready,
                 Some(header.clone()),
             );
             // No take may get the task between the two changes. Its sub-queue is free after the
             // last.
             self.make_visible(Change { is_intermediate: true, ..ttr }, visibility);
-            from = State::Ready;
+            from = TaskState::Ready;
         }
         let delete =
-            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
+            self.change(number, id, EventKind::Delete, Some(from), TaskState::Done, Some(header));
         // Callers that wait for the end of the task are answered with the second change.
         self.make_visible(Change { is_intermediate: true, ..delete }, visibility);
-        let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, None);
+        let ttl =
+            self.change(number, id, EventKind::Ttl, Some(TaskState::Done), TaskState::Done, None);
         self.make_visible(ttl, visibility);
         Ok(())
     }

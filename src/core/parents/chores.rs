@@ -10,7 +10,7 @@ use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, 
 
 use crate::commit::Visibility;
 use crate::core::state::{Chore, Core, FILE, MEMORY, ParentEnd};
-use crate::{Error, Result, State};
+use crate::{Error, Result, TaskState};
 
 /// How many children one step tells. Each is some four rows of the commit.
 const CHILDREN_PER_STEP: usize = 256;
@@ -113,7 +113,7 @@ impl Core {
             return Ok(());
         }
         let why = "the tasks that waited for it are still being freed; try again later".to_owned();
-        Err(Error::NotReady { id, state: State::Done, why })
+        Err(Error::NotReady { id, state: TaskState::Done, why })
     }
 
     /// A task is no longer buried: those of its children that are not told of the burial are not.

@@ -11,7 +11,7 @@ use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Adds parents, tasks of the tube `of`, to a task that is not taken, buried or done.
@@ -49,7 +49,7 @@ impl Decide for AddParents {
         header.edit_more(|more| {
             more.open_parents = more.open_parents.saturating_add(count_of(&open));
         });
-        let entry = Entry::new(EventKind::Block, State::Blocked);
+        let entry = Entry::new(EventKind::Block, TaskState::Blocked);
         let before = Some(&found.record.header);
         let entries = core.add_to_history(number, id, before, &mut header, Some(entry));
         core.edit(number, |ledger| {
@@ -63,7 +63,7 @@ impl Decide for AddParents {
             Ok(())
         })?;
         let from = core.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Block, State::Blocked);
+        let (kind, to) = (EventKind::Block, TaskState::Blocked);
         let change = core.change(number, id, kind, Some(from), to, Some(header));
         Ok(core.apply_change(number, change))
     }
@@ -91,12 +91,13 @@ impl Decide for RemoveParents {
         if removed.is_empty() {
             return Ok(core.unchanged(number, id, found.shelf));
         }
-        let from = State::on_shelf(found.shelf);
+        let from = TaskState::on_shelf(found.shelf);
         let (to, mut header) = core.without_parents(number, &found, count_of(&removed))?;
         let kind = EventKind::Unblock;
-        let entry = Some(Entry::new(kind, State::on_shelf(to)));
+        let entry = Some(Entry::new(kind, TaskState::on_shelf(to)));
         core.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
-        let change = core.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
+        let change =
+            core.change(number, id, kind, Some(from), TaskState::on_shelf(to), Some(header));
         Ok(core.apply_change(number, change))
     }
 }
@@ -401,12 +402,12 @@ impl Core {
         let (state, why) = match found.shelf {
             Shelf::Ready => match self.holder_of(id) {
                 None => return Ok(()),
-                Some(holder) => (State::Taken, holder),
+                Some(holder) => (TaskState::Taken, holder),
             },
             Shelf::Delayed | Shelf::Blocked => return Ok(()),
-            Shelf::Buried => (State::Buried, "it is buried; kick it first".to_owned()),
-            Shelf::Done => (State::Done, IS_DONE.to_owned()),
-            Shelf::Recurring => (State::Recurring, IS_SCHEDULE.to_owned()),
+            Shelf::Buried => (TaskState::Buried, "it is buried; kick it first".to_owned()),
+            Shelf::Done => (TaskState::Done, IS_DONE.to_owned()),
+            Shelf::Recurring => (TaskState::Recurring, IS_SCHEDULE.to_owned()),
         };
         Err(Error::NotReady { id, state, why })
     }

@@ -7,7 +7,7 @@ use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{ChildFate, Core, ParentEnd};
-use crate::{Error, EventKind, Failure, OnParent, Result, State};
+use crate::{Error, EventKind, Failure, OnParent, Result, TaskState};
 
 /// How many children an ack tells with its own commit.
 pub(super) const FREED_AT_ONCE: usize = 64;
@@ -154,14 +154,14 @@ impl Core {
         let rows = &mut self.buffers[self.buffer_of(number)];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
         let (to, mut header) = self.without_parents(number, found, 1)?;
-        let (kind, from) = (EventKind::Unblock, State::on_shelf(found.shelf));
+        let (kind, from) = (EventKind::Unblock, TaskState::on_shelf(found.shelf));
         let moves = to != found.shelf;
-        let entry = moves.then(|| Entry::new(kind, State::on_shelf(to)));
+        let entry = moves.then(|| Entry::new(kind, TaskState::on_shelf(to)));
         self.write_without_parents((number, id), found, to, &mut header, &[edge], entry)?;
         if !moves {
             return Ok(None);
         }
-        Ok(Some(self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header))))
+        Ok(Some(self.change(number, id, kind, Some(from), TaskState::on_shelf(to), Some(header))))
     }
 
     /// Buries a blocked task, since a parent was buried or is gone.
@@ -191,7 +191,7 @@ impl Core {
                 Ok(())
             })?;
         }
-        let (kind, from) = (EventKind::Bury, State::on_shelf(found.shelf));
+        let (kind, from) = (EventKind::Bury, TaskState::on_shelf(found.shelf));
         self.make_fate_visible((number, id), kind, from, fate, visibility);
         Ok(())
     }

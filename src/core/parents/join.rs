@@ -7,7 +7,7 @@ use super::edges::count_of;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
 use crate::core::verb::{Claimed, Decide, TubeName, verb};
-use crate::{Error, Result, State, StepKind};
+use crate::{Error, Result, StepKind, TaskState};
 
 verb! {
     /// A wait for tasks of a tube. Answers whether it is over; otherwise
@@ -62,7 +62,7 @@ impl Core {
         })?;
         self.remove_claim(id);
         let visibility = self.visibility(number);
-        self.make_fate_visible((number, id), end.kind(), State::Taken, fate, visibility);
+        self.make_fate_visible((number, id), end.kind(), TaskState::Taken, fate, visibility);
         Ok(self.decided(number, visibility, |_| false))
     }
 }

@@ -13,7 +13,7 @@ use crate::commit::Change;
 use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt, ParentEnd};
 use crate::core::verbs::{KeyLookUp, key_of};
 use crate::storage::Checkpoint;
-use crate::{EventKind, Result, State};
+use crate::{EventKind, Result, TaskState};
 
 /// A task as it was before the transaction.
 struct Before {
@@ -183,9 +183,9 @@ impl Core {
         let (mut lost, mut claimed, mut other) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
             let is_current = self.is_of_current_space(&change);
-            if change.from == Some(State::Taken) && is_current {
+            if change.from == Some(TaskState::Taken) && is_current {
                 let header = headers.remove(&change.id).or(change.header);
-                let (kind, to) = (EventKind::Lost, State::Ready);
+                let (kind, to) = (EventKind::Lost, TaskState::Ready);
                 self.note_cause(change.id, Some("transaction failed"));
                 lost.push(self.change(change.tube, change.id, kind, change.from, to, header));
                 claimed.insert(change.id);
@@ -207,7 +207,7 @@ impl Core {
                 let is_claimed = claimed.contains(&change.id);
                 match change.kind {
                     EventKind::Delete | EventKind::Resolve if is_claimed => {
-                        change.from = Some(State::Ready);
+                        change.from = Some(TaskState::Ready);
                         over.insert(change.id);
                         return false;
                     }

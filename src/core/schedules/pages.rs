@@ -8,7 +8,7 @@ use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_pos
 use crate::micros::duration;
 use crate::moment::system_time;
 use crate::task::Cursor;
-use crate::{Overlap, Page, Result, ScheduleInfo, State};
+use crate::{Overlap, Page, Result, ScheduleInfo, TaskState};
 
 /// The maximum number of schedules of a page: each is looked up in the calendar.
 const PAGE_MAX: usize = 1000;
@@ -37,7 +37,7 @@ impl Core {
     ) -> Result<Page<ScheduleInfo>> {
         let limit = limit.min(PAGE_MAX);
         let shelf = Shelf::Recurring;
-        let begin = begin_of_page(after, Listing::State(State::Recurring))?;
+        let begin = begin_of_page(after, Listing::State(TaskState::Recurring))?;
         if limit == 0 {
             let next = Some(cursor_of_empty_page(after));
             return Ok(Page { next, ..Page::default() });

@@ -8,7 +8,7 @@ use super::moments::{DueRun, set_due};
 use crate::commit::Visibility;
 use crate::core::state::{Core, PutRequest};
 use crate::core::verbs::{KeyLookUp, key_of};
-use crate::{Error, EventKind, Result, State};
+use crate::{Error, EventKind, Result, TaskState};
 
 /// How long a run waits that could not be put, in microseconds.
 const RETRY: u64 = 1_000_000;
@@ -265,8 +265,8 @@ impl Core {
     fn end_schedule(&mut self, number: u32, id: u64, found: &Found, visibility: Visibility) {
         self.note_freed(number, &found.record.header);
         self.note_header(id, &found.record.header);
-        let (kind, from) = (EventKind::Forget, Some(State::Recurring));
-        let change = self.change(number, id, kind, from, State::Done, None);
+        let (kind, from) = (EventKind::Forget, Some(TaskState::Recurring));
+        let change = self.change(number, id, kind, from, TaskState::Done, None);
         self.make_visible(change, visibility);
     }
 }

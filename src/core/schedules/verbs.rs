@@ -10,7 +10,7 @@ use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest, check_key};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::{KeyLookUp, Keyed};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Stores a schedule, or brings the one that has its key in line.
@@ -101,7 +101,7 @@ impl Core {
             KeyLookUp::Task(keyed) if keyed.found.shelf == Shelf::Recurring => Ok(keyed),
             KeyLookUp::Task(keyed) => {
                 let state = self.state_of(keyed.id, keyed.found.shelf);
-                let wanted = State::Recurring.to_string();
+                let wanted = TaskState::Recurring.to_string();
                 Err(Error::WrongState { id: keyed.id, state, wanted })
             }
             KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_owned() }),
@@ -184,7 +184,7 @@ impl Core {
         let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
         self.note_id(id, is_restored);
-        let state = State::Recurring;
+        let state = TaskState::Recurring;
         self.note_header(id, &header);
         let change = self.change(number, id, EventKind::Schedule, None, state, None);
         self.make_visible(change, visibility);
@@ -216,7 +216,7 @@ impl Core {
         }
         self.note_aligned_header(number, &header);
         let visibility = self.common_visibility(&[before, number]);
-        let (recurring, kind) = (State::Recurring, EventKind::Schedule);
+        let (recurring, kind) = (TaskState::Recurring, EventKind::Schedule);
         if before == number {
             let shelf = Shelf::Recurring;
             self.edit(number, |ledger| ledger.update(id, &found, shelf, &header, body))?;
@@ -236,7 +236,7 @@ impl Core {
             })?;
             // Its runs so far stay there.
             self.note_strays(before);
-            let (moved, done) = (EventKind::Move, State::Done);
+            let (moved, done) = (EventKind::Move, TaskState::Done);
             let leave = self.change(before, id, moved, Some(recurring), done, None);
             let arrival = self.change(number, id, moved, None, recurring, None);
             self.publish_together(|core| {

@@ -33,7 +33,7 @@ use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::events::Readers;
 use crate::id_map::IdMap;
-use crate::{Durability, Error, Receipt, Result, SessionId, State};
+use crate::{Durability, Error, Receipt, Result, SessionId, TaskState};
 
 /// The ids in use and the ids reserved in the file.
 #[derive(Clone, Copy, Debug)]
@@ -266,7 +266,12 @@ impl Core {
     }
 
     /// The answer to a call that changed memory only. It names a commit that no crash loses.
-    pub(in crate::core) fn memory_receipt(&self, number: u32, id: u64, state: State) -> Receipt {
+    pub(in crate::core) fn memory_receipt(
+        &self,
+        number: u32,
+        id: u64,
+        state: TaskState,
+    ) -> Receipt {
         let buffer = self.buffer_of(number);
         Receipt { id, state, commit: self.buffers[buffer].edits.flushed_commit() }
     }

@@ -14,7 +14,8 @@ use crate::owner::LABEL_MAX;
 use crate::put::After;
 use crate::put::Encoded;
 use crate::{
-    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, State, Step,
+    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, Step,
+    TaskState,
 };
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
@@ -140,7 +141,7 @@ pub(crate) struct PutRequest {
     /// The number of takes in the other store; 0 for a new task.
     pub(in crate::core) takes: u32,
     /// The state of a task that is restored as buried or done.
-    pub(in crate::core) restored_as: Option<State>,
+    pub(in crate::core) restored_as: Option<TaskState>,
     /// What else the other store knew of a restored task.
     pub(in crate::core) history: Option<Box<History>>,
 }
@@ -275,12 +276,12 @@ impl PutRequest {
     }
 
     pub(in crate::core) fn is_buried(&self) -> bool {
-        self.restored_as == Some(State::Buried)
+        self.restored_as == Some(TaskState::Buried)
     }
 
     /// Whether the task is one that is done and kept. It takes no place of its tube's capacity.
     pub(in crate::core) fn is_done(&self) -> bool {
-        self.restored_as == Some(State::Done)
+        self.restored_as == Some(TaskState::Done)
     }
 
     /// As `of`, for a task of another store.
@@ -314,7 +315,7 @@ impl PutRequest {
             ));
         }
         match self.restored_as {
-            Some(state) if !matches!(state, State::Buried | State::Done) => {
+            Some(state) if !matches!(state, TaskState::Buried | TaskState::Done) => {
                 Err(Error::invalid(format!("a task cannot be restored as {state}")))
             }
             Some(state) if self.delay > 0 => {
@@ -461,24 +462,24 @@ impl History {
     }
 
     /// Refuses what no task of a store has.
-    fn check(&self, takes: u32, state: Option<State>, max_body: usize) -> Result<()> {
+    fn check(&self, takes: u32, state: Option<TaskState>, max_body: usize) -> Result<()> {
         let forgiven = self.forgiven;
         if forgiven > takes {
             return Err(Error::invalid(format!(
                 "a task that was taken {takes} times cannot have {forgiven} forgiven takes"
             )));
         }
-        if self.buried_with.is_some() && state != Some(State::Buried) {
+        if self.buried_with.is_some() && state != Some(TaskState::Buried) {
             return Err(Error::invalid("only a buried task can be in a failure group"));
         }
         self.failure.as_ref().map_or(Ok(()), check_failure)?;
         self.buried_with.as_ref().map_or(Ok(()), Failure::check)?;
         HistoryEntry::check_all(&self.entries)?;
         Step::check_all(&self.steps)?;
-        if state == Some(State::Done) && !self.steps.is_empty() {
+        if state == Some(TaskState::Done) && !self.steps.is_empty() {
             return Err(Error::invalid("a done task has no steps; leave them out"));
         }
-        if state != Some(State::Done) && self.result.is_some() {
+        if state != Some(TaskState::Done) && self.result.is_some() {
             return Err(Error::invalid("only a done task has a result"));
         }
         self.result.as_ref().map_or(Ok(()), |result| check_size("result", result, max_body))?;
@@ -494,11 +495,11 @@ impl History {
 }
 
 /// The state of a restored task that is buried or done.
-fn state(task: &Restore) -> Result<Option<State>> {
+fn state(task: &Restore) -> Result<Option<TaskState>> {
     match (task.buried, task.outcome.is_some()) {
         (true, true) => Err(Error::invalid("a task cannot be buried and done")),
-        (true, false) => Ok(Some(State::Buried)),
-        (false, true) => Ok(Some(State::Done)),
+        (true, false) => Ok(Some(TaskState::Buried)),
+        (false, true) => Ok(Some(TaskState::Done)),
         (false, false) => Ok(None),
     }
 }

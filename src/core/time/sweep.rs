@@ -9,7 +9,7 @@ use tubewell_drivers::{Found, Header, NEVER, Position, Shelf, Value, keys};
 use super::DueKind;
 use crate::core::history::Entry;
 use crate::core::state::{Core, FILE, MEMORY, Timer};
-use crate::{Error, EventKind, Result, State};
+use crate::{Error, EventKind, Result, TaskState};
 
 /// A slice of the sweep ends with the due with which it has edited this many rows: a task may have
 /// thousands of entries and steps, which are removed with it.
@@ -187,7 +187,7 @@ impl Core {
         if self.clocks().gate(Shelf::Delayed, &mut header) == Shelf::Delayed {
             return self.wait_for_moment(number, id, found, &header);
         }
-        let entry = Entry::new(EventKind::Delay, State::Ready);
+        let entry = Entry::new(EventKind::Delay, TaskState::Ready);
         let rules = self.rules(number)?;
         // A task with a moment has been ready since now: its delay was over before.
         let since = Some(found.record.header.ready_at).filter(|time| *time > 0);
@@ -197,8 +197,8 @@ impl Core {
             number,
             id,
             EventKind::Delay,
-            Some(State::Delayed),
-            State::Ready,
+            Some(TaskState::Delayed),
+            TaskState::Ready,
             Some(header),
         );
         let visibility = self.sweep_visibility(number);

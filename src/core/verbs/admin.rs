@@ -8,7 +8,7 @@ use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::{Error, EventKind, Failure, Receipt, Result, State};
+use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
 
 /// The maximum number of tasks that one call kicks while it holds the lock.
 pub(crate) const KICK_STEP: u64 = 512;
@@ -127,7 +127,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf == Shelf::Buried {
-            let receipt = self.memory_receipt(number, id, State::Buried);
+            let receipt = self.memory_receipt(number, id, TaskState::Buried);
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
         check_not_done(id, &found)?;
@@ -136,7 +136,7 @@ impl Core {
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
         self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, owner)?;
         let from = self.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Bury, State::Buried);
+        let (kind, to) = (EventKind::Bury, TaskState::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
         Ok(self.apply_and_trim(change, Shelf::Buried))
     }
@@ -179,9 +179,9 @@ impl Core {
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
         let (to, mut header) = self.rules(number)?.kicked(found.record.header.clone());
-        let entry = Entry::new(EventKind::Kick, State::on_shelf(to));
+        let entry = Entry::new(EventKind::Kick, TaskState::on_shelf(to));
         self.move_with_entry(number, id, found, to, &mut header, entry)?;
-        let (from, to) = (Some(State::Buried), State::on_shelf(to));
+        let (from, to) = (Some(TaskState::Buried), TaskState::on_shelf(to));
         Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))
     }
 
@@ -230,14 +230,14 @@ impl Core {
         number: u32,
         found: &Found,
         id: u64,
-    ) -> State {
+    ) -> TaskState {
         if self.remove_claim(id) {
-            return State::Taken;
+            return TaskState::Taken;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((found.record.header.order, id));
         }
-        State::on_shelf(found.shelf)
+        TaskState::on_shelf(found.shelf)
     }
 
     /// Makes a change visible, and builds the answer with its receipt.

@@ -62,7 +62,7 @@ impl Core {
 mod tests {
     use tubewell_drivers::Shelf;
 
-    use crate::{Error, Failure, Put, State, Store, TubeOptions, UTUBE};
+    use crate::{Error, Failure, Put, Store, TaskState, TubeOptions, UTUBE};
 
     /// Rows of records, heads, failure groups and notes, of this call and of earlier ones.
     #[test]
@@ -77,7 +77,7 @@ mod tests {
         }
         let listed = || {
             let page = |state| tube.list(state, None, 10).unwrap().items;
-            (page(State::Ready), page(State::Buried).len(), tube.groups().unwrap())
+            (page(TaskState::Ready), page(TaskState::Buried).len(), tube.groups().unwrap())
         };
         let before = listed();
         for steps in 0..4 {

@@ -13,7 +13,7 @@ use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::filter::Filter;
 use crate::task::Cursor;
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 /// The maximum number of tasks of one `delete_many`.
 pub(crate) const DELETE_MANY_MAX: usize = 10_000;
@@ -64,7 +64,7 @@ impl Decide for CancelTask {
 
 verb! {
     /// Deletes a task that is in one of these states.
-    26 InTube Edit: DeleteIf { id: u64, states: Vec<State> } -> Receipt {
+    26 InTube Edit: DeleteIf { id: u64, states: Vec<TaskState> } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -283,7 +283,7 @@ impl Core {
         self.note_freed(number, &header);
         let from = self.remove_from_memory(number, found, id);
         let change =
-            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
+            self.change(number, id, EventKind::Delete, Some(from), TaskState::Done, Some(header));
         Change { keeping: kept_until_now(found.shelf), ..change }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let tube = store.create_tube("work", FIFO, options).unwrap();
         for _ in 0..tasks {
             let (at, log) = (SystemTime::UNIX_EPOCH, EventKind::Log);
-            let entry = |number| HistoryEntry::new(number, at, "work", log, State::Taken);
+            let entry = |number| HistoryEntry::new(number, at, "work", log, TaskState::Taken);
             let history = (0..entries).map(entry).collect();
             let steps = (0..steps).map(|n| Step::new(format!("{n}"), StepKind::Value, "x"));
             let steps = steps.collect();
@@ -359,7 +359,7 @@ mod tests {
     fn step_of_a_selection_ends_with_the_rows_of_its_tasks() {
         for (entries, steps) in [(1000, 0), (0, 1000)] {
             let (store, tube) = with_rows(40, entries, steps);
-            let filter = Filter::from(State::Ready);
+            let filter = Filter::from(TaskState::Ready);
             let mut delete = DeleteWhere { filter, after: None, limit: 512 };
             let mut all = Vec::new();
             loop {

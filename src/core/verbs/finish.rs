@@ -14,7 +14,7 @@ use crate::commit::{Change, Keeping};
 use crate::core::history::Past;
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
 use crate::core::verb::{Claimed, Decide, Limits, verb};
-use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, State};
+use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, TaskState};
 
 verb! {
     /// Ends a task for its holder, or lets it go on in another tube, and puts tasks.
@@ -190,13 +190,13 @@ impl Core {
         header: &Header,
         finish: &FinishRequest,
     ) -> Result<Change> {
-        let from = State::Taken;
+        let from = TaskState::Taken;
         if let Some(next) = finish.next() {
             self.move_children(number, id, next.tube)?;
             self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, header))?;
             return Ok(self.leave(number, id, EventKind::Advance, from, header.clone()));
         }
-        let (kind, to) = (EventKind::Ack, State::Done);
+        let (kind, to) = (EventKind::Ack, TaskState::Done);
         let task = (number, id);
         let keeping = self.store_end(task, kind, Shelf::Ready, header, finish.result())?;
         let end = self.change(number, id, kind, Some(from), to, Some(header.clone()));
@@ -263,7 +263,7 @@ impl Core {
         request: &PutRequest,
         key: &str,
     ) -> Result<Decided<Receipt>> {
-        let state = State::Taken;
+        let state = TaskState::Taken;
         if request.on_key != OnKey::Keep {
             return Err(Error::KeyInUse { key: key.to_owned(), id, state });
         }

@@ -8,7 +8,7 @@ use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, Holder, Wait, check_size};
 use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
-use crate::{Error, EventKind, Failure, Receipt, Result, State};
+use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
 
 verb! {
     /// Acks of claims, in any tubes.
@@ -233,9 +233,9 @@ impl Core {
         let was_parked = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
         let visibility = self.visibility(number);
         let state = self.end_claim(id, end, visibility)?;
-        let in_memory = state == State::Ready && !matches!(end, End::Fail { .. });
+        let in_memory = state == TaskState::Ready && !matches!(end, End::Fail { .. });
         if in_memory && !was_parked {
-            let answer = self.memory_receipt(number, id, State::Ready);
+            let answer = self.memory_receipt(number, id, TaskState::Ready);
             return Ok(Decided { answer, wait: None });
         }
         self.schedule_flush(self.buffer_of(number), visibility);
@@ -253,7 +253,7 @@ impl Core {
         let (mut header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
         header.expires_at = header.expires_at.saturating_add(more);
         header.ttr = header.ttr.saturating_add(more);
-        let entry = Entry::new(EventKind::Touch, State::Taken);
+        let entry = Entry::new(EventKind::Touch, TaskState::Taken);
         let before = Some(&found.record.header);
         let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
         self.edit(number, |ledger| {
@@ -265,8 +265,14 @@ impl Core {
             claim.header = header;
         }
         self.set_deadline(id, deadline);
-        let change =
-            self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, None);
+        let change = self.change(
+            number,
+            id,
+            EventKind::Touch,
+            Some(TaskState::Taken),
+            TaskState::Taken,
+            None,
+        );
         Ok(self.apply_change(number, change))
     }
 
@@ -281,7 +287,7 @@ impl Core {
         header.size = body.len() as u64;
         header.body_checksum = body.checksum();
         let renewed = self.now.running.saturating_add(header.ttr).max(claim.deadline);
-        let entry = Entry::new(EventKind::Checkpoint, State::Taken);
+        let entry = Entry::new(EventKind::Checkpoint, TaskState::Taken);
         let before = Some(&found.record.header);
         let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
         self.edit(number, |ledger| {
@@ -294,8 +300,14 @@ impl Core {
             claim.header = header;
         }
         self.set_deadline(id, renewed);
-        let change =
-            self.change(number, id, EventKind::Checkpoint, Some(State::Taken), State::Taken, None);
+        let change = self.change(
+            number,
+            id,
+            EventKind::Checkpoint,
+            Some(TaskState::Taken),
+            TaskState::Taken,
+            None,
+        );
         Ok(self.apply_change(number, change))
     }
 

@@ -17,7 +17,7 @@ use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::filter::Filter;
 use crate::listing::Page;
 use crate::task::{Cursor, Task, TaskInfo};
-use crate::{Error, Result, State};
+use crate::{Error, Result, TaskState};
 
 /// The maximum number of records that one call looks at.
 const RECORDS: usize = 10_000;
@@ -210,7 +210,7 @@ impl Core {
             Listing::Soonest => self.match_soonest(number, begin, &mut matches)?,
             Listing::Tag(tag) => self.match_tagged(number, tag, begin, &mut matches)?,
             Listing::Group(group) => self.match_group(number, group, begin, &mut matches)?,
-            Listing::State(State::Taken) => self.match_taken(number, begin, &mut matches)?,
+            Listing::State(TaskState::Taken) => self.match_taken(number, begin, &mut matches)?,
             Listing::State(state) => {
                 self.match_shelves(number, &[state.shelf()], begin, &mut matches)?;
             }

@@ -14,7 +14,7 @@ use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::options::micros;
 use crate::task::Cursor;
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 /// The maximum number of tasks that one call looks at while it holds the lock.
 const MOVE_STEP: usize = 256;
@@ -80,7 +80,7 @@ impl Decide for MoveTo {
         core.check_target(to, found.record.header.size, 0)?;
         let contents = core.edit(number, |ledger| ledger.contents(id, &found))?;
         let task = core.plan_move((number, to), id, found, contents)?;
-        let state = State::on_shelf(task.shelf);
+        let state = TaskState::on_shelf(task.shelf);
         let visibility = core.common_visibility(&[number, to]);
         core.carry_out_moves(number, to, vec![task], visibility)?;
         Ok(core.decided(number, visibility, |commit| Receipt { id, state, commit }))
@@ -292,7 +292,7 @@ impl Core {
             leaves.push(self.leave(number, id, EventKind::Move, from, left));
             self.occupy(to);
         }
-        let buried = arrivals.iter().filter(|arrival| arrival.to == State::Buried).count();
+        let buried = arrivals.iter().filter(|arrival| arrival.to == TaskState::Buried).count();
         self.publish_together(|core| {
             for (leave, arrival) in leaves.into_iter().zip(arrivals) {
                 core.make_visible(leave, visibility);
@@ -311,7 +311,7 @@ impl Core {
     fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
         let Move { id, found, contents, header, shelf, .. } = task;
         let (id, shelf, mut header) = (*id, *shelf, header.clone());
-        let entry = Entry::new(EventKind::Move, State::on_shelf(shelf));
+        let entry = Entry::new(EventKind::Move, TaskState::on_shelf(shelf));
         let before = Some(&found.record.header);
         let entries = self.add_to_history(to, id, before, &mut header, Some(entry));
         let parents = self.parents_of(number, id, found)?;
@@ -328,7 +328,7 @@ impl Core {
             // It may have been buried before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
-        let state = State::on_shelf(shelf);
+        let state = TaskState::on_shelf(shelf);
         let arrival = self.change(to, id, EventKind::Move, None, state, Some(header));
         Ok(Change { row: Some(row), ..arrival })
     }
@@ -339,10 +339,10 @@ impl Core {
         number: u32,
         id: u64,
         kind: EventKind,
-        from: State,
+        from: TaskState,
         header: Header,
     ) -> Change {
-        let change = self.change(number, id, kind, Some(from), State::Done, Some(header));
+        let change = self.change(number, id, kind, Some(from), TaskState::Done, Some(header));
         Change { is_intermediate: true, ..change }
     }
 

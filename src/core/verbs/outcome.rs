@@ -12,7 +12,7 @@ use crate::core::state::{ClaimKey, Core, Decided, check_size};
 use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
 use crate::core::verbs::peek::cursor;
 use crate::task::{Cursor, CursorOf};
-use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
+use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, TaskState};
 
 verb! {
     /// Ends a task for its holder, with or without a result.
@@ -54,7 +54,7 @@ impl Decide for Resolve {
         let (id, result) = (self.id, self.result.as_deref());
         let found = core.find(number, id)?;
         if let Some(why) = core.holder_of(id) {
-            return Err(Error::NotReady { id, state: State::Taken, why });
+            return Err(Error::NotReady { id, state: TaskState::Taken, why });
         }
         check_not_done(id, &found)?;
         let header = found.record.header.clone();
@@ -62,7 +62,7 @@ impl Decide for Resolve {
             core.store_end((number, id), EventKind::Resolve, found.shelf, &header, result)
         })?;
         let from = core.remove_from_memory(number, &found, id);
-        let (kind, to) = (EventKind::Resolve, State::Done);
+        let (kind, to) = (EventKind::Resolve, TaskState::Done);
         let change = core.change(number, id, kind, Some(from), to, Some(header));
         Ok(core.publish_with_freed(number, freed, |core| {
             core.end_with_result(Change { keeping, ..change }, result)
@@ -92,7 +92,11 @@ impl Decide for Forget {
         }
         let visibility = core.visibility(number);
         core.forget_one(number, id, &found, visibility)?;
-        Ok(core.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
+        Ok(core.decided(number, visibility, |commit| Receipt {
+            id,
+            state: TaskState::Done,
+            commit,
+        }))
     }
 }
 
@@ -153,7 +157,7 @@ impl Core {
         })?;
         self.count_ack(number, id);
         self.remove_claim(id);
-        let (from, to) = (Some(State::Taken), State::Done);
+        let (from, to) = (Some(TaskState::Taken), TaskState::Done);
         let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));
         Ok(self.publish_with_freed(number, freed, |core| {
             if keeping == Keeping::Unchanged && result.is_none() {
@@ -175,8 +179,8 @@ impl Core {
         self.remove_as_gone(number, id, found)?;
         self.note_freed(number, &found.record.header);
         self.note_header(id, &found.record.header);
-        let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
-        let change = self.change(number, id, kind, Some(from), State::Done, None);
+        let (kind, from) = (EventKind::Forget, TaskState::on_shelf(found.shelf));
+        let change = self.change(number, id, kind, Some(from), TaskState::Done, None);
         let keeping = kept_until_now(found.shelf);
         self.make_visible(Change { keeping, ..change }, visibility);
         Ok(())
@@ -215,7 +219,7 @@ impl Core {
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
-        let (before, entry) = (Some(&found.record.header), Entry::new(kind, State::Done));
+        let (before, entry) = (Some(&found.record.header), Entry::new(kind, TaskState::Done));
         let entries = self.add_to_history(number, id, before, &mut kept, Some(entry));
         self.edit(number, |ledger| {
             ledger.move_to_shelf(id, &found, Shelf::Done, &kept)?;
@@ -267,7 +271,7 @@ pub(in crate::core) fn check_not_done(id: u64, found: &Found) -> Result<()> {
     if found.shelf != Shelf::Done {
         return check_no_schedule(id, found);
     }
-    Err(Error::NotReady { id, state: State::Done, why: IS_DONE.to_owned() })
+    Err(Error::NotReady { id, state: TaskState::Done, why: IS_DONE.to_owned() })
 }
 
 /// Refuses a schedule.
@@ -275,7 +279,7 @@ pub(in crate::core) fn check_no_schedule(id: u64, found: &Found) -> Result<()> {
     if found.shelf != Shelf::Recurring {
         return Ok(());
     }
-    Err(Error::NotReady { id, state: State::Recurring, why: IS_SCHEDULE.to_owned() })
+    Err(Error::NotReady { id, state: TaskState::Recurring, why: IS_SCHEDULE.to_owned() })
 }
 
 /// What the removal of a task means for the kept tasks of its tube.

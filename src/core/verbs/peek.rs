@@ -15,7 +15,7 @@ use crate::moment::system_time;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::text::quoted;
-use crate::{Error, Result, SpawnedBy, State};
+use crate::{Error, Result, SpawnedBy, TaskState};
 
 verb! {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
@@ -117,7 +117,7 @@ impl Core {
     /// The public description of a task, claim included.
     pub(crate) fn describe(&self, number: u32, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
         let claim = self.claims.get(&id);
-        let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
+        let state = if claim.is_some() { TaskState::Taken } else { TaskState::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
         let claim_left = self.claim_time_left(id).map(duration);
         let tube = self.tubes.get(&number).map(|tube| &tube.definition);
@@ -158,7 +158,7 @@ fn is_start(cursor: &Cursor) -> bool {
 /// What the pages of a list have.
 #[derive(Clone, Copy)]
 pub(in crate::core) enum Listing<'a> {
-    State(State),
+    State(TaskState),
     /// The buried tasks of a failure group.
     Group(&'a str),
     Tag(&'a str),
@@ -216,21 +216,21 @@ pub(in crate::core) fn cursor_of_empty_page(after: Option<&Cursor>) -> Cursor {
 /// reaches the store: how much of its ttl is left is not known.
 pub(crate) fn describe_unreachable(tube: &str, id: u64, header: &Header) -> TaskInfo {
     let clocks = Clocks { now: 0, wall: &WallClock::default() };
-    TaskInfo { ttl_left: None, ..describe(tube, id, State::Taken, header, clocks) }
+    TaskInfo { ttl_left: None, ..describe(tube, id, TaskState::Taken, header, clocks) }
 }
 
 /// The public description of a task at a moment, from its record only.
 pub(crate) fn describe(
     tube: &str,
     id: u64,
-    state: State,
+    state: TaskState,
     header: &Header,
     clocks: Clocks<'_>,
 ) -> TaskInfo {
     let left = |until: u64| duration(until.saturating_sub(clocks.now));
     let until = match state {
         // Its ttl has ended with it: the rest of the time that it is kept.
-        State::Done => header.due(Shelf::Done).unwrap_or(NEVER),
+        TaskState::Done => header.due(Shelf::Done).unwrap_or(NEVER),
         _ => header.expires_at,
     };
     TaskInfo {
@@ -250,7 +250,7 @@ pub(crate) fn describe(
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-        due_in: matches!(state, State::Delayed | State::Recurring).then(|| {
+        due_in: matches!(state, TaskState::Delayed | TaskState::Recurring).then(|| {
             match clocks.left(header) {
                 NEVER => Duration::MAX,
                 left => duration(left),

@@ -12,7 +12,7 @@ use crate::core::history::{Entry, Past};
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::options::micros;
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 /// How many ids the file reserves at a time.
 const ID_BLOCK: u64 = 1 << 20;
@@ -373,7 +373,7 @@ impl Core {
         }
         let notes = self.restored_notes(request);
         let steps = self.restored_steps(id, request);
-        let state = State::on_shelf(shelf);
+        let state = TaskState::on_shelf(shelf);
         let entry = Entry::new(kind, state);
         let entries = match (past, request.entries()) {
             (Some(past), _) => self.continue_history(number, id, past, &mut header, entry),

@@ -6,7 +6,7 @@ use super::keys::Keyed;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 /// A replaced task whose rows are written, and whose changes are still to be made visible.
 pub(super) struct Replacement {
@@ -31,8 +31,8 @@ impl Replacement {
         self.keyed.id
     }
 
-    pub(super) fn state(&self) -> State {
-        State::on_shelf(self.shelf)
+    pub(super) fn state(&self) -> TaskState {
+        TaskState::on_shelf(self.shelf)
     }
 }
 
@@ -134,7 +134,7 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
-        let entry = Entry::new(EventKind::Replace, State::on_shelf(shelf));
+        let entry = Entry::new(EventKind::Replace, TaskState::on_shelf(shelf));
         let current = Header { takes: header.takes, ..old.clone() };
         let entries = match self.past_of(*before, *id, &current, number)? {
             Some(past) => self.continue_history(number, *id, &past, &mut header, entry),
@@ -175,9 +175,9 @@ impl Core {
         self.note_freed(before, old);
         self.forget_burial(before, id);
         let mut from = self.remove_from_memory(before, &found, id);
-        if from == State::Taken {
+        if from == TaskState::Taken {
             self.note_cause(id, Some("replaced"));
-            let (taken, ready) = (Some(State::Taken), State::Ready);
+            let (taken, ready) = (Some(TaskState::Taken), TaskState::Ready);
             let lost = self.change(before, id, EventKind::Lost, taken, ready, Some(old.clone()));
             self.make_visible(Change { is_intermediate: true, ..lost }, visibility);
             from = ready;
@@ -187,7 +187,7 @@ impl Core {
         {
             self.fail_with(&error);
         }
-        let was_kept = from == State::Done;
+        let was_kept = from == TaskState::Done;
         let mut keeping = if was_kept { Keeping::Forgotten } else { Keeping::Unchanged };
         if was_kept || before != number {
             self.occupy(number);

@@ -7,7 +7,7 @@ use super::peek::{cursor, found_position, rank_of};
 use crate::core::state::Core;
 use crate::filter::Filter;
 use crate::task::Cursor;
-use crate::{Error, Result, State};
+use crate::{Error, Result, TaskState};
 
 /// The maximum number of selected tasks that one call changes while it holds the lock.
 const SELECT_STEP: u64 = 512;
@@ -64,9 +64,9 @@ impl Core {
                 Ok(selected)
             }
             (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit),
-            (None, None, Some(State::Taken)) => self.select_taken(number, after, limit),
+            (None, None, Some(TaskState::Taken)) => self.select_taken(number, after, limit),
             (None, None, state) => {
-                let shelf = state.unwrap_or(State::Buried).shelf();
+                let shelf = state.unwrap_or(TaskState::Buried).shelf();
                 self.select_shelf(number, shelf, after, limit)
             }
         }
@@ -92,7 +92,7 @@ impl Core {
         &mut self,
         number: u32,
         tag: &str,
-        state: Option<State>,
+        state: Option<TaskState>,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
@@ -158,7 +158,7 @@ impl Core {
         match (&filter.group, filter.wanted_tag(), filter.wanted_state()) {
             (Some(group), ..) => group_cursor(group, &(id, found.clone())),
             (None, Some(tag), _) => Cursor::of_tag(tag.into(), id),
-            (None, None, Some(State::Taken)) => {
+            (None, None, Some(TaskState::Taken)) => {
                 let order = self.claims.get(&id).map_or(0, |claim| claim.header.order);
                 cursor(Shelf::Ready, order, id)
             }

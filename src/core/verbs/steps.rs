@@ -18,7 +18,7 @@ use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, che
 use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
-use crate::{Error, EventKind, OnKey, Receipt, Result, State, Step, StepKind};
+use crate::{Error, EventKind, OnKey, Receipt, Result, Step, StepKind, TaskState};
 
 /// How many bytes of steps an answer has, unless a single one has more.
 const LIST_BYTES: usize = 4 << 20;
@@ -298,7 +298,7 @@ impl Core {
             let mut header = claim.header.clone();
             let found = self.find(number, id)?;
             header.edit_more(|more| more.has_steps = true);
-            let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, State::Taken) };
+            let entry = Entry { text: Some(name), ..Entry::new(EventKind::Step, TaskState::Taken) };
             let before = Some(&found.record.header);
             let entries = self.add_to_history(number, id, before, &mut header, Some(entry));
             self.edit(number, |ledger| {
@@ -317,7 +317,7 @@ impl Core {
             steps.names.insert(xxh3_64(name.as_bytes()));
             steps.next += 1;
         }
-        let taken = State::Taken;
+        let taken = TaskState::Taken;
         Ok(self.change(number, id, EventKind::Step, Some(taken), taken, None))
     }
 }

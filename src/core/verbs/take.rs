@@ -15,7 +15,7 @@ use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
 use crate::micros::micros_ceil;
-use crate::{Error, EventKind, Result, SessionId, State};
+use crate::{Error, EventKind, Result, SessionId, TaskState};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
 const TAKE_STEP: usize = 256;
@@ -319,8 +319,14 @@ impl Core {
             session.claims.insert(id);
             session.last_seen = self.now.running;
         }
-        let change =
-            self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
+        let change = self.change(
+            number,
+            id,
+            EventKind::Take,
+            Some(TaskState::Ready),
+            TaskState::Taken,
+            None,
+        );
         if self.has_metrics(number) {
             let wait = self.now.timeline.saturating_sub(header.ready_since());
             self.count(number, Counted::Take { wait, is_retry: header.attempts() > 1 });

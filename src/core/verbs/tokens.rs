@@ -9,7 +9,7 @@ use tubewell_drivers::{Ledger, RememberedPut, TOKEN_TIME, Value, put_of_token, r
 use super::keys::KeyLookUp;
 use crate::commit::{DueCursor, WriteBuffer};
 use crate::core::state::{Core, Decided, PutRequest};
-use crate::{Error, Receipt, Result, State};
+use crate::{Error, Receipt, Result, TaskState};
 
 /// How many old tokens a put with a token removes: more than it adds.
 const REMOVED_PER_PUT: usize = 2;
@@ -58,9 +58,9 @@ impl Core {
         let state = match self.find(number, id) {
             Ok(found) => {
                 let is_over = found.record.header.is_expired(found.shelf, self.now.timeline);
-                if is_over { State::Done } else { self.state_of(id, found.shelf) }
+                if is_over { TaskState::Done } else { self.state_of(id, found.shelf) }
             }
-            Err(Error::NotFound { .. }) => State::Done,
+            Err(Error::NotFound { .. }) => TaskState::Done,
             Err(error) => return Err(error),
         };
         let answer = self.memory_receipt(number, id, state);

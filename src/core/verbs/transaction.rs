@@ -15,7 +15,7 @@ use crate::core::claims::{End, Fate};
 use crate::core::history::Entry;
 use crate::core::state::{AckedTask, ClaimKey, Core, FILE, InDoubt, MEMORY, PutRequest};
 use crate::storage::Checkpoint;
-use crate::{Ending, Error, EventKind, Failure, OnKey, Result, State};
+use crate::{Ending, Error, EventKind, Failure, OnKey, Result, TaskState};
 
 /// A call of a transaction.
 #[derive(Debug)]
@@ -337,7 +337,7 @@ impl Core {
             None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
         };
         if fate.is_plain() {
-            let entry = Entry::new(kind, State::Ready);
+            let entry = Entry::new(kind, TaskState::Ready);
             self.write_header(id, number, &mut fate.header, Some(entry))?;
         } else {
             let found = self.find(number, id)?;
@@ -356,8 +356,8 @@ impl Core {
                 let ClaimKey { tube: number, id, .. } = key;
                 self.count_ack(number, id);
                 self.remove_claim(id);
-                let (kind, from) = (EventKind::Ack, Some(State::Taken));
-                let change = self.change(number, id, kind, from, State::Done, Some(header));
+                let (kind, from) = (EventKind::Ack, Some(TaskState::Taken));
+                let change = self.change(number, id, kind, from, TaskState::Done, Some(header));
                 if let Some(result) = result {
                     self.note_ending(number, id, || Ending::Done { result: Some(result) });
                 }
@@ -369,7 +369,7 @@ impl Core {
             Edited::End { key, kind, fate } => {
                 self.remove_claim(key.id);
                 let task = (key.tube, key.id);
-                self.make_fate_visible(task, kind, State::Taken, fate, visibility);
+                self.make_fate_visible(task, kind, TaskState::Taken, fate, visibility);
             }
         }
     }

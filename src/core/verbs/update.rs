@@ -13,7 +13,7 @@ use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, UpdateRequest, check_distinct_tags, too_many_tags};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Gives a task another priority, whatever its state.
@@ -163,7 +163,7 @@ impl Core {
     /// Refuses a task that is taken or done.
     pub(in crate::core) fn check_waits(&self, id: u64, found: &Found) -> Result<()> {
         if let Some(why) = self.holder_of(id) {
-            return Err(Error::NotReady { id, state: State::Taken, why });
+            return Err(Error::NotReady { id, state: TaskState::Taken, why });
         }
         check_not_done(id, found)
     }
@@ -225,7 +225,8 @@ impl Core {
             // Its delay goes on while it waits for its parents.
             Shelf::Blocked => ttl_from.max(now),
             Shelf::Buried | Shelf::Done | Shelf::Recurring => {
-                let (state, why) = (State::on_shelf(shelf), "it is buried; kick it first".into());
+                let (state, why) =
+                    (TaskState::on_shelf(shelf), "it is buried; kick it first".into());
                 return Err(Error::NotReady { id, state, why });
             }
         };
@@ -306,13 +307,13 @@ impl Core {
                 tube.taken.insert((header.order, id));
             }
             claim.header = header;
-            let taken = State::Taken;
+            let taken = TaskState::Taken;
             return self.change(number, id, kind, Some(taken), taken, None);
         }
         if let Some(tube) = tube {
             tube.window.remove(old);
         }
-        let (from, to) = (State::on_shelf(found.shelf), State::on_shelf(shelf));
+        let (from, to) = (TaskState::on_shelf(found.shelf), TaskState::on_shelf(shelf));
         self.change(number, id, kind, Some(from), to, Some(header))
     }
 }

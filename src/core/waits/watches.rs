@@ -18,7 +18,7 @@ use crate::core::state::{
 };
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
-use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
+use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, TaskState};
 
 /// The answer to a call that waits for an end.
 pub(crate) enum Watching {
@@ -473,7 +473,7 @@ fn is_arrival(change: &Change) -> bool {
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
-        (EventKind::Ack | EventKind::Resolve, _) | (EventKind::Put, State::Done) => {
+        (EventKind::Ack | EventKind::Resolve, _) | (EventKind::Put, TaskState::Done) => {
             Some(Ending::Done { result: None })
         }
         // An expiry is two changes, and the second one tells the reason.
@@ -483,7 +483,7 @@ fn ending_by(change: &Change) -> Option<Ending> {
         (EventKind::Forget, _) => Some(Ending::Gone),
         // It was buried before.
         (EventKind::Update | EventKind::Log | EventKind::Step, _) => None,
-        (_, State::Buried) => Some(Ending::Buried { failure: None }),
+        (_, TaskState::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }
 }
@@ -575,15 +575,15 @@ mod tests {
                     key.tube,
                     key.id,
                     EventKind::Bury,
-                    Some(State::Taken),
-                    State::Buried,
+                    Some(TaskState::Taken),
+                    TaskState::Buried,
                     None,
                 );
                 bury.is_intermediate = true;
                 core.note_ending(key.tube, key.id, || done(b"result"));
                 core.answer_watches(&bury);
                 let acked = begin_wait(core, tube, key);
-                let ack = Change { kind: EventKind::Ack, to: State::Done, ..bury };
+                let ack = Change { kind: EventKind::Ack, to: TaskState::Done, ..bury };
                 core.answer_watches(&ack);
                 [buried, acked]
             });

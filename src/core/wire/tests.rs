@@ -24,8 +24,8 @@ use crate::kinds::KindSet;
 use crate::task::CursorOf;
 use crate::{
     ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,
-    Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, State,
-    StepKind, TubeInfo, TubeOptions,
+    Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, StepKind,
+    TaskState, TubeInfo, TubeOptions,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -187,7 +187,7 @@ fn same<T: Debug>(decoded: &T, value: &T) {
 fn all_values() -> Vec<Encoded> {
     let lists = [
         variants("Error", same::<Error>),
-        variants("State", same::<State>),
+        variants("TaskState", same::<TaskState>),
         variants("EventKind", same::<EventKind>),
         variants("StepKind", same::<StepKind>),
         variants("Ending", same::<Ending>),
@@ -327,7 +327,7 @@ fn answers_have_these_bytes() {
         let decoded: Result<T> = from_bytes(bytes).unwrap();
         assert_eq!(to_bytes(&decoded), bytes);
     }
-    let receipt = Receipt { id: 300, state: State::Buried, commit: u64::MAX };
+    let receipt = Receipt { id: 300, state: TaskState::Buried, commit: u64::MAX };
     check(&Ok(()), b"\x01\x00");
     check(&Ok(receipt), b"\x01\xac\x02\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
     check(&Ok(Some(b"v".to_vec())), b"\x01\x01\x01v");
@@ -503,7 +503,7 @@ fn numbers_have_one_encoding() {
     }
     assert!(from_bytes::<u32>(&to_bytes(&(1_u64 << 32))).is_err());
     assert!(from_bytes::<bool>(&[2]).is_err());
-    assert!(from_bytes::<State>(&[7]).is_err());
+    assert!(from_bytes::<TaskState>(&[7]).is_err());
     assert!(from_bytes::<String>(b"\x01\xff").is_err());
 }
 

@@ -12,10 +12,10 @@ use crate::owner::{Owner, OwnerInfo};
 use crate::task::{Cursor, CursorOf, Progress, Task, TaskInfo};
 use crate::{
     Ending, EventKind, FailureGroup, HistoryEntry, LastFailure, Missed, Overlap, Receipt,
-    Recurrence, ScheduleInfo, SessionId, SpawnedBy, State, Step, StepKind,
+    Recurrence, ScheduleInfo, SessionId, SpawnedBy, Step, StepKind, TaskState,
 };
 
-wire_enum! { State {
+wire_enum! { TaskState {
     0 => Ready,
     1 => Taken,
     2 => Delayed,

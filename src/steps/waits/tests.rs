@@ -7,7 +7,7 @@ use super::*;
 use crate::core::Core;
 use crate::sync::Mutex;
 use crate::{
-    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, State, StepKind, Storage, Store,
+    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, StepKind, Storage, Store, TaskState,
     TubeOptions, UTUBETTL,
 };
 
@@ -66,7 +66,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         assert_eq!(job.step("late", || Ok::<u8, Error>(1)), Err(Error::NotTaken { id }));
         drop(job);
         let info = jobs.peek(id).unwrap().info;
-        assert_eq!((info.state, info.open_parents, info.attempts), (State::Blocked, 2, 0));
+        assert_eq!((info.state, info.open_parents, info.attempts), (TaskState::Blocked, 2, 0));
         assert!(info.has_steps);
         assert_eq!((jobs.parents(id), parts.children(ids[0])), (Ok(ids.to_vec()), Ok(vec![id])));
         assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -155,9 +155,9 @@ fn joined_task_that_would_wait_for_itself_is_refused() {
 #[test]
 fn joined_task_follows_its_rule_for_parents() {
     for (rule, buried, gone) in [
-        (OnParent::Wait, State::Blocked, State::Buried),
-        (OnParent::Release, State::Ready, State::Ready),
-        (OnParent::Bury, State::Buried, State::Buried),
+        (OnParent::Wait, TaskState::Blocked, TaskState::Buried),
+        (OnParent::Release, TaskState::Ready, TaskState::Ready),
+        (OnParent::Bury, TaskState::Buried, TaskState::Buried),
     ] {
         with_tubes(TubeOptions::new(), |_, store, jobs, parts| {
             for (is_gone, expected) in [(false, buried), (true, gone)] {

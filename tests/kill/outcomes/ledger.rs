@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tubewell::{Ending, State, Store, Tube};
+use tubewell::{Ending, Store, TaskState, Tube};
 
 use super::{TUBES, word_for};
 use crate::body;
@@ -161,5 +161,5 @@ impl Ledger {
 
 /// The done tasks of a tube, the oldest first.
 fn done_tasks(tube: &Tube) -> Vec<u64> {
-    tasks_in(tube, State::Done).iter().map(|task| task.id).collect()
+    tasks_in(tube, TaskState::Done).iter().map(|task| task.id).collect()
 }

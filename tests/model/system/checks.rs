@@ -298,19 +298,19 @@ impl System {
         let counts = tube.statistics().unwrap().tasks;
         let count = usize::try_from(counts.total + counts.kept + counts.recurring).unwrap();
         for state in [
-            tubewell::State::Done,
-            tubewell::State::Ready,
-            tubewell::State::Taken,
-            tubewell::State::Delayed,
-            tubewell::State::Blocked,
-            tubewell::State::Buried,
-            tubewell::State::Recurring,
+            tubewell::TaskState::Done,
+            tubewell::TaskState::Ready,
+            tubewell::TaskState::Taken,
+            tubewell::TaskState::Delayed,
+            tubewell::TaskState::Blocked,
+            tubewell::TaskState::Buried,
+            tubewell::TaskState::Recurring,
         ] {
             let limit = 3 + count / 8;
             let (mut after, mut order) = (None, BTreeMap::<_, Vec<_>>::new());
             let by_end = match state {
-                tubewell::State::Buried => by_end,
-                _ => state == tubewell::State::Done,
+                tubewell::TaskState::Buried => by_end,
+                _ => state == tubewell::TaskState::Done,
             };
             loop {
                 let page = tube.list(state, after, limit).unwrap();
@@ -329,7 +329,8 @@ impl System {
                     break;
                 }
             }
-            if matches!(state, tubewell::State::Ready | tubewell::State::Buried) && !by_end {
+            if matches!(state, tubewell::TaskState::Ready | tubewell::TaskState::Buried) && !by_end
+            {
                 let sorted = order.values().all(|keys| keys.is_sorted());
                 assert!(sorted, "{state:?} out of order: {order:?}");
             }

@@ -40,7 +40,9 @@ impl System {
     /// Compares the bodies of all tasks, listed page by page.
     #[track_caller]
     fn check_listed_bodies(&self, no: TubeNo, handle: &Tube) {
-        for state in [tubewell::State::Ready, tubewell::State::Taken, tubewell::State::Buried] {
+        for state in
+            [tubewell::TaskState::Ready, tubewell::TaskState::Taken, tubewell::TaskState::Buried]
+        {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
                 let page = handle.list_bodies(Filter::new().state(state), after, 40).unwrap();

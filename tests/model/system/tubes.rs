@@ -157,9 +157,9 @@ impl System {
             tube.set_priority(id, 1).map(drop),
             tube.update(id, tubewell::Update::new()).map(drop),
             tube.cancel(id).map(drop),
-            tube.delete_if(id, &[tubewell::State::Ready]).map(drop),
+            tube.delete_if(id, &[tubewell::TaskState::Ready]).map(drop),
             tube.delete_many(&[id]).map(drop),
-            tube.delete_where(tubewell::Filter::new().state(tubewell::State::Ready)).map(drop),
+            tube.delete_where(tubewell::Filter::new().state(tubewell::TaskState::Ready)).map(drop),
             tube.kick_where(tubewell::Filter::new()).map(drop),
             tube.log(id, "text").map(drop),
             tube.history(id).map(drop),
@@ -180,7 +180,7 @@ impl System {
             tube.pause_sub_queue("x", Duration::ZERO),
             tube.paused_sub_queues().map(drop),
             tube.info().map(drop),
-            tube.list(tubewell::State::Ready, None, 1).map(drop),
+            tube.list(tubewell::TaskState::Ready, None, 1).map(drop),
             tube.statistics().map(drop),
         ];
         for answer in answers {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Failure, Receipt, Result, State, Tube, WhenFull};
+use tubewell::{Claim, Error, Failure, Receipt, Result, TaskState, Tube, WhenFull};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -121,7 +121,7 @@ impl Load {
     ) {
         let Some(receipt) = receipt else { return };
         if !self.contents.has_stored_claim(id) {
-            if receipt.state == State::Ready {
+            if receipt.state == TaskState::Ready {
                 self.told_in_memory(receipt, kind);
             }
             return;
@@ -129,9 +129,9 @@ impl Load {
         let was_parked = self.contents.tasks[&id].parked.is_some();
         self.contents().end_attempt(id, end, None);
         // It is gone if it was buried in a tube that keeps none.
-        let state = self.contents.tasks.get(&id).map_or(State::Buried, |task| task.state);
+        let state = self.contents.tasks.get(&id).map_or(TaskState::Buried, |task| task.state);
         assert_eq!(receipt.state, state);
-        if was_parked || receipt.state == State::Buried {
+        if was_parked || receipt.state == TaskState::Buried {
             self.changed("release of a stored claim", issued, kind, &[receipt]);
         } else {
             self.told_in_memory(receipt, kind);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, State, WhenFull};
+use tubewell::{Claim, Error, Result, TaskState, WhenFull};
 
 use super::attempts::Held;
 use super::verbs::unless_ended;
@@ -37,11 +37,11 @@ impl Load {
                 let (task, now) = (self.contents.tasks.get(&id), self.now());
                 let kind = &self.contents.tubes[name];
                 let is_expected = match state {
-                    State::Taken => self.may_have_claim(|other| other == (name, id)),
-                    State::Ready if kind.is_paused(now) => true,
-                    State::Ready if kind.may_pause(task.map(|task| &**task), now) => true,
+                    TaskState::Taken => self.may_have_claim(|other| other == (name, id)),
+                    TaskState::Ready if kind.is_paused(now) => true,
+                    TaskState::Ready if kind.may_pause(task.map(|task| &**task), now) => true,
                     // Another task of its sub-queue is taken, or the end of its claim is not flushed.
-                    State::Ready => {
+                    TaskState::Ready => {
                         !self.tickets.is_empty()
                             || self.may_have_claim(|(tube, other)| tube == name && other != id)
                     }
@@ -71,7 +71,7 @@ impl Load {
 
     fn taken(&mut self, name: &'static str, claim: Claim, issued: usize) {
         if let Some(task) = self.contents.tasks.get(&claim.id()) {
-            assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
+            assert_eq!((task.tube, task.state), (name, TaskState::Ready), "{claim:?}");
             assert!(*task.body == *claim.body(), "the body of {claim:?}");
         }
         self.count_take(&claim, issued);

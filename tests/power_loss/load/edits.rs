@@ -1,6 +1,6 @@
 //! The calls that change or delete chosen tasks.
 
-use tubewell::{Error, Receipt, Result, State, Ticket, Update, WhenFull};
+use tubewell::{Error, Receipt, Result, TaskState, Ticket, Update, WhenFull};
 
 use super::{Answer, Load};
 use crate::moments::moment;
@@ -67,7 +67,7 @@ impl Load {
         let pri =
             (kind.timed() && self.rng.one_in(2)).then(|| u32::try_from(self.rng.below(4)).unwrap());
         update = pri.into_iter().fold(update, Update::priority);
-        let is_ready = task.state == State::Ready && kind.timed();
+        let is_ready = task.state == TaskState::Ready && kind.timed();
         let delay = (is_ready && self.rng.one_in(3)).then(|| self.free_delay(task.expires_at));
         let is_moment = delay.is_some() && self.may_use_moments() && self.rng.one_in(2);
         if let Some((ready_at, delay)) = delay {
@@ -88,8 +88,8 @@ impl Load {
         match updated {
             Err(Error::NotReady { state, .. }) => {
                 let is_taken = || self.may_have_claim(|other| other == (name, id));
-                let is_done = task.state == State::Done;
-                let is_expected = if state == State::Done { is_done } else { is_taken() };
+                let is_done = task.state == TaskState::Done;
+                let is_expected = if state == TaskState::Done { is_done } else { is_taken() };
                 assert!(is_expected, "task {id} of {name:?} is not updated, it is {state:?}");
                 return Ok(());
             }

@@ -80,7 +80,7 @@ impl Load {
         if task.tags.is_empty() {
             task.tags = old.tags;
         }
-        let was_done = old.state == tubewell::State::Done;
+        let was_done = old.state == tubewell::TaskState::Done;
         task.failure = old.failure.filter(|_| !was_done);
         let tube = self.store.tube(task.tube)?;
         let issued = self.disk.position();

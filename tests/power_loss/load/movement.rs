@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Finish, Put, Receipt, Result, State, Tube, WhenFull};
+use tubewell::{Claim, Error, Finish, Put, Receipt, Result, TaskState, Tube, WhenFull};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -82,7 +82,10 @@ impl Load {
                 return Ok(false);
             }
             Err(Error::NotReady { state, .. }) => {
-                assert_eq!((state, task.map(|task| task.state)), (State::Done, Some(State::Done)));
+                assert_eq!(
+                    (state, task.map(|task| task.state)),
+                    (TaskState::Done, Some(TaskState::Done))
+                );
                 return Ok(false);
             }
             moved => {
@@ -112,7 +115,8 @@ impl Load {
                 task.ttr = kind.ttr.map_or(NEVER, micros);
             }
         });
-        let Some(task) = contents.tasks.get(&id).filter(|task| task.state == State::Buried) else {
+        let Some(task) = contents.tasks.get(&id).filter(|task| task.state == TaskState::Buried)
+        else {
             return;
         };
         // The time of its burial is stored in a group, or where the burial limits how long it is kept.

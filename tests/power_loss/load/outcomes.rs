@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Result, State, WhenFull};
+use tubewell::{Claim, Error, Result, TaskState, WhenFull};
 
 use super::Load;
 use super::attempts::Held;
@@ -47,7 +47,8 @@ impl Load {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         let (tube, result) = (self.store.tube(name)?, self.result());
-        let is_done = self.contents.tasks.get(&id).is_some_and(|task| task.state == State::Done);
+        let is_done =
+            self.contents.tasks.get(&id).is_some_and(|task| task.state == TaskState::Done);
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let resolved = if !kind.temporary && self.rng.one_in(3) {
@@ -58,7 +59,7 @@ impl Load {
         };
         if let Err(Error::NotReady { state, .. }) = resolved {
             let is_taken = || self.may_have_claim(|other| other == (name, id));
-            let is_expected = if state == State::Done { is_done } else { is_taken() };
+            let is_expected = if state == TaskState::Done { is_done } else { is_taken() };
             assert!(is_expected, "task {id} of {name:?} cannot be resolved, it is {state:?}");
             return Ok(());
         }
@@ -75,7 +76,7 @@ impl Load {
 
     /// Removes a task that is done and kept.
     pub(super) fn forget(&mut self) -> Result<()> {
-        let done = self.contents.tasks.iter().filter(|(_, task)| task.state == State::Done);
+        let done = self.contents.tasks.iter().filter(|(_, task)| task.state == TaskState::Done);
         let done: Vec<_> = done.map(|(id, task)| (task.tube, *id)).collect();
         if done.is_empty() || self.rng.one_in(8) {
             return self.forget_any();
@@ -98,7 +99,8 @@ impl Load {
     /// Forgets a task that is not done, which is refused.
     fn forget_any(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
-        let is_done = self.contents.tasks.get(&id).is_some_and(|task| task.state == State::Done);
+        let is_done =
+            self.contents.tasks.get(&id).is_some_and(|task| task.state == TaskState::Done);
         if is_done || !self.contents.tubes.contains_key(name) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, Put, Restore, Result, State};
+use tubewell::{Error, Put, Restore, Result, TaskState};
 
 use super::Load;
 use crate::state::{Kind, Task};
@@ -19,7 +19,7 @@ impl Load {
         if let Some(id) = first {
             restored[0] = restored[0].clone().id(id);
         }
-        let has_done = tasks.iter().any(|task| task.state == State::Done);
+        let has_done = tasks.iter().any(|task| task.state == TaskState::Done);
         let issued = self.disk.position();
         let receipts = match tube.restore_many(restored) {
             Err(Error::Full { .. }) => return Ok(()),
@@ -32,7 +32,7 @@ impl Load {
             self.record_put(&kind, receipt.id, task.clone());
         }
         if has_done {
-            self.contents().trim(name, State::Done);
+            self.contents().trim(name, TaskState::Done);
         }
         self.changed("restore_many", issued, &kind, &receipts);
         Ok(())
@@ -59,7 +59,7 @@ impl Load {
         }
         let takes = task.limit.map_or(0, |limit| self.rng.below(u64::from(limit) + 1));
         task.attempts = u32::try_from(takes).unwrap();
-        (task.state, task.result) = (State::Done, result.clone());
+        (task.state, task.result) = (TaskState::Done, result.clone());
         kind.keep_restored(&mut task, now, until);
         let result = result.as_deref().map(<[u8]>::to_vec);
         (Restore::new(put).takes(task.attempts).done(result), task)

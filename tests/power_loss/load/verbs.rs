@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, Put, Result, State, WhenFull};
+use tubewell::{Error, Put, Result, TaskState, WhenFull};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
@@ -168,20 +168,21 @@ impl Load {
         let tube = self.store.tube(name)?;
         let before = self.contents.tasks.get(&id).map(|task| task.state);
         let issued = self.disk.position();
-        if before == Some(State::Done) {
+        if before == Some(TaskState::Done) {
             let refused = tube.bury(id);
-            let is_expected = matches!(refused, Err(Error::NotReady { state: State::Done, .. }));
+            let is_expected =
+                matches!(refused, Err(Error::NotReady { state: TaskState::Done, .. }));
             assert!(is_expected, "bury of a done task: {refused:?}");
             return Ok(());
         }
-        if self.rng.one_in(4) && before.is_some_and(|state| state != State::Buried) {
+        if self.rng.one_in(4) && before.is_some_and(|state| state != TaskState::Buried) {
             let ticket = tube.deferred(WhenFull::Block).bury(id)?;
             self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
         }
         let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
-        if before == Some(State::Buried) {
+        if before == Some(TaskState::Buried) {
             self.told_in_memory(receipt, &kind);
         } else {
             self.contents().bury(id, None);

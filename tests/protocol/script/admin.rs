@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Failure, Filter, Put, Reschedule, Schedule, State, Ticket, TubeOptions, Update, WhenFull,
+    Failure, Filter, Put, Reschedule, Schedule, TaskState, Ticket, TubeOptions, Update, WhenFull,
 };
 
 use super::puts::moment;
@@ -49,7 +49,7 @@ impl Script<'_> {
         self.note("forget", jobs.forget(ids[3]));
         self.note("not done", jobs.forget(ids[4]));
         self.note("bury", jobs.bury(ids[0]));
-        self.note("delete", jobs.delete_where(Filter::new().state(State::Buried).tag("dead")));
+        self.note("delete", jobs.delete_where(Filter::new().state(TaskState::Buried).tag("dead")));
     }
 
     pub fn many(&self) {
@@ -57,8 +57,8 @@ impl Script<'_> {
         let jobs = self.jobs();
         let ids: Vec<u64> = (0..4).map(|n| put(&jobs, format!("deleted {n}"))).collect();
         self.note("delete", jobs.delete(ids[0]));
-        self.note("delete_if", jobs.delete_if(ids[1], &[State::Ready]));
-        self.note("wrong state", jobs.delete_if(ids[2], &[State::Buried]));
+        self.note("delete_if", jobs.delete_if(ids[1], &[TaskState::Ready]));
+        self.note("wrong state", jobs.delete_if(ids[2], &[TaskState::Buried]));
         self.note("delete_many", jobs.delete_many(&ids[2..]));
     }
 

@@ -1,6 +1,6 @@
 //! Lists of tasks, and look-ups by keys and tags.
 
-use tubewell::{Filter, Put, State};
+use tubewell::{Filter, Put, TaskState};
 
 use super::{Script, put};
 
@@ -8,12 +8,12 @@ impl Script<'_> {
     pub fn lists(&self) {
         self.about("lists");
         let jobs = self.jobs();
-        let first = jobs.list(State::Delayed, None, 2).unwrap();
+        let first = jobs.list(TaskState::Delayed, None, 2).unwrap();
         self.note("list", &first);
-        self.note("next page", jobs.list(State::Delayed, first.next, 100));
-        let wanted = Filter::new().state(State::Ready).newest_first();
+        self.note("next page", jobs.list(TaskState::Delayed, first.next, 100));
+        let wanted = Filter::new().state(TaskState::Ready).newest_first();
         self.note("list_where", jobs.list(&wanted, None, 3));
-        let soonest = Filter::new().state(State::Delayed).soonest_first();
+        let soonest = Filter::new().state(TaskState::Delayed).soonest_first();
         let first = jobs.list(&soonest, None, 1).unwrap();
         self.note("soonest first", &first);
         self.note("next soonest", jobs.list(&soonest, first.next, 1));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{Counting, State};
+use tubewell::{Counting, TaskState};
 
 use super::{Simulation, Status, Task, tasks_of};
 use crate::seeds::Checked;
@@ -42,11 +42,11 @@ impl Checked for Simulation {
             assert!(info.attempts >= task.handed_out || !keeps_count, "{at}");
             assert!(info.attempts <= policy.limit, "{at}");
             let is_spent = info.attempts == policy.limit;
-            assert!(!is_spent || info.state != State::Delayed, "{at}");
+            assert!(!is_spent || info.state != TaskState::Delayed, "{at}");
             // A fault may have hidden what became of a task whose last claim had ended before.
             let was_taken = matches!(task.status, Status::Taken(_));
             if is_spent && was_taken && matches!(upset, Upset::Crash(_)) && keeps_count {
-                assert_eq!(info.state, State::Buried, "{at}");
+                assert_eq!(info.state, TaskState::Buried, "{at}");
             }
             if !keeps_count {
                 task.handed_out = info.attempts;
@@ -54,9 +54,9 @@ impl Checked for Simulation {
             task.attempts = info.attempts;
             let due = info.due_in.map(micros);
             task.status = match info.state {
-                State::Delayed => Status::Delayed(self.world.now + due.unwrap()),
-                State::Buried => Status::Buried,
-                State::Taken => Status::Taken(self.world.now + due.unwrap()),
+                TaskState::Delayed => Status::Delayed(self.world.now + due.unwrap()),
+                TaskState::Buried => Status::Buried,
+                TaskState::Taken => Status::Taken(self.world.now + due.unwrap()),
                 _ => Status::Ready,
             };
             self.tasks.insert(key, task);

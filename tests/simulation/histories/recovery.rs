@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{EventKind, Filter, State};
+use tubewell::{EventKind, Filter, TaskState};
 
 use super::{Entry, Simulation, Stored, TAGS, Versions};
 use crate::seeds::Checked;
 use crate::world::{Upset, since_begin};
 
-const STATES: [State; 4] = [State::Ready, State::Taken, State::Buried, State::Done];
+const STATES: [TaskState; 4] =
+    [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Done];
 
 impl Checked for Simulation {
     fn learn(&mut self, upset: Upset) {
@@ -50,7 +51,7 @@ impl Simulation {
         let taken = self.tasks.iter().filter(|(_, task)| task.is_taken);
         for id in taken.map(|(id, _)| *id).collect::<Vec<_>>() {
             if self.is_closed {
-                self.end(id, EventKind::Lost, State::Ready);
+                self.end(id, EventKind::Lost, TaskState::Ready);
             } else {
                 let task = self.tasks.get_mut(&id).unwrap();
                 (task.is_taken, task.take) = (false, None);
@@ -121,8 +122,8 @@ impl Simulation {
         let mut all = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
             for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().items) {
-                let is_taken = info.state == State::Taken;
-                let state = if is_taken { State::Ready } else { info.state };
+                let is_taken = info.state == TaskState::Taken;
+                let state = if is_taken { TaskState::Ready } else { info.state };
                 let entries = handle.history(info.id).unwrap().into_iter().map(|entry| Entry {
                     number: entry.number,
                     at: since_begin(entry.at),

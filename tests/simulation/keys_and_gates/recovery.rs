@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tubewell::{State, TaskInfo};
+use tubewell::{TaskInfo, TaskState};
 
 use super::gates::Gates;
 use super::{KEYS, NAMES, NEVER, Simulation, Status, TUBES, Task, body};
@@ -12,11 +12,11 @@ use crate::seeds::Checked;
 use crate::simulator::micros;
 use crate::world::Upset;
 
-const STATES: [(State, Status); 4] = [
-    (State::Ready, Status::Ready),
-    (State::Taken, Status::Taken),
-    (State::Buried, Status::Buried),
-    (State::Done, Status::Done),
+const STATES: [(TaskState, Status); 4] = [
+    (TaskState::Ready, Status::Ready),
+    (TaskState::Taken, Status::Taken),
+    (TaskState::Buried, Status::Buried),
+    (TaskState::Done, Status::Done),
 ];
 
 impl Checked for Simulation {

@@ -1,7 +1,7 @@
 //! Puts that are made again with their tokens: those that were answered, and those of which it is not
 //! known whether they took place.
 
-use tubewell::{Put, State};
+use tubewell::{Put, TaskState};
 
 use super::{Simulation, Status, Task, body};
 use crate::rng::Rng;
@@ -55,7 +55,7 @@ impl Simulation {
             // The first one took place, and its task has ended or was passed on since.
             None if self.tasks.contains_key(&receipt.id) => {}
             None => {
-                assert_eq!(receipt.state, State::Ready, "{task:?}");
+                assert_eq!(receipt.state, TaskState::Ready, "{task:?}");
                 self.tasks.insert(receipt.id, task);
                 self.answered(&[receipt.id], &[task.tube]);
                 self.world.cover("put that did not take place");
@@ -64,13 +64,13 @@ impl Simulation {
     }
 
     /// The state of a task, as a put that is made again says it: done if it is not in the tube.
-    fn state_in(&self, nth: usize, id: u64) -> State {
+    fn state_in(&self, nth: usize, id: u64) -> TaskState {
         let task = self.tasks.get(&id).filter(|task| task.tube == nth);
         match task.and_then(|task| task.status) {
-            Some(Status::Ready) => State::Ready,
-            Some(Status::Taken) => State::Taken,
-            Some(Status::Buried) => State::Buried,
-            Some(Status::Done) | None => State::Done,
+            Some(Status::Ready) => TaskState::Ready,
+            Some(Status::Taken) => TaskState::Taken,
+            Some(Status::Buried) => TaskState::Buried,
+            Some(Status::Done) | None => TaskState::Done,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::State;
+use tubewell::TaskState;
 
 use super::{NAMES, Simulation, Status, TUBES, Task};
 use crate::seeds::Checked;
@@ -19,11 +19,11 @@ struct Stored {
     due_in: Option<Duration>,
 }
 
-const STATES: [(State, Status); 4] = [
-    (State::Delayed, Status::Delayed),
-    (State::Ready, Status::Ready),
-    (State::Taken, Status::Taken),
-    (State::Buried, Status::Buried),
+const STATES: [(TaskState, Status); 4] = [
+    (TaskState::Delayed, Status::Delayed),
+    (TaskState::Ready, Status::Ready),
+    (TaskState::Taken, Status::Taken),
+    (TaskState::Buried, Status::Buried),
 ];
 
 impl Checked for Simulation {

@@ -1,6 +1,6 @@
 //! Comparison of all tasks with the model.
 
-use tubewell::{Ending, Filter, State};
+use tubewell::{Ending, Filter, TaskState};
 
 use super::{GROUPS, Simulation, Status, group_of, listed, result};
 
@@ -11,11 +11,11 @@ impl Simulation {
             let tube = &self.world.tubes[nth];
             let at = format!("tube {nth}, {policy:?}, {:?}", self.tasks);
             let ready = self.of(nth, |status| *status == Status::Ready);
-            assert_eq!(listed(tube, State::Ready), ready, "{at}");
+            assert_eq!(listed(tube, TaskState::Ready), ready, "{at}");
             let taken = self.of(nth, |status| *status == Status::Taken);
-            assert_eq!(listed(tube, State::Taken), taken, "{at}");
+            assert_eq!(listed(tube, TaskState::Taken), taken, "{at}");
             let (done, mut buried) = (self.by_end(nth, true), self.by_end(nth, false));
-            assert_eq!(listed(tube, State::Done), done, "{at}");
+            assert_eq!(listed(tube, TaskState::Done), done, "{at}");
             assert_eq!(tube.statistics().unwrap().tasks.kept, done.len() as u64, "{at}");
             for group in GROUPS {
                 let mut of_group = buried.clone();
@@ -31,7 +31,7 @@ impl Simulation {
             if policy.buried.is_none() {
                 buried.sort_unstable();
             }
-            assert_eq!(listed(tube, State::Buried), buried, "{at}");
+            assert_eq!(listed(tube, TaskState::Buried), buried, "{at}");
             for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
                 let outcome = tube.outcome(*id).unwrap();
                 let is_right = match (&outcome, task.status) {

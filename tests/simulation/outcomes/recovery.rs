@@ -1,6 +1,6 @@
 //! Outages, crashes and closes, and which outcomes must be left after them.
 
-use tubewell::{Ending, State};
+use tubewell::{Ending, TaskState};
 
 use super::{Simulation, Status, Task, group_of, listed, result};
 use crate::seeds::Checked;
@@ -47,18 +47,18 @@ impl Simulation {
             self.set(nth, id, None);
         }
         let tube = self.world.tubes[nth].clone();
-        for state in [State::Ready, State::Taken, State::Buried, State::Done] {
+        for state in [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Done] {
             for id in listed(&tube, state) {
                 let new = Task { status: None, must_be_over: false, done_at: 0 };
                 let mut task = self.tasks.get(&(nth, id)).copied().unwrap_or(new);
                 let status = match (state, tube.outcome(id).unwrap()) {
-                    (State::Ready, None) => Status::Ready,
-                    (State::Taken, None) => Status::Taken,
-                    (State::Buried, Some(Ending::Buried { failure: Some(failure) })) => {
+                    (TaskState::Ready, None) => Status::Ready,
+                    (TaskState::Taken, None) => Status::Taken,
+                    (TaskState::Buried, Some(Ending::Buried { failure: Some(failure) })) => {
                         assert_eq!(failure.group, group_of(id));
                         Status::Buried(self.world.now - micros(failure.ago))
                     }
-                    (State::Done, Some(Ending::Done { result: got })) => {
+                    (TaskState::Done, Some(Ending::Done { result: got })) => {
                         assert!(got.as_deref().is_none_or(|got| got == result(id).as_bytes()));
                         Status::Done(task.done_at, got.is_some())
                     }

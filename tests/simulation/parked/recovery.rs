@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{Error, State};
+use tubewell::{Error, TaskState};
 
 use super::{Holder, Parked, Simulation, Task, begin_sessions};
 use crate::seeds::Checked;
@@ -77,10 +77,10 @@ impl Simulation {
     pub(super) fn found(&self) -> BTreeMap<u64, Task> {
         let mut found = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
-            for state in [State::Ready, State::Taken] {
+            for state in [TaskState::Ready, TaskState::Taken] {
                 for info in tube.list(state, None, 10_000).unwrap().items {
                     let owner = tube.owner_of(info.id).unwrap();
-                    assert_eq!(owner.is_some(), state == State::Taken, "{owner:?} of {info:?}");
+                    assert_eq!(owner.is_some(), state == TaskState::Taken, "{owner:?} of {info:?}");
                     let holder = owner.map(|owner| self.holder(owner));
                     found.insert(info.id, Task { tube: nth, holder });
                 }

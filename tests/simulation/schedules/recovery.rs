@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{Durability, Filter, State};
+use tubewell::{Durability, Filter, TaskState};
 
 use super::{Run, RunNo, Simulation};
 use crate::recurring::TAGS;
 use crate::seeds::Checked;
 use crate::world::{Upset, since_begin};
 
-const STATES: [State; 3] = [State::Ready, State::Taken, State::Buried];
+const STATES: [TaskState; 3] = [TaskState::Ready, TaskState::Taken, TaskState::Buried];
 
 impl Checked for Simulation {
     fn learn(&mut self, upset: Upset) {
@@ -51,7 +51,7 @@ impl Checked for Simulation {
         });
         assert_eq!(schedules, expected.collect(), "{:?}", self.durability);
         let (buried, open): (Vec<Run>, Vec<Run>) =
-            self.runs().into_values().partition(|run| run.state == State::Buried);
+            self.runs().into_values().partition(|run| run.state == TaskState::Buried);
         let by_key = |runs: Vec<Run>| -> BTreeMap<String, _> {
             runs.into_iter().map(|run| (run.key, (run.tube, run.tags))).collect()
         };
@@ -111,7 +111,7 @@ impl Simulation {
         self.model.open.clear();
         self.model.buried.clear();
         for run in self.runs().into_values() {
-            let is_buried = run.state == State::Buried;
+            let is_buried = run.state == TaskState::Buried;
             let runs = if is_buried { &mut self.model.buried } else { &mut self.model.open };
             runs.insert(run.key, (run.tube, run.tags));
         }

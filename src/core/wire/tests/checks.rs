@@ -19,7 +19,7 @@ use crate::put::After;
 use crate::schedule::Restored;
 use crate::{
     Claim, Error, FIFOTTL, Failure, Filter, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
-    Reschedule, Restore, Schedule, SessionId, State, Step, StepKind, Store, Tube, TubeOptions,
+    Reschedule, Restore, Schedule, SessionId, Step, StepKind, Store, TaskState, Tube, TubeOptions,
     Update,
 };
 
@@ -113,7 +113,7 @@ fn put_cannot_bring_what_only_a_restore_brings() {
     for hostile in [
         PutRequest { id: Some(7), ..plain.clone() },
         PutRequest { takes: 1, ..plain.clone() },
-        PutRequest { restored_as: Some(State::Done), ..plain.clone() },
+        PutRequest { restored_as: Some(TaskState::Done), ..plain.clone() },
         PutRequest { history: Some(Box::new(history())), ..plain.clone() },
     ] {
         let result = PutTask { request: hostile }.check(LIMITS);
@@ -162,7 +162,7 @@ fn history() -> History {
 #[test]
 fn restores_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
-    let with = |restored_as: Option<State>, edit: &dyn Fn(&mut History)| {
+    let with = |restored_as: Option<TaskState>, edit: &dyn Fn(&mut History)| {
         let mut history = history();
         edit(&mut history);
         PutRequest { takes: 3, restored_as, history: Some(Box::new(history)), ..request(|_| {}) }
@@ -172,10 +172,10 @@ fn restores_are_refused_as_by_a_handle() {
     let owned = |length: usize| LastFailure { owner: Some(long(length)), ..failure("net") };
     let entry = |number: u64| {
         let at = crate::moment::system_time(7);
-        HistoryEntry::new(number, at, "jobs", crate::EventKind::Put, State::Ready)
+        HistoryEntry::new(number, at, "jobs", crate::EventKind::Put, TaskState::Ready)
     };
     let step = |name: &str, kind, length| Step::new(name, kind, vec![7; length]);
-    let (buried, done) = (Some(State::Buried), Some(State::Done));
+    let (buried, done) = (Some(TaskState::Buried), Some(TaskState::Done));
     let cases = [
         (restore().forgiven(4), with(None, &|it| it.forgiven = 4)),
         (restore().group("net"), with(None, &|it| it.buried_with = Some(Failure::new("net", "")))),
@@ -233,7 +233,7 @@ fn restores_are_refused_as_by_a_handle() {
     }
     for hostile in [
         with(None, &|it| it.result = Some(vec![7])),
-        with(Some(State::Taken), &|_| {}),
+        with(Some(TaskState::Taken), &|_| {}),
         with(None, &|it| it.failure = Some(LastFailure::new("net", long(10_001), 1))),
     ] {
         assert!(PutMany { requests: vec![hostile] }.check(LIMITS).is_err());
@@ -265,12 +265,12 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
         let remove = RemoveTags { id, tags: hostile.clone() };
         refused(tube.remove_tags(id, hostile.iter()), &remove);
     }
-    for filter in [Filter::new(), Filter::new().state(State::Ready).group("net")] {
+    for filter in [Filter::new(), Filter::new().state(TaskState::Ready).group("net")] {
         refused(tube.delete_where(filter.clone()), &delete(&filter));
         let none = filter.clone().limit(0);
         refused(tube.delete_where(none.clone()), &delete(&none));
     }
-    let ready = Filter::new().state(State::Ready);
+    let ready = Filter::new().state(TaskState::Ready);
     refused(tube.kick_where(ready.clone()), &kick(&ready));
     assert!(kick(&Filter::new().tag("a")).check(LIMITS).is_err());
     accepted(&kick(&Filter::new().tag("a").for_kick().unwrap()));
