@@ -356,6 +356,7 @@ mod storage;
 mod store;
 mod sync;
 mod task;
+mod task_state;
 mod text;
 mod token;
 #[cfg(feature = "redb")]
@@ -450,7 +451,8 @@ pub use statistics::{CallCounts, Statistics, TaskCounts};
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Progress, Receipt, Task, TaskInfo, TaskState};
+pub use task::{Cursor, Progress, Receipt, Task, TaskInfo};
+pub use task_state::TaskState;
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]

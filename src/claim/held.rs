@@ -7,7 +7,7 @@ use std::time::Duration;
 use tubewell_drivers::Body;
 
 use crate::connection::{Mode, Promise};
-use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
+use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Snooze};
 use crate::core::verb::{Begin, Claimed, Decide, OfClaim};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -15,7 +15,6 @@ use crate::micros::micros_ceil;
 use crate::park::block_on_for;
 use crate::signal::Signal;
 use crate::sync::Mutex;
-use crate::wait;
 use crate::{ClaimToken, Error, Owner, Receipt, Result, WhenFull};
 
 /// A claim as its session holds it. Dropping it releases the task.
@@ -59,11 +58,6 @@ impl Held {
         self.handle.make(self.grant.buffer, self.claimed(), verb)
     }
 
-    /// As `make`, as a future that blocks no thread.
-    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        wait::make(&self.handle, self.grant.buffer, self.claimed(), verb).await
-    }
-
     /// As `make`, for a caller that waits for the answer later, or never.
     pub(crate) fn make_deferred<V: Decide<On = OfClaim>>(
         &self,
@@ -86,29 +80,13 @@ impl Held {
         ended_if_closed(self.handle.make(self.grant.buffer, (), &self.ask_owner()))
     }
 
-    /// Whether the claim stands, as a future that blocks no thread.
-    pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = wait::make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
-        Ok(ended_if_closed(owner)?.is_some())
-    }
-
-    fn ask_owner(&self) -> OwnerOfClaim {
+    pub(crate) fn ask_owner(&self) -> OwnerOfClaim {
         OwnerOfClaim { key: self.key() }
-    }
-
-    /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.
-    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
-        self.make_async(&Renew { hold: micros_ceil(hold) }).await
     }
 
     /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
     pub(crate) fn limit(&self, most: Duration) -> Result<()> {
         self.make(&Limit { most: micros_ceil(most) })
-    }
-
-    /// As `limit`, as a future that blocks no thread.
-    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
-        self.make_async(&Limit { most: micros_ceil(most) }).await
     }
 
     /// Parks the claim, and leaves what becomes of it to the caller.
@@ -153,7 +131,7 @@ impl Held {
 }
 
 /// A closed store has ended all claims.
-fn ended_if_closed(owner: Result<Option<Owner>>) -> Result<Option<Owner>> {
+pub(crate) fn ended_if_closed(owner: Result<Option<Owner>>) -> Result<Option<Owner>> {
     match owner {
         Err(Error::Closed) => Ok(None),
         owner => owner,

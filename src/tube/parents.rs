@@ -3,7 +3,46 @@
 use super::Tube;
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::core::verb::TubeName;
-use crate::{Error, Receipt, Result};
+use crate::{Error, Put, Receipt, Result};
+
+impl<B> Put<B> {
+    /// Parents of the task: it is blocked until each of these tasks of `tube` is done. Default: none.
+    /// May be called for several tubes. Tubes of any driver.
+    ///
+    /// A parent is done when it is acked or resolved. One that is over already is not waited for: it
+    /// was acked, or deleted, or has expired before. The task is then ready, or delayed if its delay
+    /// has not elapsed: the delay and the ttl begin with the put.
+    /// [`on_parent`](Put::on_parent) says what happens if a parent is buried or removed.
+    ///
+    /// The put returns [`NotFound`](crate::Error::NotFound) for an id that was never assigned, and
+    /// [`Invalid`](crate::Error::Invalid) for more than 10,000 parents, or if only one of the two
+    /// tubes is temporary. A parent that has left `tube` for another tube of the store is found
+    /// there.
+    ///
+    /// # Example: a report after its parts
+    /// ```
+    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let parts = store.create_tube("parts", FIFO, TubeOptions::new())?;
+    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
+    /// let ids = parts.put_many(["a", "b"])?.into_iter().map(|receipt| receipt.id);
+    /// let report = reports.put(Put::new("a and b").after(&parts, ids))?;
+    /// assert_eq!(report.state, TaskState::Blocked);
+    /// while let Some(part) = parts.try_take()? {
+    ///     part.ack()?;
+    /// }
+    /// assert_eq!(reports.try_take()?.unwrap().id(), report.id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "dependency")]
+    #[doc(alias = "depends")]
+    pub fn after<T>(mut self, tube: &Tube<T>, parents: impl IntoIterator<Item = u64>) -> Put<B> {
+        let parents = (tube.head.name.clone(), parents.into_iter().collect());
+        self.options.after.get_or_insert_default().parents.push(parents);
+        self
+    }
+}
 
 impl<T> Tube<T> {
     /// Adds parents, tasks of the tube `of`, to a task of this tube that is ready, delayed or blocked:

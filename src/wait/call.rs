@@ -5,14 +5,18 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tubewell_wire::HomeProcess;
 
 use super::capacity::CapacityWait;
+use crate::claim::{Held, ended_if_closed};
 use crate::connection::Mode;
-use crate::core::verb::{Begin, Begun, Later, Named, Target};
+use crate::core::list::{Limit, Renew};
+use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
 use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
+use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
@@ -79,6 +83,29 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
         poll_fn(|context| wait.batch().poll(context.waker())).await?;
     }
     Ok(decided.answer)
+}
+
+impl Held {
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        make(&self.handle, self.grant.buffer, self.claimed(), verb).await
+    }
+
+    /// Whether the claim stands, as a future that blocks no thread.
+    pub(crate) async fn is_current_async(&self) -> Result<bool> {
+        let owner = make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
+        Ok(ended_if_closed(owner)?.is_some())
+    }
+
+    /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.
+    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
+        self.make_async(&Renew { hold: micros_ceil(hold) }).await
+    }
+
+    /// As `limit`, as a future that blocks no thread.
+    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
+        self.make_async(&Limit { most: micros_ceil(most) }).await
+    }
 }
 
 /// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the
