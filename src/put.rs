@@ -305,20 +305,20 @@ impl<B> Put<B> {
     /// A tag: a label of 1 to 255 bytes by which the task is found. Default: none. May be called
     /// several times, for up to 32 tags; a tag that is named again is there once.
     ///
-    /// [`Store::tagged`](crate::Store::tagged) lists the tasks with a tag, in any tube, and
+    /// [`Store::list`](crate::Store::list) lists the tasks with a tag, in any tube, and
     /// [`Store::tags`](crate::Store::tags) the tags that are used most. The tags of a task are in the
     /// order in which they were added. They stay with it when it is moved, passed on, buried, or kept as
     /// done. Each tag costs the put two more rows.
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    /// use tubewell::{FIFO, Filter, Put, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// let id = mails.put(Put::new("to: ann").tag("newsletter").tag("ann"))?.id;
     /// assert_eq!(mails.peek(id)?.info.tags, ["newsletter", "ann"]);
-    /// assert_eq!(store.tagged("ann", None, 10)?.tasks[0].info.id, id);
+    /// assert_eq!(store.list(Filter::new().tag("ann"), None, 10)?.items[0].id, id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]

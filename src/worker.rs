@@ -17,7 +17,7 @@
 //!     let options = || TubeOptions::new().if_not_exists(true).max_attempts(5);
 //!     let mails = store.create_tube("mails", FIFO, options())?.typed::<String>();
 //!     let films = store.create_tube("films", FIFO, options())?;
-//!     mails.put(&"to: ann".into())?;
+//!     mails.put("to: ann")?;
 //!
 //!     let send = |job: &Job<String>| println!("sending {}", job.value());
 //!     let encode = |job: &Job| println!("encoding {} bytes", job.body().len());

@@ -37,7 +37,24 @@ fn members() -> BTreeMap<String, BTreeSet<String>> {
     for folder in ["src", "drivers/src"] {
         collect(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder), &mut members);
     }
+    // These two types are made by a macro: from the list of the options, and with what it adds.
+    let options = include_str!("../src/options/list.rs").lines().filter_map(option_of);
+    let added = include_str!("../src/options/declare.rs").lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub ")).map(word)
+    });
+    for member in options.chain(added) {
+        for of in ["TubeOptions", "TubeInfo"] {
+            members.entry(of.into()).or_default().insert(member.clone());
+        }
+    }
     members
+}
+
+/// The option of a tube whose entry in the list begins with this line: a method and a field.
+fn option_of(line: &str) -> Option<String> {
+    let (name, _) = line.strip_prefix("    ")?.split_once('(')?;
+    (word(name) == name && line.contains(") -> ")).then(|| name.into())
 }
 
 fn collect(folder: &Path, members: &mut BTreeMap<String, BTreeSet<String>>) {

@@ -248,10 +248,10 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Result, Tube};
+    /// use tubewell::{Bytes, Error, Result, Tube};
     ///
     /// /// The body of a task, if the task is not done yet.
-    /// async fn body(jobs: &Tube, id: u64) -> Result<Option<Vec<u8>>> {
+    /// async fn body(jobs: &Tube, id: u64) -> Result<Option<Bytes>> {
     ///     match jobs.peek_async(id).await {
     ///         Ok(task) => Ok(Some(task.body)),
     ///         Err(Error::NotFound { .. }) => Ok(None),

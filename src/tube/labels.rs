@@ -131,7 +131,7 @@ impl<T> Tube<T> {
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// mails.put_many(["to: ann", "to: bob"])?;
     /// let page = mails.list_bodies(TaskState::Ready, None, 10)?;
-    /// assert_eq!(page.items[1].data, b"to: bob");
+    /// assert_eq!(page.items[1].body, b"to: bob");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn list_bodies(
@@ -139,8 +139,11 @@ impl<T> Tube<T> {
         filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page<Task>> {
-        self.make(&ListBodies { filter: filter.into(), after, limit })
+    ) -> Result<Page<Task<T>>> {
+        let Page { items, next, damaged } =
+            self.make(&ListBodies { filter: filter.into(), after, limit })?;
+        let items = items.into_iter().map(|task| task.with_coder(self.coder.clone())).collect();
+        Ok(Page { items, next, damaged })
     }
 
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`

@@ -32,7 +32,7 @@ const CALLS: [(&str, Call); 9] = [
     ("advance", |tube, other| tube.claim(0)?.advance(other, "next").map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
     ("restore", |tube, _| {
-        let step = Step::new("restored", StepKind::Value, "value");
+        let step = Step::new("restored", StepKind::Value, "7");
         tube.restore_many([Restore::new("restored").steps(vec![step])]).map(drop)
     }),
 ];

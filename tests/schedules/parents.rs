@@ -17,7 +17,7 @@ fn tubes(store: &Store) -> (Tube, Tube) {
 }
 
 fn child_of(parents: &Tube, parent: u64) -> Put {
-    Put::new("child").after(parents, [parent])
+    Put::new("child".into()).after(parents, [parent])
 }
 
 /// Takes and acks this many children.

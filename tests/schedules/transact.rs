@@ -51,7 +51,7 @@ fn transactions_and_commits_take_turns() {
         drop(waiting.join().unwrap());
         assert_eq!((counted(&store), work.statistics().unwrap().tasks.ready), (1, 2));
         let after = disk.after_kill().open_with_manual_clock();
-        assert_eq!((counted(&after), after.statistics()[FIFO].tasks.ready), (1, 2));
+        assert_eq!((counted(&after), after.statistics().unwrap()[FIFO].tasks.ready), (1, 2));
         verify_and_close(&after);
         verify_and_close(&store);
     });
@@ -99,7 +99,7 @@ fn close_beside_a_transaction_leaves_all_or_nothing() {
         let done = u64::from(transacted != Err(Error::Closed));
         drop((store, work));
         let after = disk.open_with_manual_clock();
-        assert_eq!((counted(&after), after.statistics()[FIFO].tasks.ready), (done, done));
+        assert_eq!((counted(&after), after.statistics().unwrap()[FIFO].tasks.ready), (done, done));
         verify_and_close(&after);
     });
 }

@@ -28,7 +28,9 @@ fn store_with_steps() -> Sandbox {
     let sleep = Step::new("rest", StepKind::Sleep, UNTIL.to_be_bytes());
     let join = Step::new("wait", StepKind::Join, []);
     let other = Step::new("other", StepKind::Spawned, id.to_be_bytes());
-    jobs.restore_many([Restore::new("blocked").steps(vec![sleep, join, other])]).unwrap(); // 5
+    // What an earlier program has stored need not be text.
+    let zip = Step::new("zip", StepKind::Value, [0xff; 3]);
+    jobs.restore_many([Restore::new("blocked").steps(vec![sleep, join, other, zip])]).unwrap(); // 5
     jobs.add_parents(5, &parts, &[behind]).unwrap();
     store.close().unwrap();
     sandbox
@@ -91,20 +93,24 @@ fn import_restores_steps_and_the_tasks_that_they_have_put() {
     );
     assert_eq!(
         line["steps"][2],
-        json!({"name": "bytes", "kind": "value", "value_base64": "A////w=="})
+        json!({"name": "bytes", "kind": "value", "value": "[255,255,255]"})
     );
+    let line = text.lines().find(|line| line.contains("\"zip\"")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["steps"][3], json!({"name": "zip", "kind": "value", "value_base64": "////"}));
     let expected = |over: &str| {
         let render = json!([
             ["before", "spawned", [], "before"],
             ["behind", "spawned", [], "behind"],
-            ["bytes", "value", [3, 255, 255, 255], null],
+            ["bytes", "value", b"[255,255,255]", null],
             ["over", "spawned", [], over],
-            ["split", "value", b"\x073 parts", null],
+            ["split", "value", b"\"3 parts\"", null],
         ]);
         let blocked = json!([
             ["other", "spawned", [], "render"],
             ["rest", "sleep", UNTIL.to_be_bytes(), null],
             ["wait", "join", [], null],
+            ["zip", "value", [255, 255, 255], null],
         ]);
         (render, blocked)
     };

@@ -149,6 +149,8 @@ fn top_shows_tubes_and_acts_on_tasks_by_keys() {
     top.shows("kicked 1 task of mail");
     top.types("\r");
     top.shows("[ready 2]");
+    // The tasks are read after the counts; before that there is none to delete.
+    top.shows("1 B");
     top.types("\x1b[Bdy");
     top.shows("deleted task 1 of mail");
     top.types("p");
