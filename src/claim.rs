@@ -23,6 +23,7 @@ use crate::{Bytes, ClaimToken, Error, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
 pub(crate) use held::{Held, ended_if_closed};
+pub(crate) use read::UNDECODABLE;
 
 /// A taken task, with its body as a value of `T`, and the claim (lease) on it.
 ///
@@ -443,7 +444,8 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;
-    /// [`DiskFull`](Error::DiskFull). The task has its old body. After
+    /// [`Codec`](Error::Codec) for a value that cannot be encoded; [`DiskFull`](Error::DiskFull). The task
+    /// has its old body. After
     /// [`OutcomeUnknown`](Error::OutcomeUnknown) it may have the new one, and [`body`](Claim::body)
     /// returns the old one.
     ///

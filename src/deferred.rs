@@ -58,11 +58,17 @@ impl<T> Tube<T> {
 /// ticket has the refusal, and it never blocks. Without back pressure, the caller must limit its open
 /// tickets: the client keeps all calls that are not sent yet. Wait for the oldest ticket, or await
 /// [`capacity_async`](Deferred::capacity_async) after every few hundred calls.
-#[derive(Debug)]
 #[doc(alias = "pipelining")]
 pub struct Deferred<T: 'static = Bytes> {
     tube: Tube<T>,
     when_full: WhenFull,
+}
+
+impl<T> std::fmt::Debug for Deferred<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Deferred { tube, when_full } = self;
+        f.debug_struct("Deferred").field("tube", tube).field("when_full", when_full).finish()
+    }
 }
 
 impl<T> Clone for Deferred<T> {

@@ -11,8 +11,8 @@ const COMBINATIONS_MAX: usize = 4096;
 
 /// Which tasks a call is about, or which events a subscription receives: those that meet all conditions.
 ///
-/// A new filter has no condition: it selects all tasks, or all events. A tube, key, label, group or tag that
-/// does not exist is no error. A [`TaskState`] converts to a filter of the tasks in this state, and `&Filter` to
+/// A new filter has no condition: it selects all tasks, or all events. A key, label, group or tag that does
+/// not exist is no error. A [`TaskState`] converts to a filter of the tasks in this state, and `&Filter` to
 /// a clone, so that a loop over pages needs none.
 ///
 /// Each call uses some of the conditions, and refuses the others with [`Invalid`](Error::Invalid), which
@@ -125,8 +125,8 @@ impl Filter {
         self
     }
 
-    /// With this [tag](crate::Put::tag). Tasks are in the order of their ids; of a failure group, in the
-    /// order of their burials. Default: with any tags, and with none.
+    /// With this [tag](crate::Put::tag). Tasks are in the order of their ids; a delete and a kick of those of
+    /// a failure group go by their burials. Default: with any tags, and with none.
     ///
     /// An event of a task that has several of the tags asked for is received once. What counts are the tags
     /// after the change: an edit that adds the tag passes, one that removes it does not. The tags of a taken
@@ -251,16 +251,9 @@ impl Filter {
         self.owners.first().map(|label| &**label)
     }
 
-    /// Whether at most one condition restricts which tasks of a tube are listed.
-    pub(crate) fn has_one_condition(&self) -> bool {
-        let conditions = [
-            self.state.is_some(),
-            self.group.is_some(),
-            !self.tags.is_empty(),
-            !self.owners.is_empty(),
-            self.sub_queue.is_some(),
-        ];
-        conditions.into_iter().filter(|is_set| *is_set).count() <= 1
+    /// Whether each task of the state or the failure group that is read is wanted.
+    pub(crate) fn wants_all_of_a_list(&self) -> bool {
+        self.tags.is_empty() && self.owners.is_empty() && self.sub_queue.is_none()
     }
 
     /// The kinds that pass.

@@ -144,8 +144,8 @@ impl<T> Claim<T> {
     /// # Errors
     /// Nothing of it has happened, and the task is released, except after
     /// [`OutcomeUnknown`](Error::OutcomeUnknown): all of it is applied when the storage works again.
-    /// [`NotTaken`](Error::NotTaken): the claim had ended.
-    /// [`Full`](Error::Full), [`Unsupported`](Error::Unsupported),
+    /// [`NotTaken`](Error::NotTaken): the claim had ended. [`Codec`](Error::Codec): a value cannot be
+    /// encoded. [`Full`](Error::Full), [`Unsupported`](Error::Unsupported),
     /// [`DriverUnknown`](Error::DriverUnknown), [`TubeDropped`](Error::TubeDropped): one of the tubes
     /// refuses its task. In a full tube a task can follow one of the same tube, whose place it takes.
     /// [`Invalid`](Error::Invalid): a body or the result is too large, the task would advance with a

@@ -74,10 +74,12 @@ impl<B> Put<B> {
         Put { body, options: PutOptions::default() }
     }
 
+    #[inline]
     pub(crate) fn map<C>(self, body: impl FnOnce(B) -> C) -> Put<C> {
         Put { body: body(self.body), options: self.options }
     }
 
+    #[inline]
     fn try_map<C>(self, body: impl FnOnce(B) -> Result<C>) -> Result<Put<C>> {
         Ok(Put { body: body(self.body)?, options: self.options })
     }
@@ -389,38 +391,44 @@ mod sealed {
         }
     }
 
-    /// What is bytes already needs no codec.
+    /// What is bytes already is copied once at most, unless the tube has a codec for bytes.
     macro_rules! bytes {
         ($([$($size:tt)*] $given:ty),* $(,)?) => {$(
             impl<$($size)*> IntoPut<Bytes> for $given {
-                fn into_put(self, _: &Coder<Bytes>) -> Result<Encoded> {
-                    Ok(Put::new(self.into()))
+                #[inline]
+                fn into_put(self, coder: &Coder<Bytes>) -> Result<Encoded> {
+                    Put::new(self).into_put(coder)
                 }
             }
 
             impl<$($size)*> IntoPut<Bytes> for Put<$given> {
-                fn into_put(self, _: &Coder<Bytes>) -> Result<Encoded> {
-                    Ok(self.map(Into::into))
+                #[inline]
+                fn into_put(self, coder: &Coder<Bytes>) -> Result<Encoded> {
+                    if coder.is_identity() {
+                        return Ok(self.map(Vec::from));
+                    }
+                    self.try_map(|body| coder.encode(&body.into()))
                 }
             }
         )*};
     }
 
     bytes! {
-        [] &str, [] String, [] Vec<u8>, [] &[u8], [] Box<[u8]>, [const N: usize] &[u8; N],
+        [] &str, [] String, [] Vec<u8>, [] &[u8], [] Box<[u8]>,
+        [const N: usize] &[u8; N],
     }
 
     macro_rules! bytes_by_reference {
         ($($given:ty),*) => {$(
             impl IntoPut<Bytes> for $given {
-                fn into_put(self, _: &Coder<Bytes>) -> Result<Encoded> {
-                    Ok(Put::new(self.clone().into()))
+                fn into_put(self, coder: &Coder<Bytes>) -> Result<Encoded> {
+                    self.clone().into_put(coder)
                 }
             }
 
             impl IntoPut<Bytes> for Put<$given> {
-                fn into_put(self, _: &Coder<Bytes>) -> Result<Encoded> {
-                    Ok(self.map(|body| body.clone().into()))
+                fn into_put(self, coder: &Coder<Bytes>) -> Result<Encoded> {
+                    self.map(Clone::clone).into_put(coder)
                 }
             }
         )*};

@@ -336,13 +336,13 @@ impl Reschedule {
         self
     }
 
-    /// What each further run puts: the body and all options of its task.
+    /// What each further run puts: the body, as bytes also in a typed tube, and all options of its task.
     pub fn put(mut self, task: impl IntoPut<Bytes>) -> Reschedule {
         self.put = Some(of_bytes(task));
         self
     }
 
-    /// The body of further runs.
+    /// The body of further runs, as bytes also in a typed tube.
     #[doc(alias = "payload")]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Reschedule {
         self.body = Some(body.into());

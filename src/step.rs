@@ -10,7 +10,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// The value of [`Claim::step`](crate::Claim::step), as its codec encodes it.
+    /// The value of [`Claim::step`](crate::Claim::step), as JSON.
     Value,
     /// The id of the task that [`Claim::spawn`](crate::Claim::spawn) has put: 8 bytes, big-endian.
     /// `u64::MAX` for a task that another store has had, and this one has not: it counts as over.

@@ -42,6 +42,12 @@ impl<T> Coder<T> {
         Coder::Shared(Arc::new(codec))
     }
 
+    /// Whether values are their bodies.
+    #[inline]
+    pub(crate) fn is_identity(&self) -> bool {
+        matches!(self, Coder::Same(_))
+    }
+
     pub(crate) fn encode(&self, value: &T) -> Result<Vec<u8>> {
         let encoded = match self {
             Coder::Same(same) => return Ok((same.bytes)(value).to_vec()),
@@ -52,6 +58,7 @@ impl<T> Coder<T> {
     }
 
     /// Gives the body back with the error if it cannot be decoded.
+    #[inline]
     pub(crate) fn decode(&self, body: Bytes) -> Result<Decoded<T>, (Bytes, Error)> {
         let decoded = match self {
             Coder::Same(same) => return Ok(((same.value)(body), None)),

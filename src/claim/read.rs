@@ -3,16 +3,21 @@
 use super::Claim;
 use crate::body::Coder;
 use crate::core::list::BuryHeld;
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
+
+/// The failure group of tasks whose bodies are no values of the type of their tube.
+pub(crate) const UNDECODABLE: &str = "undecodable";
 
 impl Claim {
     /// Decodes the body. A task whose body cannot be decoded is buried, since every later take of it
     /// would fail too.
+    #[inline]
     pub(crate) fn decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
         self.try_decode(coder).map_err(|undecodable| {
             let Undecodable { claim, error } = *undecodable;
             let task = describe(&claim);
-            buried(&task, error, claim.bury().map(drop))
+            let failure = failure_of(&error);
+            buried(&task, error, claim.bury_with(failure).map(drop))
         })
     }
 
@@ -25,8 +30,11 @@ impl Claim {
         Err(undecodable.bury().await)
     }
 
+    #[inline]
     pub(crate) fn try_decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>, Box<Undecodable>> {
-        let Claim { held, value: bytes, .. } = self;
+        let Claim { held, value, body, .. } = self;
+        // A tube may have a codec for bytes: then the value is not the body.
+        let bytes = body.unwrap_or(value);
         match coder.decode(bytes) {
             Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
             Err((bytes, error)) => {
@@ -47,10 +55,16 @@ impl Undecodable {
     /// Buries the task. Returns the error for the caller of the take.
     pub(crate) async fn bury(self) -> Error {
         let Undecodable { mut claim, error } = self;
-        let outcome = claim.held.make_async(&BuryHeld { failure: None }).await;
+        let failure = Some(failure_of(&error));
+        let outcome = claim.held.make_async(&BuryHeld { failure }).await;
         claim.held.release_on_drop = outcome.is_err();
         buried(&describe(&claim), error, outcome.map(drop))
     }
+}
+
+/// As workers report it.
+fn failure_of(error: &Error) -> Failure {
+    Failure::new(UNDECODABLE, error.to_string())
 }
 
 fn describe(claim: &Claim) -> String {
@@ -64,7 +78,7 @@ fn buried(task: &str, error: Error, outcome: Result<()>) -> Error {
         other => other.to_string(),
     };
     let what = match outcome {
-        Ok(()) => format!("{task}: {what}; it is buried: kick or delete it"),
+        Ok(()) => format!("{task}: {what}; it is buried: update and kick it, or delete it"),
         Err(error) => format!("{task}: {what}; it could not be buried: {error}"),
     };
     Error::Codec { what }

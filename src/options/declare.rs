@@ -114,8 +114,8 @@ macro_rules! declare {
             )*
 
             /// Sets an option by its name, as a configuration file or a command line has it:
-            /// [`given`](TubeOptions::given) has the names and the values. A value without an option of
-            /// this name is an error; [`OptionValue::Without`] is the default.
+            /// [`given`](TubeOptions::given) has the names and the values. A name that no option has is
+            /// an error; [`OptionValue::Without`] is the default.
             ///
             /// # Errors
             /// [`Invalid`](Error::Invalid): there is no such option, or its type does not have this value.

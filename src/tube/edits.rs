@@ -191,8 +191,8 @@ impl<T> Tube<T> {
     /// Deletes the tasks that meet all conditions of `filter`, and returns how many. The filter has a
     /// state, a failure group or a tag; [`truncate`](Tube::truncate) removes all tasks.
     ///
-    /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
-    /// order of their burials, and others with a tag in the order of their ids. Claims on taken
+    /// The tasks of a failure group are deleted in the order of their burials, others with a tag in the
+    /// order of their ids, and else in the order of [`list`](Tube::list). Claims on taken
     /// tasks have ended. Deletes at most as many tasks as there are in that state, or in the tube
     /// if any state will do, when the call begins. Of tasks that change their state during the
     /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other

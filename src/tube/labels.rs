@@ -72,8 +72,8 @@ impl<T> Tube<T> {
     /// The next page begins at [`Page::next`], which is `None` after the last page. One call looks at
     /// 10,000 tasks at most, and at 1,000 of a tag, a group or times, and ends the page there: a page may
     /// have fewer tasks than `limit`, or none, although there are more. With a `limit` of 0 the page is
-    /// empty, and its `next` is where the page would have begun. The cursor is valid for the same filter,
-    /// and for others with the same tag, group or state.
+    /// empty, and its `next` is where the page would have begun. The cursor is valid for filters
+    /// with the same order: the same tag; without a tag, the same group; without both, the same state.
     ///
     /// A task that stays as it is is listed once, whichever others come and go between two pages.
     /// One that changes its state may be in none or in both. A task that cannot be read is left out and

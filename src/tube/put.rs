@@ -23,6 +23,7 @@ impl<T> Tube<T> {
     /// # Errors
     /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
     /// does not have; [`Invalid`](crate::Error::Invalid) for a body or a name over its limit;
+    /// [`Codec`](crate::Error::Codec) for a value that cannot be encoded;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull);
     /// [`KeyInUse`](crate::Error::KeyInUse): no crash makes it untrue if the task that has the key is
     /// in a tube with durability flush, and no killed process if it is in a written one. Nothing was

@@ -62,7 +62,9 @@ impl<T> Tube<T> {
         self.make(&self.set_schedule(schedule)?)
     }
 
-    /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay.
+    /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay. A
+    /// body of the change is bytes: in a typed tube, those that its codec makes of a value.
+    /// [`schedule`](Tube::schedule) stores a schedule with a value again.
     ///
     /// Further runs are as it says then; those that were put are not changed. A new interval counts
     /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.

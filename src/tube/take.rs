@@ -29,6 +29,8 @@ impl<T> Tube<T> {
     /// [`SessionEnded`](crate::Error::SessionEnded);
     /// [`DriverUnknown`](crate::Error::DriverUnknown): nothing was taken.
     /// [`Corrupt`](crate::Error::Corrupt): the body of the task is damaged; the task is buried.
+    /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube; the task is buried,
+    /// see [`read`](Tube::read).
     ///
     /// # Example
     /// ```

@@ -34,6 +34,10 @@ impl Tube {
     /// assert_eq!(claim.body(), br#"{"to":"ann"}"#);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    ///
+    /// A value that its codec encodes and cannot decode, such as `f64::NAN` in JSON, is put, and buried by
+    /// its first take. A [peek](Tube::peek) and a [list](Tube::list_bodies) change nothing: their
+    /// [`Task::value`](crate::Task::value) returns the error.
     #[doc(alias = "serde")]
     #[must_use]
     pub fn typed<T: Serialize + DeserializeOwned>(&self) -> Tube<T> {
@@ -75,8 +79,9 @@ impl<T> Tube<T> {
     ///
     /// # Errors
     /// [`Codec`](crate::Error::Codec): the body cannot be decoded. Every take of the task would fail
-    /// on it, so the task is buried, and the error says it: [`kick`](Tube::kick_task) or
-    /// [`delete`](Tube::delete) it. The call then blocks for a flush.
+    /// on it, so the task is buried in the failure group `undecodable`, and the error says it:
+    /// [`update`](Tube::update) it and [`kick`](Tube::kick_task) it, or [`delete`](Tube::delete) it. The
+    /// call then blocks for a flush.
     ///
     /// # Example
     /// ```
@@ -116,7 +121,7 @@ impl<T> Tube<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bytes, Error};
+    use crate::{BoxError, Bytes, Codec, Error, Put};
 
     #[test]
     fn read_decodes_a_task_taken_by_another_call_or_buries_it() {
@@ -131,6 +136,46 @@ mod tests {
         assert!(matches!(numbers.read(undecodable), Err(Error::Codec { .. })));
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.taken, tasks.buried), (1, 1));
+        // A worker reports it in the same group.
+        assert_eq!(tube.groups().unwrap()[0].name, crate::claim::UNDECODABLE);
         seven.ack().unwrap();
+    }
+
+    /// A codec of bytes gets text and bytes, too, and the claims of other handles are decoded from their
+    /// bodies.
+    #[test]
+    fn codec_of_bytes_encodes_all_that_is_put() {
+        struct Inverted;
+
+        impl Codec<Bytes> for Inverted {
+            fn name(&self) -> &'static str {
+                "inverted"
+            }
+
+            fn encode(&self, value: &Bytes) -> std::result::Result<Vec<u8>, BoxError> {
+                Ok(value.iter().map(|byte| !byte).collect())
+            }
+
+            fn decode(&self, body: &[u8]) -> std::result::Result<Bytes, BoxError> {
+                Ok(body.iter().map(|byte| !byte).collect::<Vec<u8>>().into())
+            }
+        }
+
+        let store = crate::Store::in_memory().unwrap();
+        let tube = store.create_tube("secrets", crate::FIFO, crate::TubeOptions::new()).unwrap();
+        let secrets = tube.typed_with::<Bytes>(Inverted);
+        secrets.put("a").unwrap();
+        secrets.put(Put::new(b"a".to_vec())).unwrap();
+        secrets.put(b"a").unwrap();
+        secrets.put(Bytes::from("a")).unwrap();
+        let text = "a".to_owned();
+        secrets.put(&text).unwrap();
+        for claim in secrets.take_many(9, None).unwrap() {
+            assert_eq!((&**claim.value(), claim.body()), (&b"a"[..], &[!b'a'][..]));
+            let (value, claim) = secrets.read(claim.into_parts().1).unwrap().into_parts();
+            assert_eq!((&*value, claim.body()), (&b"a"[..], &[!b'a'][..]));
+            claim.ack().unwrap();
+        }
+        assert_eq!(tube.statistics().unwrap().tasks.done, 5);
     }
 }

@@ -12,6 +12,7 @@ use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
+use crate::claim::UNDECODABLE;
 use crate::core::list::{Ack, BuryHeld, Fail, FinishTask, Release, ReleaseIn, Snooze, SnoozeIn};
 use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;
@@ -161,7 +162,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             return (Ended::Panicked, Ok(End::Fail(None, Failure::new("panic", why))));
         }
         (_, Handled::Undecodable(error)) => {
-            let failure = Failure::new("undecodable", error.to_string());
+            let failure = Failure::new(UNDECODABLE, error.to_string());
             return (Ended::Undecodable, Ok(End::Bury(failure)));
         }
         (_, Handled::Dropped) => Outcome::Release(Duration::ZERO),

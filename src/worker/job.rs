@@ -22,8 +22,7 @@ use crate::{Bytes, Claim, ClaimToken, Error, Receipt, Result};
 
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
 ///
-/// `T` is the type of the body, `()` for a [`Tube`](crate::Tube), and `C` its codec. The claim on
-/// the task belongs to the worker: the value that the handler returns ends it. After the handler
+/// `T` is the type of the bodies of its tube. The claim on the task belongs to the worker: the value that the handler returns ends it. After the handler
 /// has returned, or after the claim was lost, the calls of a job that is still there are refused
 /// with [`NotTaken`](Error::NotTaken).
 ///
@@ -152,8 +151,7 @@ impl<T> Job<T> {
 
     /// Stores a new body of the task, for the next attempt if this one is lost. As
     /// [`Claim::checkpoint`], and the call blocks as that does; but
-    /// [`body`](Job::body) and [`value`](Job::value) stay as they are. A typed tube decodes the
-    /// body, so encode it with the codec of that tube: [`Codec::encode`](crate::Codec::encode).
+    /// [`body`](Job::body) and [`value`](Job::value) stay as they are.
     ///
     /// # Errors
     /// Those of [`Claim::checkpoint`].

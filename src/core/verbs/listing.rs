@@ -404,7 +404,7 @@ impl Matches<'_> {
     /// space for, and one that says whether there are more.
     fn next_read(&self) -> usize {
         let missing = self.limit.saturating_sub(self.tasks.len()).saturating_add(1);
-        let most = if self.wanted.has_one_condition() { missing } else { READ };
+        let most = if self.wanted.wants_all_of_a_list() { missing } else { READ };
         READ.min(self.rows_left).min(most)
     }
 

@@ -13,7 +13,7 @@ use crate::{Error, IntoPut, Result, Step, Tube};
 impl<T> Job<T> {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
     /// that it has returned is returned again, and `run` is not called. As
-    /// [`Claim::step`](crate::Claim::step), with the codec of the tube; a step runs at least once.
+    /// [`Claim::step`](crate::Claim::step): the value is stored as JSON, and a step runs at least once.
     ///
     /// # Errors
     /// Those of [`Claim::step`](crate::Claim::step).
