@@ -1,9 +1,9 @@
 //! From the body of a claim to its value.
 
-use super::Claim;
+use super::{Claim, Held};
 use crate::body::Coder;
 use crate::core::list::BuryHeld;
-use crate::{Error, Failure, Result};
+use crate::{Bytes, Error, Failure, Result};
 
 /// The failure group of tasks whose bodies are no values of the type of their tube.
 pub(crate) const UNDECODABLE: &str = "undecodable";
@@ -13,12 +13,12 @@ impl Claim {
     /// would fail too.
     #[inline]
     pub(crate) fn decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
-        self.try_decode(coder).map_err(|undecodable| {
-            let Undecodable { claim, error } = *undecodable;
-            let task = describe(&claim);
-            let failure = failure_of(&error);
-            buried(&task, error, claim.bury_with(failure).map(drop))
-        })
+        // The value of a tube with a codec for bytes is not its body.
+        let Claim { held, value, body, .. } = self;
+        match coder.decode(body.unwrap_or(value)) {
+            Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
+            Err((body, error)) => Err(Undecodable::new(held, body, error).bury_here()),
+        }
     }
 
     /// As `decode`, as a future that blocks no thread.
@@ -33,14 +33,9 @@ impl Claim {
     #[inline]
     pub(crate) fn try_decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>, Box<Undecodable>> {
         let Claim { held, value, body, .. } = self;
-        // A tube may have a codec for bytes: then the value is not the body.
-        let bytes = body.unwrap_or(value);
-        match coder.decode(bytes) {
+        match coder.decode(body.unwrap_or(value)) {
             Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
-            Err((bytes, error)) => {
-                let claim = Claim { held, value: bytes, body: None, coder: Coder::BYTES };
-                Err(Box::new(Undecodable { claim, error }))
-            }
+            Err((body, error)) => Err(Box::new(Undecodable::new(held, body, error))),
         }
     }
 }
@@ -52,6 +47,19 @@ pub(crate) struct Undecodable {
 }
 
 impl Undecodable {
+    fn new(held: Held, body: Bytes, error: Error) -> Undecodable {
+        let claim = Claim { held, value: body, body: None, coder: Coder::BYTES };
+        Undecodable { claim, error }
+    }
+
+    /// As `bury`, and blocks.
+    #[cold]
+    fn bury_here(self) -> Error {
+        let Undecodable { claim, error } = self;
+        let (task, failure) = (describe(&claim), failure_of(&error));
+        buried(&task, error, claim.bury_with(failure).map(drop))
+    }
+
     /// Buries the task. Returns the error for the caller of the take.
     pub(crate) async fn bury(self) -> Error {
         let Undecodable { mut claim, error } = self;

@@ -52,7 +52,10 @@ impl<T> Tube<T> {
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim<T>>> {
         let tubes = std::slice::from_ref(&self.head);
         let taken = take(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())?;
-        taken.map(|claim| self.read(claim)).transpose()
+        match taken {
+            Some(claim) => claim.decode(&self.coder).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
