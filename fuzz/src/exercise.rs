@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, LastFailure, ManualClock,
-    Page, Restore, Result, TaskState, Store, TaskInfo, Tube, TubeOptions, Update,
+    Page, Restore, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update,
 };
 
 use crate::disk::Disk;
@@ -58,7 +58,9 @@ fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
 fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
     let unended = [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Blocked];
-    for state in unended.into_iter().chain([TaskState::Buried, TaskState::Done, TaskState::Recurring]) {
+    for state in
+        unended.into_iter().chain([TaskState::Buried, TaskState::Done, TaskState::Recurring])
+    {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
     let _ = tube.schedules(None, 100);
@@ -194,7 +196,9 @@ fn end_without_claim(tube: &Tube) {
 
 /// Changes tasks in each state, and deletes some.
 fn edit(tube: &Tube) {
-    for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done] {
+    for state in
+        [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done]
+    {
         let Ok(page) = tube.list(state, None, 3) else { continue };
         for info in &page.items {
             let _ = tube.set_priority(info.id, info.pri ^ 1);
