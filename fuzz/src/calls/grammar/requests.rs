@@ -202,7 +202,7 @@ const HISTORY_VERBS: &[Variant] = &[(98, "HistoryOf", &[Id]), (67, "Log", &[Id, 
 
 static LIST: Choice = Choice {
     name: VERBS,
-    often: &[0, 1, 2, 3, 4],
+    often: &[0, 1, 2],
     later: &[],
     variants: &[
         (90, "List", &[FILTER_OF_TUBE, Option(&CURSOR), Count]),
