@@ -52,7 +52,7 @@ impl Finish {
     }
 
     /// Adds a new task, which is put into `tube`. Any number of tasks can be added, up to the limits
-    /// of [`put_many`](Tube::put_many). A [key](Put::key) in use that is rejected refuses the whole
+    /// of [`put_many`](Tube::put_many). A [key](crate::Put::key) in use that is rejected refuses the whole
     /// call.
     pub fn put<T>(mut self, tube: &Tube<T>, task: impl IntoPut<T>) -> Finish {
         self.puts.push((tube.to_bytes(), tube.encode(task)));
@@ -60,7 +60,7 @@ impl Finish {
     }
 
     /// The task goes on in the tube `to`, with the body and the options of `task`, instead of ending.
-    /// Default: it ends. It keeps its [key](Put::key). As in [`Claim::advance`].
+    /// Default: it ends. It keeps its [key](crate::Put::key). As in [`Claim::advance`].
     pub fn advance<T>(mut self, to: &Tube<T>, task: impl IntoPut<T>) -> Finish {
         self.advances.push((to.to_bytes(), to.encode(task)));
         self

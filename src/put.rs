@@ -12,7 +12,7 @@ pub const TOKEN_TIME: Duration = Duration::from_micros(tubewell_drivers::TOKEN_T
 /// A task to be put: its body, as it was given, and its options.
 ///
 /// The body is a value of the tube's type, by value or by reference; for a tube of [`Bytes`] also
-/// text and bytes. [`Tube::put`] encodes it.
+/// text and bytes. [`Tube::put`](crate::Tube::put) encodes it.
 ///
 /// A put returns [`Unsupported`](crate::Error::Unsupported) if the driver of the tube does not have
 /// one of the options. Times are rounded up to microseconds.
@@ -244,7 +244,7 @@ impl<B> Put<B> {
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same token.
     /// If the first put has taken place within the last hour ([`TOKEN_TIME`](crate::TOKEN_TIME)),
     /// the second one puts nothing, is not counted and has no event. Its receipt has the id of the
-    /// first task, and the state of this task as it is now: [`Done`](TaskState::Done) if it has left the
+    /// first task, and the state of this task as it is now: [`Done`](crate::TaskState::Done) if it has left the
     /// tube, acked, deleted, expired or moved. So the put is idempotent: the task is put exactly
     /// once, in any number of attempts within the hour.
     ///

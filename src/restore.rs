@@ -8,10 +8,10 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 /// A task to be put back as it was in another store; see
 /// [`Tube::restore_many`](crate::Tube::restore_many).
 ///
-/// It is a [`Put`] with what a put cannot give: the id, the time of the put, how often the task was
+/// It is a [`Put`](crate::Put) with what a put cannot give: the id, the time of the put, how often the task was
 /// taken, its last failure, and whether it is buried or done. An option that is left out is as in a put.
 ///
-/// The put may have parents ([`Put::after`], [`Put::on_parent`]), by their ids in the new store: the
+/// The put may have parents ([`Put::after`](crate::Put::after), [`Put::on_parent`](crate::Put::on_parent)), by their ids in the new store: the
 /// task is then blocked, or waits for them when it is kicked if it is buried. The parents must be
 /// restored first, or before the task in the same call; one that has no task any more counts as done.
 /// A done task has no parents.
@@ -158,7 +158,7 @@ impl Restore {
     /// Marks it as done, with this result if it has one. Default: it is not done. Its tube must
     /// [keep](crate::TubeOptions::keep_done) what is done. A done task is neither buried nor delayed.
     ///
-    /// The [`ttl`](Put::ttl) of the put, which a done task may have with every driver, is how long the
+    /// The [`ttl`](crate::Put::ttl) of the put, which a done task may have with every driver, is how long the
     /// task is still kept: its [`ttl_left`](crate::TaskInfo::ttl_left), and `Duration::MAX` for
     /// `None`. Without a ttl, the tube keeps the task as if it had been acked now. If the tube limits
     /// the age of what it keeps, the task counts as acked that age before the end of this time. The

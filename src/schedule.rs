@@ -129,7 +129,7 @@ impl Schedule {
     /// needs to match one of them. [`Tube::schedule`](crate::Tube::schedule) refuses an expression or
     /// a time zone that it does not know.
     ///
-    /// The moments go by the wall clock, as [`Put::not_before`] does. When the clocks go forward, a
+    /// The moments go by the wall clock, as [`Put::not_before`](crate::Put::not_before) does. When the clocks go forward, a
     /// run in the hour or the day that is left out comes right after it. When they go back, a run in
     /// the hour that comes twice is there once. An expression with a wildcard or a step in the field
     /// of the second, the minute or the hour is an interval instead: it has no run for the hour that

@@ -125,7 +125,7 @@ impl<T> Claim<T> {
     ///
     /// The put and the step are one commit. So the task is there exactly once, whatever dies. It
     /// may have been worked on, or have ended, when a later attempt calls this again. If its
-    /// [key](Put::key) is in use, [`Put::on_key`] decides, and with
+    /// [key](crate::Put::key) is in use, [`Put::on_key`](crate::Put::on_key) decides, and with
     /// [`OnKey::Keep`](crate::OnKey::Keep) the id is that of the task that has the key.
     ///
     /// Once this returns, both survive what a put survives. The call blocks until they are flushed,

@@ -28,7 +28,7 @@ impl<T> Tube<T> {
     /// [`KeyInUse`](crate::Error::KeyInUse): no crash makes it untrue if the task that has the key is
     /// in a tube with durability flush, and no killed process if it is in a written one. Nothing was
     /// put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
-    /// [`token`](Put::token) can be made again.
+    /// [`token`](crate::Put::token) can be made again.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -131,7 +131,7 @@ impl<T> Tube<T> {
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
     ///
     /// Takers see all of them at the same time, and their ids are in the given order. A
-    /// [key](Put::key) or a [token](Put::token) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
+    /// [key](crate::Put::key) or a [token](crate::Put::token) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
     /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
     ///
     /// # Errors

@@ -152,8 +152,8 @@ impl<T> Job<T> {
     ///
     /// If one of them is not over, the wait is stored, the claim ends, and an error is returned.
     /// Pass it on with `?`: whatever the handler then returns, the task waits, as one that was put
-    /// [after](Put::after) them, and the attempt does not count.
-    /// [`Put::on_parent`](Put::on_parent) decides what becomes of it if one of them is deleted or
+    /// [after](crate::Put::after) them, and the attempt does not count.
+    /// [`Put::on_parent`](crate::Put::on_parent) decides what becomes of it if one of them is deleted or
     /// buried. In the next attempt this call returns `Ok`. The name is that of a step, and the call
     /// blocks as that of a step does.
     ///
