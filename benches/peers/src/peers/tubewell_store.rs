@@ -242,7 +242,7 @@ impl Caller for Handle {
     }
 
     fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
-        let tasks: Vec<Put> = bodies.iter().map(|body| self.task(body)).collect();
+        let tasks: Vec<Put<&[u8]>> = bodies.iter().map(|body| self.task(body)).collect();
         self.tube.put_many(tasks)?;
         Ok(())
     }
