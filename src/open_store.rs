@@ -43,8 +43,12 @@ impl LocalHandle {
     ) -> Result<Subscription> {
         let inner = self.inner()?;
         let listing = inner.subscribers.list(filter);
-        // Under the lock of the store: between two changes.
-        Ok(inner.run(|_| listing.begin(capacity, bytes)))
+        // Under the lock of the store: between two changes, and before its close or refused.
+        inner.run(
+            |core| {
+                if core.closed { Err(Error::Closed) } else { Ok(listing.begin(capacity, bytes)) }
+            },
+        )
     }
 
     /// As `inner`, for what takes no lock, and for the threads of the store, which a fork does not have.

@@ -89,6 +89,7 @@ impl Follower {
     fn subscribe(&mut self) -> Followed {
         match self.store.events(self.filter.clone(), self.capacity) {
             Ok(events) => (self.events, self.is_broken) = (Some(events), false),
+            Err(Error::Closed) => return Followed::Closed,
             Err(error) => return Followed::Broken(error.to_string()),
         }
         Followed::Resumed

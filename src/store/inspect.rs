@@ -48,6 +48,7 @@ impl Store {
     /// [`Subscription::delivered`] tells a reader when it has seen all events up to some moment.
     ///
     /// # Errors
+    /// [`Closed`](Error::Closed): the store or the connection was closed.
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
     /// does not answer the connection.
     ///

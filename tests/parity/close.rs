@@ -34,6 +34,15 @@ fn close_flushes_and_frees_the_file() {
     });
 }
 
+#[test]
+fn subscription_to_a_closed_store_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let before = store.subscribe(10).unwrap();
+    store.close().unwrap();
+    assert!(before.recv().is_none());
+    assert_eq!(store.subscribe(10).err(), Some(Error::Closed));
+}
+
 /// The last flush is blocked. The future must not block the thread that polls it.
 #[test]
 fn close_does_not_block_its_executor() {
