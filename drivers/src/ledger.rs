@@ -230,6 +230,17 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(self.body_row(id, &found.record.header)?.to_vec())
     }
 
+    /// Returns the row that ends with the body of a task.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn row_with_body(&mut self, id: u64, found: &Found) -> Result<Value, R::Error> {
+        match found.record.header.body_checksum {
+            None => Ok(found.record.row().clone()),
+            Some(_) => self.body_row(id, &found.record.header),
+        }
+    }
+
     /// Reads the row of a separate body.
     pub(crate) fn body_row(&mut self, id: u64, header: &Header) -> Result<Value, R::Error> {
         let row = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))?;

@@ -314,6 +314,12 @@ impl Record {
         self.value.get(self.body..).unwrap_or_default()
     }
 
+    /// Returns the row, which ends with the inline body.
+    #[must_use]
+    pub fn row(&self) -> &Value {
+        &self.value
+    }
+
     /// Returns the header, and the row, which ends with the inline body.
     #[must_use]
     pub fn into_parts(self) -> (Header, Value) {

@@ -9,7 +9,7 @@ use super::{Salvage, Salvaged};
 use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
 use crate::moment::system_time;
 use crate::task::Task;
-use crate::{Error, HistoryEntry, LastFailure, OnParent, Result, Step, TaskState};
+use crate::{Bytes, Error, HistoryEntry, LastFailure, OnParent, Result, Step, TaskState};
 
 /// A task's id, and the key of its row.
 type TaskKey = (u64, Box<[u8]>);
@@ -103,18 +103,19 @@ impl Salvage<'_> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
         let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
-        let data = match record.header.body_checksum {
-            None => record.inline().to_vec(),
+        let row = match record.header.body_checksum {
+            None => record.row().clone(),
             Some(_) => {
                 let body = self.reader.get(Table::Bodies, &keys::by_id(space, id));
                 let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
                 let body = body.ok_or_else(missing)?;
                 check_body(id, &record.header, &body)?;
-                body.to_vec()
+                body
             }
         };
         let info = describe(tube, id, TaskState::on_shelf(shelf), &record.header, self.clocks());
-        Ok((Task::of(info, data), record.header))
+        let body = Bytes::tail(row, record.header.size);
+        Ok((Task::of(info, body), record.header))
     }
 
     /// The last failure of a task, if it has one.

@@ -99,15 +99,15 @@ impl Decide for ListBodies {
             core.matching(number, filter, after.as_ref(), *limit, BODY_BYTES)?;
         let mut page = Page { next, damaged, ..Page::default() };
         for (id, found) in tasks {
-            let data = match core.edit(number, |ledger| ledger.body(id, &found)) {
+            let body = match core.read_body(number, id, &found) {
                 Err(Error::Corrupt { .. }) => {
                     page.damaged += 1;
                     continue;
                 }
-                data => data?,
+                body => body?,
             };
             let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.items.push(Task::of(info, data));
+            page.items.push(Task::of(info, body));
         }
         Ok(Decided::now(page))
     }

@@ -15,7 +15,7 @@ use crate::moment::system_time;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::text::quoted;
-use crate::{Error, Result, SpawnedBy, TaskState};
+use crate::{Bytes, Error, Result, SpawnedBy, TaskState};
 
 verb! {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
@@ -34,9 +34,17 @@ impl Decide for Peek {
     ) -> Result<Decided<Task>> {
         let id = self.id;
         let found = core.find(number, id)?;
-        let data = core.edit(number, |ledger| ledger.body(id, &found))?;
+        let body = core.read_body(number, id, &found)?;
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        Ok(core.once_visible(number, id, Task::of(info, data)))
+        Ok(core.once_visible(number, id, Task::of(info, body)))
+    }
+}
+
+impl Core {
+    /// The body of a task, which shares its row.
+    pub(super) fn read_body(&mut self, number: u32, id: u64, found: &Found) -> Result<Bytes> {
+        let row = self.edit(number, |ledger| ledger.row_with_body(id, found))?;
+        Ok(Bytes::tail(row, found.record.header.size))
     }
 }
 

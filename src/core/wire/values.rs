@@ -44,8 +44,7 @@ impl Wire for Task {
 
     fn get(input: &mut Input<'_>) -> Result<Task, Malformed> {
         let info = Wire::get(input)?;
-        let body: Vec<u8> = Wire::get(input)?;
-        Ok(Task::of(info, body))
+        Ok(Task::of(info, input.bytes()?))
     }
 }
 wire_struct! { TaskInfo {
