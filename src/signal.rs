@@ -1,8 +1,9 @@
 //! Signals: flags that are raised once, and wake the threads and futures that wait for them.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::mem::take;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
@@ -80,14 +81,23 @@ impl Drop for SignalWait {
     }
 }
 
-/// Waits until one of these signals is raised.
-pub(crate) async fn first_of(first: &Arc<Signal>, second: &Arc<Signal>) {
-    let (mut first, mut second) = (SignalWait::new(first), SignalWait::new(second));
-    poll_fn(|context| match first.poll(context.waker()) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => second.poll(context.waker()),
+/// Waits until the signal is raised.
+pub(crate) async fn raised(signal: &Arc<Signal>) {
+    let mut wait = SignalWait::new(signal);
+    poll_fn(|context| wait.poll(context.waker())).await;
+}
+
+/// Awaits a future until the signal is raised.
+pub(crate) async fn unless_raised<T>(
+    signal: &Arc<Signal>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let (mut future, mut raised) = (pin!(future), SignalWait::new(signal));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Pending => raised.poll(context.waker()).map(|()| None),
+        Poll::Ready(output) => Poll::Ready(Some(output)),
     })
-    .await;
+    .await
 }
 
 #[cfg(all(test, not(feature = "_shuttle")))]

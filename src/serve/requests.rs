@@ -18,7 +18,7 @@ use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, to_bytes};
 use crate::events::EventStream;
 use crate::filter::Filter;
-use crate::signal::{Signal, SignalWait};
+use crate::signal::{Signal, raised};
 use crate::wait::{self, TakeFuture};
 use crate::{Error, Result, SessionId, Store};
 
@@ -126,8 +126,7 @@ fn take(
 }
 
 async fn ended(signal: Arc<Signal>) -> Result<()> {
-    let mut wait = SignalWait::new(&signal);
-    std::future::poll_fn(|context| wait.poll(context.waker())).await;
+    raised(&signal).await;
     Ok(())
 }
 

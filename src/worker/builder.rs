@@ -2,10 +2,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::future::WorkerFuture;
@@ -18,7 +16,7 @@ use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
-use crate::signal::{Signal, SignalWait};
+use crate::signal::unless_raised;
 use crate::wait::CallFuture;
 use crate::{Error, Result, Session, Store, Tube};
 
@@ -413,16 +411,6 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-/// Awaits a future until the signal is raised.
-async fn unless_raised<T>(signal: &Arc<Signal>, future: impl Future<Output = T>) -> Option<T> {
-    let (mut future, mut raised) = (pin!(future), SignalWait::new(signal));
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Pending => raised.poll(context.waker()).map(|()| None),
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-    })
-    .await
 }
 
 impl fmt::Debug for Worker {

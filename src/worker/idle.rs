@@ -6,7 +6,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use crate::signal::{self, Signal};
+use crate::signal::{Signal, raised, unless_raised};
 use crate::sync::Mutex;
 
 pub(super) struct Idle(Mutex<State>);
@@ -65,7 +65,7 @@ impl Idle {
             raise_if_idle(state);
             changed
         };
-        signal::first_of(stop, &changed).await;
+        unless_raised(stop, raised(&changed)).await;
         let mut state = self.0.lock();
         if state.jobs == jobs {
             // Idle, or stopped: it ends as a busy lane does.

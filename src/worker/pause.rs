@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::park::block_on_for;
-use crate::signal::{self, Signal, SignalWait};
+use crate::signal::{Signal, raised, unless_raised};
 use crate::sync::{Mutex, thread};
 
 /// The first pause; it doubles from error to error,
@@ -76,8 +76,7 @@ impl Pause {
 
     /// Blocks for the pause, and ends it. `early` ends it before.
     pub(super) fn pass(&self, length: Duration, early: &Arc<Signal>) {
-        let mut early = SignalWait::new(early);
-        let _ = block_on_for(poll_fn(|context| early.poll(context.waker())), length);
+        let _ = block_on_for(raised(early), length);
         let end = self.state.lock().end.take();
         if let Some(end) = end {
             end.raise();
@@ -100,7 +99,7 @@ impl Pause {
         }
         let end = self.state.lock().end.clone();
         let Some(end) = end else { return };
-        signal::first_of(early, &end).await;
+        unless_raised(early, raised(&end)).await;
     }
 
     /// The store works: the next pause is a first one.
