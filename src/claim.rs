@@ -15,7 +15,6 @@ use tubewell_drivers::{Body, Value};
 
 use crate::body::Coder;
 use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Release, ReleaseIn, Renew, Touch};
-use crate::core::verb::{Begin, OfClaim};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
@@ -105,8 +104,7 @@ impl<T> Claim<T> {
     /// The body of the task, as its bytes.
     #[must_use]
     pub fn body(&self) -> &[u8] {
-        let body = self.body.as_ref().or_else(|| self.coder.bytes(&self.value));
-        body.map_or(&[], |body| body)
+        self.bytes().map_or(&[], |body| body)
     }
 
     /// The name of its tube.
@@ -236,7 +234,7 @@ impl<T> Claim<T> {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
-        self.make_end(&Ack { result: None })
+        self.held.make_end(&Ack { result: None })
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -309,9 +307,9 @@ impl<T> Claim<T> {
     #[doc(alias = "retry")]
     pub fn release(self, delay: Duration) -> Result<Receipt> {
         if delay.is_zero() {
-            return self.make_end(&Release {});
+            return self.held.make_end(&Release {});
         }
-        self.make_end(&ReleaseIn { delay: micros_ceil(delay) })
+        self.held.make_end(&ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
@@ -343,7 +341,7 @@ impl<T> Claim<T> {
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
     pub fn bury(self) -> Result<Receipt> {
-        self.make_end(&BuryHeld { failure: None })
+        self.held.make_end(&BuryHeld { failure: None })
     }
 
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
@@ -527,16 +525,20 @@ impl<T> Claim<T> {
     pub fn detach(mut self) -> Task<T> {
         self.held.release_on_drop = false;
         let info = self.held.handle.describe(&self.held.grant);
-        let same = self.coder.bytes(&self.value).cloned();
-        Task::new(info, self.body.or(same).unwrap_or_default(), self.coder)
+        let body = self.bytes().cloned().unwrap_or_default();
+        Task::new(info, body, self.coder)
     }
 
     /// The value, and the claim of the bytes.
     #[must_use = "a claim that is dropped releases its task"]
     pub fn into_parts(self) -> (T, Claim) {
-        let bytes = self.body.or_else(|| self.coder.bytes(&self.value).cloned());
-        let value = bytes.unwrap_or_default();
+        let value = self.bytes().cloned().unwrap_or_default();
         (self.value, Claim { held: self.held, value, body: None, coder: Coder::BYTES })
+    }
+
+    /// The body: the value, or beside it.
+    fn bytes(&self) -> Option<&Bytes> {
+        self.body.as_ref().or_else(|| self.coder.bytes(&self.value))
     }
 
     /// The task has this body from now on.
@@ -576,11 +578,5 @@ impl<T> Claim<T> {
         let mut held = self.held;
         held.release_on_drop = false;
         held.drop_claim(true);
-    }
-
-    /// Makes a call that ends the claim. If it fails, the task is released.
-    #[inline]
-    pub(crate) fn make_end<V: Begin<On = OfClaim>>(self, verb: &V) -> Result<V::Answer> {
-        self.held.make_end(verb)
     }
 }

@@ -126,7 +126,7 @@ impl<T> Claim<T> {
     #[doc(alias = "pipeline")]
     pub fn advance<U>(self, to: &Tube<U>, task: impl IntoPut<U>) -> Result<Receipt> {
         let into = put_into(&self.held.handle, to, to.encode(task)?)?;
-        self.make_end(&FinishTask { request: FinishRequest::advance(into) })
+        self.held.make_end(&FinishTask { request: FinishRequest::advance(into) })
     }
 
     /// Finishes the task, and puts further tasks, all with one commit: its result, any number of
@@ -178,6 +178,6 @@ impl<T> Claim<T> {
     #[doc(alias = "exactly once")]
     pub fn finish(self, finish: Finish) -> Result<Receipt> {
         let request = finish.into_request(&self.held.handle)?;
-        self.make_end(&FinishTask { request })
+        self.held.make_end(&FinishTask { request })
     }
 }

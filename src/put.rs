@@ -357,13 +357,13 @@ mod sealed {
 
     impl<T: 'static> IntoPut<T> for T {
         fn into_put(self, coder: &Coder<T>) -> Result<Encoded> {
-            (&self).into_put(coder)
+            Put::new(self).into_put(coder)
         }
     }
 
     impl<T: 'static> IntoPut<T> for &T {
         fn into_put(self, coder: &Coder<T>) -> Result<Encoded> {
-            coder.encode(self).map(Put::new)
+            Put::new(self).into_put(coder)
         }
     }
 
@@ -381,7 +381,7 @@ mod sealed {
 
     impl IntoPut<String> for &str {
         fn into_put(self, coder: &Coder<String>) -> Result<Encoded> {
-            coder.encode(&self.to_owned()).map(Put::new)
+            Put::new(self).into_put(coder)
         }
     }
 

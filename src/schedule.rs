@@ -93,6 +93,13 @@ pub enum Overlap {
 #[doc(alias = "cron")]
 #[doc(alias = "periodic")]
 pub struct Schedule<P = &'static str> {
+    pub(crate) terms: Terms,
+    pub(crate) put: P,
+}
+
+/// When a schedule has runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
     pub(crate) recurrence: Recurrence,
     pub(crate) key: Option<String>,
     pub(crate) starting: Option<SystemTime>,
@@ -100,7 +107,6 @@ pub struct Schedule<P = &'static str> {
     pub(crate) missed: Missed,
     pub(crate) within: Option<Duration>,
     pub(crate) overlap: Overlap,
-    pub(crate) put: P,
     pub(crate) restored: Option<Restored>,
 }
 
@@ -155,7 +161,7 @@ impl Schedule {
     }
 
     fn new(recurrence: Recurrence) -> Schedule {
-        Schedule {
+        let terms = Terms {
             recurrence,
             key: None,
             starting: None,
@@ -163,9 +169,9 @@ impl Schedule {
             missed: Missed::default(),
             within: None,
             overlap: Overlap::default(),
-            put: "",
             restored: None,
-        }
+        };
+        Schedule { terms, put: "" }
     }
 }
 
@@ -173,7 +179,7 @@ impl<P> Schedule<P> {
     /// The key: a name of 1 to 4071 bytes that no other task and no other schedule of the store has. It
     /// must be given.
     pub fn key(mut self, key: impl Into<String>) -> Schedule<P> {
-        self.key = Some(key.into());
+        self.terms.key = Some(key.into());
         self
     }
 
@@ -184,14 +190,14 @@ impl<P> Schedule<P> {
     /// one is the next of them. A schedule that is stored already has begun: it keeps its moments.
     #[doc(alias = "offset")]
     pub fn starting(mut self, moment: SystemTime) -> Schedule<P> {
-        self.starting = Some(moment);
+        self.terms.starting = Some(moment);
         self
     }
 
     /// After how many runs the schedule ends. Default: never. Above zero. Runs that are left out do
     /// not count. A schedule that has ended is removed, and its key is free.
     pub fn times(mut self, runs: u64) -> Schedule<P> {
-        self.times = Some(runs);
+        self.terms.times = Some(runs);
         self
     }
 
@@ -199,21 +205,21 @@ impl<P> Schedule<P> {
     #[doc(alias = "catch up")]
     #[doc(alias = "misfire")]
     pub fn missed(mut self, missed: Missed) -> Schedule<P> {
-        self.missed = missed;
+        self.terms.missed = missed;
         self
     }
 
     /// How late a run may be: one that is later is left out. Default: without a limit.
     #[doc(alias = "grace")]
     pub fn within(mut self, time: Duration) -> Schedule<P> {
-        self.within = Some(time);
+        self.terms.within = Some(time);
         self
     }
 
     /// What happens if the last run is not over when the next one is due. Default:
     /// [`Overlap::Allow`].
     pub fn overlap(mut self, overlap: Overlap) -> Schedule<P> {
-        self.overlap = overlap;
+        self.terms.overlap = overlap;
         self
     }
 
@@ -221,17 +227,11 @@ impl<P> Schedule<P> {
     /// takes them. Default: an empty text. A run cannot have a key of its own, parents, or a moment
     /// before which it is not ready.
     pub fn put<Q>(self, task: Q) -> Schedule<Q> {
-        let Schedule {
-            recurrence, key, starting, times, missed, within, overlap, restored, ..
-        } = self;
-        Schedule { recurrence, key, starting, times, missed, within, overlap, put: task, restored }
+        Schedule { terms: self.terms, put: task }
     }
 
     pub(crate) fn try_map<Q>(self, with: impl FnOnce(P) -> Result<Q>) -> Result<Schedule<Q>> {
-        let Schedule { recurrence, key, starting, times, missed, within, overlap, put, restored } =
-            self;
-        let put = with(put)?;
-        Ok(Schedule { recurrence, key, starting, times, missed, within, overlap, put, restored })
+        Ok(Schedule { terms: self.terms, put: with(self.put)? })
     }
 
     /// Marks it as a schedule of another store, to be put back as it was: with its id there, if that is
@@ -257,7 +257,7 @@ impl<P> Schedule<P> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule<P> {
-        self.restored = Some(Restored { id: id.into(), runs, skipped });
+        self.terms.restored = Some(Restored { id: id.into(), runs, skipped });
         self
     }
 }

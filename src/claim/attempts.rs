@@ -62,7 +62,7 @@ impl<T> Claim<T> {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn fail(self, failure: Failure) -> Result<Receipt> {
-        self.make_end(&Fail { delay: None, failure })
+        self.held.make_end(&Fail { delay: None, failure })
     }
 
     /// As [`fail`](Claim::fail), with this delay instead of the backoff of the tube: for a server
@@ -73,7 +73,7 @@ impl<T> Claim<T> {
     /// delays; the task is released.
     #[doc(alias = "retry after")]
     pub fn fail_in(self, delay: Duration, failure: Failure) -> Result<Receipt> {
-        self.make_end(&Fail { delay: Some(micros_ceil(delay)), failure })
+        self.held.make_end(&Fail { delay: Some(micros_ceil(delay)), failure })
     }
 
     /// Gives the task back for a while, through no fault of its own: ready in its old place, or
@@ -120,6 +120,6 @@ impl<T> Claim<T> {
     #[doc(alias = "discard")]
     #[doc(alias = "dead letter")]
     pub fn bury_with(self, failure: Failure) -> Result<Receipt> {
-        self.make_end(&BuryHeld { failure: Some(failure) })
+        self.held.make_end(&BuryHeld { failure: Some(failure) })
     }
 }

@@ -32,6 +32,6 @@ impl<T> Claim<T> {
     #[doc(alias = "complete")]
     #[doc(alias = "result")]
     pub fn ack_with(self, result: impl Into<Vec<u8>>) -> Result<Receipt> {
-        self.make_end(&Ack { result: Some(result.into()) })
+        self.held.make_end(&Ack { result: Some(result.into()) })
     }
 }

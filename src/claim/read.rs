@@ -1,9 +1,9 @@
 //! From the body of a claim to its value.
 
-use super::{Claim, Held};
+use super::Claim;
 use crate::body::Coder;
 use crate::core::list::BuryHeld;
-use crate::{Bytes, Error, Failure, Result};
+use crate::{Error, Failure, Result};
 
 /// The failure group of tasks whose bodies are no values of the type of their tube.
 pub(crate) const UNDECODABLE: &str = "undecodable";
@@ -13,12 +13,7 @@ impl Claim {
     /// would fail too.
     #[inline]
     pub(crate) fn decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
-        // The value of a tube with a codec for bytes is not its body.
-        let Claim { held, value, body, .. } = self;
-        match coder.decode(body.unwrap_or(value)) {
-            Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
-            Err((body, error)) => Err(Undecodable::new(held, body, error).bury_here()),
-        }
+        self.try_decode(coder).map_err(|undecodable| undecodable.bury_here())
     }
 
     /// As `decode`, as a future that blocks no thread.
@@ -33,9 +28,13 @@ impl Claim {
     #[inline]
     pub(crate) fn try_decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>, Box<Undecodable>> {
         let Claim { held, value, body, .. } = self;
+        // The value of a tube with a codec for bytes is not its body.
         match coder.decode(body.unwrap_or(value)) {
             Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
-            Err((body, error)) => Err(Box::new(Undecodable::new(held, body, error))),
+            Err((body, error)) => {
+                let claim = Claim { held, value: body, body: None, coder: Coder::BYTES };
+                Err(Box::new(Undecodable { claim, error }))
+            }
         }
     }
 }
@@ -47,11 +46,6 @@ pub(crate) struct Undecodable {
 }
 
 impl Undecodable {
-    fn new(held: Held, body: Bytes, error: Error) -> Undecodable {
-        let claim = Claim { held, value: body, body: None, coder: Coder::BYTES };
-        Undecodable { claim, error }
-    }
-
     /// As `bury`, and blocks.
     #[cold]
     fn bury_here(self) -> Error {

@@ -11,7 +11,7 @@ use crate::micros::{duration, micros_ceil};
 use crate::moment::{Moments, micros_of};
 use crate::options::check_max_attempts;
 use crate::put::Encoded;
-use crate::schedule::Restored;
+use crate::schedule::{Restored, Terms};
 use crate::{Error, Missed, OnKey, Overlap, Recurrence, Reschedule, Result, Schedule};
 
 /// The longest number of a run, with its hyphen.
@@ -51,7 +51,8 @@ pub(crate) struct ScheduleRequest {
 impl ScheduleRequest {
     /// A schedule with its key.
     pub(crate) fn new(schedule: Schedule<Encoded>) -> Result<(Arc<str>, ScheduleRequest)> {
-        let Schedule { recurrence, key, starting, times, missed, within, overlap, .. } = schedule;
+        let Schedule { terms, put } = schedule;
+        let Terms { recurrence, key, starting, times, missed, within, overlap, restored } = terms;
         let key = key.ok_or_else(|| {
             Error::invalid("a schedule needs a key, by which it is changed and removed")
         })?;
@@ -62,11 +63,11 @@ impl ScheduleRequest {
             missed: Some(missed),
             within: Some(within),
             overlap: Some(overlap),
-            put: Some(schedule.put),
+            put: Some(put),
             ..Reschedule::new()
         };
         let request = ScheduleRequest::change(change)?;
-        Ok((key.into(), ScheduleRequest { restored: schedule.restored, ..request }))
+        Ok((key.into(), ScheduleRequest { restored, ..request }))
     }
 
     /// Changes of a schedule. Checks what the request cannot tell: an interval is rounded up, and a number
