@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use futures_core::Stream;
-use tubewell::{Event, EventKind, EventStream, FIFO, Store, Tube, TubeOptions};
+use tubewell::{Error, Event, EventKind, EventStream, FIFO, Store, Tube, TubeOptions};
 
 use super::support::{WakeCount, block_on, timed_store, wait_until, waker_calling, with_timeout};
 use crate::stores;
