@@ -10,7 +10,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{
     CallFuture, Error, EventKind, EventStream, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt,
-    Store, Tube, TubeOptions, WhenFull,
+    Store, Subscription, Tube, TubeOptions, WhenFull,
 };
 
 use crate::explore::explore;
@@ -185,7 +185,7 @@ fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
         let dropper = thread::spawn(move || drop(dropped));
         let late = {
             let store = store.clone();
-            thread::spawn(move || store.events(Filter::new(), 10).unwrap().into_stream())
+            thread::spawn(move || store.events(Filter::new(), 10).map(Subscription::into_stream))
         };
         let closer = {
             let store = store.clone();
@@ -193,10 +193,15 @@ fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
         };
         let is_put = putter.join().unwrap().is_ok();
         dropper.join().unwrap();
-        let mut late = late.join().unwrap();
+        let late = late.join().unwrap();
         closer.join().unwrap().unwrap();
-        while let Some(kind) = block_on(next(&mut late)) {
-            assert_eq!(kind, EventKind::Put);
+        match late {
+            Ok(mut late) => {
+                while let Some(kind) = block_on(next(&mut late)) {
+                    assert_eq!(kind, EventKind::Put);
+                }
+            }
+            Err(refusal) => assert_eq!(refusal, Error::Closed),
         }
         let kept: Vec<EventKind> = kept.map(|event| event.kind).collect();
         assert_eq!(kept, vec![EventKind::Put; usize::from(is_put)]);
