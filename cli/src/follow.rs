@@ -73,8 +73,13 @@ impl Follower {
     /// Waits for the owner. A call waits some seconds for a new connection, so the first that fails is reported.
     fn resume(&mut self) -> Followed {
         loop {
-            match ask(&self.store) {
-                Ok(()) => return self.subscribe(),
+            let subscribed = ask(&self.store)
+                .and_then(|()| self.store.events(self.filter.clone(), self.capacity));
+            match subscribed {
+                Ok(events) => {
+                    (self.events, self.is_broken) = (Some(events), false);
+                    return Followed::Resumed;
+                }
                 Err(Error::Closed) => return Followed::Closed,
                 Err(error @ Error::Refused { .. }) => return Followed::Refused(error),
                 Err(error) if !self.is_broken => {
@@ -84,15 +89,6 @@ impl Follower {
                 Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
             }
         }
-    }
-
-    fn subscribe(&mut self) -> Followed {
-        match self.store.events(self.filter.clone(), self.capacity) {
-            Ok(events) => (self.events, self.is_broken) = (Some(events), false),
-            Err(Error::Closed) => return Followed::Closed,
-            Err(error) => return Followed::Broken(error.to_string()),
-        }
-        Followed::Resumed
     }
 }
 
