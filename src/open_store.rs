@@ -44,11 +44,8 @@ impl LocalHandle {
         let inner = self.inner()?;
         let listing = inner.subscribers.list(filter);
         // Under the lock of the store: between two changes, and before its close or refused.
-        inner.run(
-            |core| {
-                if core.closed { Err(Error::Closed) } else { Ok(listing.begin(capacity, bytes)) }
-            },
-        )
+        let begun = inner.run(|core| (!core.closed).then(|| listing.begin(capacity, bytes)));
+        begun.ok_or(Error::Closed)
     }
 
     /// As `inner`, for what takes no lock, and for the threads of the store, which a fork does not have.
