@@ -56,7 +56,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
     let mut seen = Vec::new();
     loop {
-        match jobs.take_async(None).await {
+        match jobs.to_async().take(None).await {
             Ok(Some(job)) => {
                 seen.push(String::from_utf8_lossy(job.body()).into_owned());
                 job.ack_deferred(WhenFull::Block)?.await?;
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A future waits from its first poll. Dropping it is safe: a task already assigned to it is
     // released.
-    let mut waiting = jobs.take_async(None);
+    let mut waiting = jobs.to_async().take(None);
     if poll_once(&mut waiting).is_some() {
         return Err("the tube was not empty".into());
     }
@@ -89,9 +89,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         move || block_on(consume(jobs))
     });
     block_on(async {
-        let deferred = jobs.deferred(WhenFull::Block);
-        let second = deferred.put("second")?;
-        let third = deferred.put("third")?; // both in flight, one flush for both
+        let deferred = jobs.to_async();
+        let second = deferred.put("second");
+        let third = deferred.put("third"); // both in flight, one flush for both
         second.await?;
         third.await.map(|_| ())
     })?;

@@ -13,10 +13,10 @@ const ORDERS: u64 = 200;
 /// Puts all orders and then awaits their flushes, which they share. No thread blocks: a put is
 /// refused while too much waits to be written, and the caller then awaits some of its tickets.
 async fn produce(orders: Tube) -> tubewell::Result<()> {
-    let deferred = orders.deferred(WhenFull::Refuse);
+    let deferred = orders.to_async().refuse_when_full();
     let mut tickets = Vec::new();
     for number in 0..ORDERS {
-        tickets.push(deferred.put(format!("order {number}"))?);
+        tickets.push(deferred.put(format!("order {number}")));
     }
     for ticket in tickets {
         ticket.await?; // the order is on the disk
@@ -32,10 +32,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
 
     // A dropped future stops waiting. The timeout of `take_async` itself returns `None`.
-    if timeout(Duration::from_millis(20), orders.take_async(None)).await.is_ok() {
+    if timeout(Duration::from_millis(20), orders.to_async().take(None)).await.is_ok() {
         return Err("the tube was not empty".into());
     }
-    if orders.take_async(Duration::from_millis(20)).await?.is_some() {
+    if orders.to_async().take(Duration::from_millis(20)).await?.is_some() {
         return Err("the tube was not empty".into());
     }
     println!("no orders yet");
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while producing || acks.len() < usize::try_from(ORDERS)? {
         tokio::select! {
             // `select!` drops the other future. A task already assigned to it is released.
-            order = orders.take_async(Duration::from_secs(30)) => {
+            order = orders.to_async().take(Duration::from_secs(30)) => {
                 let order = order?.ok_or("an order is missing")?;
                 acks.push(order.ack_deferred(WhenFull::Refuse)?);
             }

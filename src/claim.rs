@@ -22,7 +22,7 @@ use crate::{Bytes, ClaimToken, Error, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
 pub(crate) use held::{Held, ended_if_closed};
-pub(crate) use read::UNDECODABLE;
+pub(crate) use read::{UNDECODABLE, Undecodable};
 
 /// A taken task, with its body as a value of `T`, and the claim (lease) on it.
 ///

@@ -99,7 +99,7 @@
 //! # ?; Ok::<(), Error>(())
 //! ```
 //!
-//! [`take_async`](Tube::take_async) is a take as a future, for any runtime or none.
+//! Each call of a handle from [`to_async`](Tube::to_async) is a future, for any runtime or none.
 //! [`take_any`](Store::take_any) waits in several tubes.
 //!
 //! # Priorities, delays, times to live
@@ -206,20 +206,20 @@
 //!
 //! # Many calls on one thread
 //!
-//! A [deferred](Tube::deferred) call is accepted or refused immediately and returns a [`Ticket`],
-//! which can be waited for or awaited. One thread can have hundreds in flight, which share their
-//! flushes.
+//! A call of a handle from [`to_async`](Tube::to_async) returns a [`Ticket`] at once, which can be waited
+//! for or awaited. One thread can have hundreds in flight, which share their flushes.
 //!
 //! ```
-//! use tubewell::WhenFull;
 //! # use tubewell::{FIFO, Store, TubeOptions};
 //! # let store = Store::in_memory()?;
 //! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 //!
-//! let deferred = jobs.deferred(WhenFull::Block);
-//! let tickets: Vec<_> = (0..500).map(|n| deferred.put(format!("job {n}"))).collect();
+//! let tickets: Vec<_> = {
+//!     let jobs = jobs.to_async();
+//!     (0..500).map(|n| jobs.put(format!("job {n}"))).collect()
+//! };
 //! for ticket in tickets {
-//!     ticket?.wait()?; // on the disk
+//!     ticket.wait()?; // on the disk
 //! }
 //! # assert_eq!(jobs.statistics()?.tasks.ready, 500);
 //! # Ok::<(), tubewell::Error>(())
@@ -329,6 +329,7 @@ mod limit;
 mod listing;
 mod metrics;
 mod micros;
+mod mode;
 mod moment;
 mod on_key;
 mod on_parent;
@@ -358,9 +359,11 @@ mod sync;
 mod task;
 mod task_state;
 mod text;
+mod ticket;
 mod token;
 #[cfg(feature = "redb")]
 mod transact;
+#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod tube;
 mod update;
 mod user_code;
@@ -419,7 +422,7 @@ pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
 pub use counters::{ClockReport, Counters};
 pub use date::Date;
-pub use deferred::{Deferred, Refused, Ticket};
+pub use deferred::Refused;
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
 pub use durability::{Durability, WhenFull};
 pub use ending::{Ending, FailureGroup, LastFailure};
@@ -433,6 +436,7 @@ pub use kinds::EventKind;
 pub use limit::{Limit, PausedSubQueue};
 pub use listing::{Page, TagCount};
 pub use metrics::{Bin, Day, Summary};
+pub use mode::{Async, Blocking, Mode};
 pub use on_key::OnKey;
 pub use on_parent::OnParent;
 pub use options::{OptionValue, TubeInfo, TubeOptions};
@@ -453,17 +457,17 @@ pub use storage::Storage;
 pub use store::{ConnectOptions, Store, StoreOptions, connect};
 pub use task::{Cursor, Progress, Receipt, Task, TaskInfo};
 pub use task_state::TaskState;
+pub use ticket::Ticket;
 pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
 pub use transact::{Transaction, View};
-pub use tube::Tube;
+pub use tube::{AsyncTube, Tube};
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG,
     TAGS_MAX as MAX_TAGS, TOKEN_MAX as MAX_TOKEN, TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 pub use update::Update;
-pub use wait::{CallFuture, TakeFuture};
 
 /// The engine of the file, for the tables of the application.
 #[cfg(feature = "redb")]

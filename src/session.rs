@@ -6,9 +6,12 @@ use std::time::Duration;
 use crate::core::list::{CreateTube, DescribeSession, FindTube};
 use crate::core::{About, FILE};
 use crate::handle::SessionGuard;
+use crate::mode::Call;
 use crate::tube::{take_any, take_any_async};
-use crate::wait::{self, CallFuture, TakeFuture};
-use crate::{Claim, ClaimToken, Result, SessionId, Tube, TubeOptions};
+use crate::wait;
+use crate::{
+    Async, Claim, ClaimToken, Mode, Result, SessionId, Ticket, Tube, TubeOptions, WhenFull,
+};
 
 /// An owner of claims. Clones are handles of the same session.
 ///
@@ -91,12 +94,20 @@ impl Session {
         name: &str,
         driver: &str,
         options: TubeOptions,
-    ) -> CallFuture<Tube> {
+    ) -> Ticket<Tube> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
         let guard = self.0.clone();
-        CallFuture::new(async move {
-            guard.begun()?;
-            let head = CallFuture::of(&guard.handle, FILE, (), create).await?;
+        let begun = guard.begun().map(|()| create);
+        let call = Call {
+            handle: &guard.handle,
+            buffer: FILE,
+            when_full: WhenFull::Block,
+            on: (),
+            guard: None,
+        };
+        let created = Async::make(call, begun);
+        Ticket::of_future(async move {
+            let head = created.await?;
             Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
         })
     }
@@ -144,15 +155,15 @@ impl Session {
     }
 
     /// As [`take_any`](Session::take_any), as a future that blocks no thread; see
-    /// [`Tube::take_async`].
+    /// [`Tube::take`] of a handle from [`to_async`](Tube::to_async).
     pub fn take_any_async(
         &self,
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
-    ) -> TakeFuture {
+    ) -> Ticket<Option<Claim>> {
         let session = &self.0;
         if let Err(refused) = session.begun() {
-            return TakeFuture::new(&session.handle, Err(refused), session.id, None, None);
+            return Ticket::known(Err(refused));
         }
         take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }

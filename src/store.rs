@@ -18,6 +18,7 @@ use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, T
 use crate::core::verb::{Begin, InStore};
 use crate::core::{Config, Core, FILE, MEMORY};
 use crate::handle::{SessionGuard, StoreHandle};
+use crate::mode::Call;
 use crate::open_store::{LocalHandle, OpenStore, Threads};
 use crate::owner::check_label;
 use crate::pipeline::StoreInner;
@@ -25,8 +26,11 @@ use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
-use crate::wait::{self, CallFuture, TakeFuture};
-use crate::{Claim, ClaimToken, Error, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions};
+use crate::wait::{self, CallFuture};
+use crate::{
+    Async, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube, TubeInfo,
+    TubeOptions, WhenFull,
+};
 
 pub use connect::{ConnectOptions, connect};
 pub use options::StoreOptions;
@@ -123,10 +127,10 @@ impl Store {
         name: &str,
         driver: &str,
         options: TubeOptions,
-    ) -> CallFuture<Tube> {
+    ) -> Ticket<Tube> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
         let (handle, created) = (self.handle.clone(), self.make_async(create));
-        CallFuture::new(async move {
+        Ticket::of_future(async move {
             let head = created.await?;
             let session = handle.own_session();
             Ok(Tube::new(handle, session, None, head))
@@ -247,7 +251,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`drop_tube`](Store::drop_tube).
-    pub fn drop_tube_async(&self, name: &str) -> CallFuture<()> {
+    pub fn drop_tube_async(&self, name: &str) -> Ticket<()> {
         self.make_async(DropTube { name: name.into() })
     }
 
@@ -418,12 +422,12 @@ impl Store {
     }
 
     /// As [`take_any`](Store::take_any), as a future that blocks no thread; see
-    /// [`Tube::take_async`].
+    /// [`Tube::take`] of a handle from [`to_async`](Tube::to_async).
     pub fn take_any_async(
         &self,
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
-    ) -> TakeFuture {
+    ) -> Ticket<Option<Claim>> {
         take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
@@ -474,9 +478,9 @@ impl Store {
     ///     Ok(())
     /// }
     /// ```
-    pub fn flush_async(&self) -> CallFuture<u64> {
+    pub fn flush_async(&self) -> Ticket<u64> {
         let handle = self.handle.clone();
-        CallFuture::new(async move {
+        Ticket::of_future(async move {
             match &handle {
                 StoreHandle::Here(store) => wait::commit(store.inner()?.defer_flush()?).await,
                 StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
@@ -484,15 +488,18 @@ impl Store {
         })
     }
 
-    /// Waits until a deferred call with [`WhenFull::Refuse`](crate::WhenFull::Refuse) is accepted
-    /// in any tube. As [`Deferred::capacity_async`](crate::Deferred::capacity_async), which waits
-    /// for one tube.
+    /// Waits until a change would be accepted in any tube by a handle that is
+    /// [refused when the write buffer is full](Tube::refuse_when_full), and by a deferred call of a claim.
+    ///
+    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
+    /// is not reserved: if another call fills it first, the next call is refused again. Through a
+    /// [connection](crate::connect) it also waits until the owner has received all calls before it.
     ///
     /// # Errors
     /// The store is closed or its storage has failed.
-    pub fn capacity_async(&self) -> CallFuture<()> {
+    pub fn capacity_async(&self) -> Ticket<()> {
         let handle = self.handle.clone();
-        CallFuture::new(async move {
+        Ticket::of_future(async move {
             for buffer in [FILE, MEMORY] {
                 CallFuture::of(&handle, buffer, (), Space {}).await?;
             }
@@ -578,8 +585,8 @@ impl Store {
     ///     Ok(())
     /// }
     /// ```
-    pub fn close_async(&self) -> CallFuture<()> {
-        CallFuture::new(wait::close(self.handle.clone()))
+    pub fn close_async(&self) -> Ticket<()> {
+        Ticket::of_future(wait::close(self.handle.clone()))
     }
 
     pub(crate) fn start(
@@ -620,8 +627,17 @@ impl Store {
     }
 
     /// As `make`, as a future that blocks no thread.
-    fn make_async<V: Begin<On = InStore>>(&self, verb: V) -> CallFuture<V::Answer> {
-        CallFuture::of(&self.handle, FILE, (), verb)
+    fn make_async<V: Begin<On = InStore>>(&self, verb: V) -> Ticket<V::Answer> {
+        Async::make(
+            Call {
+                handle: &self.handle,
+                buffer: FILE,
+                when_full: WhenFull::Block,
+                on: (),
+                guard: None,
+            },
+            Ok(verb),
+        )
     }
 
     /// The store, for what only its owner can do.

@@ -24,17 +24,19 @@ mod watch;
 pub(crate) use take::take_more;
 pub(crate) use take::{take_any, take_any_async};
 
+use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
-use crate::core::verb::{Begin, Claimed, InTube, OfClaim};
+use crate::core::verb::{Begin, Claimed, InTube, Named, OfClaim, Verb};
 use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
+use crate::mode::Call;
 use crate::statistics::Statistics;
-use crate::wait::{CallFuture, make};
-use crate::{Bytes, Result, SessionId};
+use crate::{Async, Blocking, Bytes, Mode, Result, SessionId, WhenFull};
 
 /// A handle of a tube whose bodies are values of `T`, for one session. It is cheap to clone and may
 /// be used from many threads. Dropping it changes nothing in the tube.
@@ -56,13 +58,17 @@ use crate::{Bytes, Result, SessionId};
 /// with durability flush: they wait for the flush of the change that they follow from. In the other
 /// tubes that change is visible immediately, and an answer may rest on one that a crash then undoes.
 ///
-/// # Calls that block, and their other forms
+/// # Calls that block
 /// A call that adds rows blocks while the write buffer is full
 /// ([`max_pending`](crate::StoreOptions::max_pending)), in a tube of any durability, and until its flush
 /// or write is done. Reads, and calls that change memory only, need no space. A take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space,
 /// and [`wait_done`](Tube::wait_done) while it waits for the end of a task.
-/// [`deferred`](Tube::deferred) has forms that return a [`Ticket`](crate::Ticket) before the flush.
-/// The `*_async` methods return futures that block no thread.
+///
+/// # Calls that block no thread
+/// A handle from [`to_async`](Tube::to_async) has the same calls, each of which returns a
+/// [`Ticket`](crate::Ticket) with the answer that is described here: a future, or something to wait for
+/// later. Its changes stand in line while the write buffer is full. After
+/// [`refuse_when_full`](Tube::refuse_when_full) the changes of a handle are refused instead.
 ///
 /// # Errors of every call
 /// [`Closed`](crate::Error::Closed); [`TubeDropped`](crate::Error::TubeDropped);
@@ -72,21 +78,27 @@ use crate::{Bytes, Result, SessionId};
 /// [`verify`](crate::Store::verify) names it.
 #[doc(alias = "queue")]
 #[doc(alias = "topic")]
-pub struct Tube<T: 'static = Bytes> {
+pub struct Tube<T: 'static = Bytes, M: Mode = Blocking> {
     handle: StoreHandle,
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     head: TubeHead,
     coder: Coder<T>,
+    when_full: WhenFull,
+    mode: PhantomData<fn() -> M>,
 }
 
-impl<T> Clone for Tube<T> {
-    fn clone(&self) -> Tube<T> {
+/// A tube whose calls return a [`Ticket`](crate::Ticket): a future, or an answer to wait for. From
+/// [`Tube::to_async`].
+pub type AsyncTube<T = Bytes> = Tube<T, Async>;
+
+impl<T, M: Mode> Clone for Tube<T, M> {
+    fn clone(&self) -> Tube<T, M> {
         self.with_coder(self.coder.clone())
     }
 }
 
-impl<T> std::fmt::Debug for Tube<T> {
+impl<T, M: Mode> std::fmt::Debug for Tube<T, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tube")
             .field("name", &self.head.name)
@@ -102,11 +114,19 @@ impl Tube {
         guard: Option<Arc<SessionGuard>>,
         head: TubeHead,
     ) -> Tube {
-        Tube { handle, session, guard, head, coder: Coder::BYTES }
+        Tube {
+            handle,
+            session,
+            guard,
+            head,
+            coder: Coder::BYTES,
+            when_full: WhenFull::Block,
+            mode: PhantomData,
+        }
     }
 }
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -141,8 +161,8 @@ impl<T> Tube<T> {
     /// assert_eq!((numbers.tasks.ready, numbers.calls.put), (2, 2));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn statistics(&self) -> Result<Statistics> {
-        self.make(&CountsOf {})
+    pub fn statistics(&self) -> M::Answer<Statistics> {
+        self.make(CountsOf {})
     }
 
     /// Sets the function that is called after each change of a task of this tube, or removes it
@@ -202,13 +222,8 @@ impl<T> Tube<T> {
     }
 
     /// Whether its driver has delays, and claims that expire.
-    pub(crate) fn is_timed(&self) -> Result<bool> {
-        self.make(&IsTimed {})
-    }
-
-    /// As `is_timed`, as a future that blocks no thread.
-    pub(crate) fn is_timed_async(&self) -> CallFuture<bool> {
-        self.make_async(IsTimed {})
+    pub(crate) fn is_timed(&self) -> M::Answer<bool> {
+        self.make(IsTimed {})
     }
 
     pub(crate) fn buffer(&self) -> usize {
@@ -217,32 +232,41 @@ impl<T> Tube<T> {
 
     /// Makes a call on the tube.
     #[inline]
-    pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: &V) -> Result<V::Answer> {
-        self.handle.make(self.head.buffer, self.as_target(), verb)
+    pub(crate) fn make<V: Begin<On = InTube>>(&self, verb: V) -> M::Answer<V::Answer> {
+        self.make_checked(Ok(verb))
+    }
+
+    /// As `make`, of what may be refused before.
+    #[inline]
+    pub(crate) fn make_checked<V: Begin<On = InTube>>(
+        &self,
+        verb: Result<V>,
+    ) -> M::Answer<V::Answer> {
+        M::make(self.call(self.as_target()), verb)
     }
 
     /// Makes a call on a task that the session has taken.
-    pub(crate) fn make_held<V: Begin<On = OfClaim>>(&self, id: u64, verb: &V) -> Result<V::Answer> {
-        self.handle.make(self.head.buffer, self.claimed(id), verb)
+    pub(crate) fn make_held<V: Begin<On = OfClaim>>(
+        &self,
+        id: u64,
+        verb: V,
+    ) -> M::Answer<V::Answer> {
+        M::make(self.call(self.claimed(id)), Ok(verb))
     }
 
-    /// As `make_async`, for a verb that brings an encoded body.
-    fn make_encoded<V>(&self, verb: Result<V>) -> CallFuture<V::Answer>
-    where
-        V: Begin<On = InTube, Answer: Send>,
-    {
-        match verb {
-            Ok(verb) => self.make_async(verb),
-            Err(error) => CallFuture::new(async move { Err(error) }),
-        }
+    #[inline]
+    fn call<'a, V: Begin>(&'a self, on: Named<'a, V>) -> Call<'a, V> {
+        let Tube { handle, head, when_full, guard, .. } = self;
+        Call { handle, buffer: head.buffer, when_full: *when_full, on, guard: guard.as_ref() }
     }
 
-    /// As `make`, as a future that blocks no thread. It keeps the session, which a wait may be of.
-    pub(crate) fn make_async<V: Begin<On = InTube>>(&self, verb: V) -> CallFuture<V::Answer> {
-        let tube = self.to_bytes();
-        CallFuture::new(async move {
-            make(&tube.handle, tube.head.buffer, tube.as_target(), &verb).await
-        })
+    /// Makes the calls of a verb that takes several steps.
+    fn in_steps<S: Steps>(&self, steps: Result<S>) -> M::Answer<S::Done> {
+        M::either(
+            steps,
+            |steps| self.to_blocking().run_steps(steps?),
+            |steps| self.to_async().begin_steps(steps),
+        )
     }
 
     pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {
@@ -253,5 +277,46 @@ impl<T> Tube<T> {
     /// The tube as a call names it.
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
+    }
+}
+
+/// A verb whose calls look at, or change, up to so many tasks at a time.
+trait Steps: Send + Sized + 'static {
+    type Verb: Begin<On = InTube>;
+    type Done: Send;
+
+    /// The next call; `None` after the last one.
+    fn next(&mut self) -> Option<Self::Verb>;
+
+    fn note(&mut self, answer: <Self::Verb as Verb>::Answer);
+
+    fn done(self) -> Self::Done;
+}
+
+impl<T> Tube<T> {
+    fn run_steps<S: Steps>(&self, mut steps: S) -> Result<S::Done> {
+        while let Some(verb) = steps.next() {
+            steps.note(self.make(verb)?);
+        }
+        Ok(steps.done())
+    }
+}
+
+impl<T> AsyncTube<T> {
+    /// The first call is made now, as that of a verb with one call.
+    fn begin_steps<S: Steps>(
+        &self,
+        steps: Result<S>,
+    ) -> impl Future<Output = Result<S::Done>> + Send + use<T, S> {
+        let tube = self.to_bytes();
+        let begun = steps.map(|mut steps| (steps.next().map(|verb| tube.make(verb)), steps));
+        async move {
+            let (mut ticket, mut steps) = begun?;
+            while let Some(step) = ticket {
+                steps.note(step.await?);
+                ticket = steps.next().map(|verb| tube.make(verb));
+            }
+            Ok(steps.done())
+        }
     }
 }

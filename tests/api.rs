@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
-    Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day, Deferred,
+    AsyncTube, Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day,
     Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load, ManualClock,
     OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, Statistics,
-    Storage, Store, StoreOptions, Subscription, Summary, TakeFuture, Task, TaskCounts, TaskInfo,
-    TaskState, Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
+    Storage, Store, StoreOptions, Subscription, Summary, Task, TaskCounts, TaskInfo, TaskState,
+    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -36,13 +36,13 @@ fn public_types_have_the_common_traits() {
     is_shareable::<Load>();
     is_shareable::<Bincode>();
     is_sendable::<Ticket<Receipt>>();
-    is_sendable::<TakeFuture>();
+    is_sendable::<Ticket<Option<Claim>>>();
 
     is_handle::<Store>();
     is_handle::<Tube>();
     is_handle::<Tube<String>>();
     is_handle::<Session>();
-    is_handle::<Deferred>();
+    is_handle::<AsyncTube>();
     is_handle::<Clock>();
     is_handle::<ManualClock>();
     is_handle::<StoreOptions>();
@@ -263,7 +263,7 @@ fn use_tubes(tubes: &[Tube]) {
     for tube in tubes {
         let before = tube.statistics().unwrap().tasks.ready;
         let kept = tube.put("kept").unwrap().id;
-        let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
+        let deferred = tube.to_async().put("deferred");
         assert_eq!(deferred.wait().unwrap().id, kept + 1);
         tube.put_many(["more", "more"]).unwrap();
         assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, TaskState::Done);

@@ -148,7 +148,7 @@ fn panic_in_tube_without_flush_stops_store() {
 fn writer_panic_answers_ticket_and_stops_store() {
     assert_panic_stops_store(Store::options(), NO_TTL, |full| {
         let claim = full.try_take().unwrap().unwrap();
-        let ticket = full.deferred(WhenFull::Block).ack_claim(claim).unwrap();
+        let ticket = claim.ack_deferred(WhenFull::Block).unwrap();
         // `wait` might lead the commit on this thread, so the test polls until the writer has
         // answered.
         while !ticket.is_done() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell::{
     Driver, Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, Store, StoreOptions, TaskState,
-    Traits, Tube, TubeOptions, UTUBETTL, WhenFull,
+    Traits, Tube, TubeOptions, UTUBETTL,
 };
 
 /// Opens a store in a file twice with these options, and asserts that it works.
@@ -17,7 +17,7 @@ fn assert_store_works(options: impl Fn() -> StoreOptions) {
         let store = options().open(&path).unwrap();
         let tube = open_work_tube(&store);
         tube.put_many((0..100).map(|n| Put::new(vec![b'x'; n * 100]))).unwrap();
-        let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
+        let deferred = tube.to_async().put("deferred");
         assert_eq!(deferred.wait().unwrap().state, TaskState::Ready);
         let claims = tube.take_many(usize::MAX, Duration::MAX).unwrap();
         assert_eq!(claims.len(), 101, "in round {round}");
@@ -84,7 +84,7 @@ fn assert_durability_works(options: &TubeOptions, store: &Store, round: u64) {
     let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, round, "{options:?}");
     tube.put_many(["a", "b"]).unwrap();
-    let deferred = tube.deferred(WhenFull::Block).put("c").unwrap();
+    let deferred = tube.to_async().put("c");
     assert_eq!(deferred.wait().unwrap().state, TaskState::Ready);
     for _ in 0..2 {
         assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, TaskState::Done);
@@ -180,7 +180,7 @@ fn put_many_rejects_endless_iterator() {
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert!(asked <= 100_001, "{asked} tasks of {body} bytes");
     }
-    let refused = tube.deferred(WhenFull::Block).put_many(std::iter::repeat("x")).map(drop);
+    let refused = tube.to_async().put_many(std::iter::repeat("x")).wait().map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
 }

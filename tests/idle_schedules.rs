@@ -8,7 +8,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tubewell::{FIFO, Schedule, Store, TubeOptions, WhenFull};
+use tubewell::{FIFO, Schedule, Store, TubeOptions};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -36,7 +36,7 @@ fn schedules_that_are_not_due_wake_no_thread() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
     let jobs = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    let deferred = jobs.deferred(WhenFull::Block);
+    let deferred = jobs.to_async();
     let later = std::time::SystemTime::now() + HOUR;
     let schedule = |n: u32| {
         let key = format!("k{n}");
@@ -46,7 +46,7 @@ fn schedules_that_are_not_due_wake_no_thread() {
         }
         Schedule::every(HOUR).starting(later).key(key)
     };
-    let tickets: Vec<_> = (0..10_000).map(|n| deferred.schedule(schedule(n)).unwrap()).collect();
+    let tickets: Vec<_> = (0..10_000).map(|n| deferred.schedule(schedule(n))).collect();
     for ticket in tickets {
         ticket.wait().unwrap();
     }

@@ -125,7 +125,7 @@ fn idle_work_shrinks_drained_file() {
     few.put(Put::new("delayed").delay(MINUTE * 2)).unwrap();
     drain(&tube, 10_000);
     store.flush().unwrap();
-    let mut waiting = pin!(tube.take_async(None));
+    let mut waiting = pin!(tube.to_async().take(None));
     let context = &mut Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(context).is_pending());
     let before = size(&path);

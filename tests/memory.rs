@@ -19,7 +19,6 @@ use blocking_disk::Disk;
 use executor::{wait_until, with_timeout};
 use tubewell::{
     Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL,
-    WhenFull,
 };
 
 #[global_allocator]
@@ -135,10 +134,11 @@ impl Producers {
 
     /// Puts without waiting. Returns false if the write buffer is full.
     fn put_once(&self, tube: &Tube) -> bool {
-        match tube.deferred(WhenFull::Refuse).put(vec![7; 100]) {
-            Ok(_ticket) => self.count_put(),
-            Err(Error::Overloaded) => return false,
-            Err(error) => panic!("{error}"),
+        let ticket = tube.to_async().refuse_when_full().put(vec![7; 100]);
+        match ticket.refusal() {
+            None => self.count_put(),
+            Some(Error::Overloaded) => return false,
+            Some(error) => panic!("{error}"),
         }
         true
     }

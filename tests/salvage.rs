@@ -62,7 +62,7 @@ fn make_store(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)>
         if tube.name() == "c" {
             put = put.sub_queue(format!("s{}", n % 7));
         }
-        let ticket = tube.deferred(tubewell::WhenFull::Block).put(put).unwrap();
+        let ticket = tube.to_async().put(put);
         if n == TASKS - 1 {
             ticket.wait().unwrap();
         }

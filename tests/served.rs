@@ -154,12 +154,12 @@ fn dropped_claim_releases_its_task() {
 fn deferred_calls_are_answered_by_their_tickets() {
     let pair = pair();
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    let deferred = jobs.deferred(WhenFull::Block);
-    let tickets: Vec<_> = (0..300).map(|n| deferred.put(format!("{n}")).unwrap()).collect();
+    let deferred = jobs.to_async();
+    let tickets: Vec<_> = (0..300).map(|n| deferred.put(format!("{n}"))).collect();
     for (id, ticket) in tickets.into_iter().enumerate() {
         assert_eq!(ticket.wait().unwrap().id, id as u64);
     }
-    assert_eq!(deferred.delete(1000).unwrap().wait(), Err(Error::NotFound { id: 1000 }));
+    assert_eq!(deferred.delete(1000).wait(), Err(Error::NotFound { id: 1000 }));
     let claim = jobs.try_take().unwrap().unwrap();
     let token = claim.park_deferred(Duration::from_secs(60), WhenFull::Block).unwrap().wait();
     assert_eq!(pair.remote.resume_claim(&token.unwrap()).unwrap().body(), b"0");

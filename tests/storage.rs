@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use patience::HANGS_AFTER;
-use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions, UTUBE, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions, UTUBE};
 
 /// A disk in memory that outlives the store and fails on demand.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
     assert!(matches!(tube.put("no"), Err(Error::Unavailable { .. })));
     assert!(matches!(held.ack(), Err(Error::Unavailable { .. })));
     assert!(matches!(tube.try_take(), Err(Error::Unavailable { .. })));
-    assert!(matches!(tube.deferred(WhenFull::Block).put("no"), Err(Error::Unavailable { .. })));
+    assert!(matches!(tube.to_async().put("no").wait(), Err(Error::Unavailable { .. })));
     assert!(matches!(store.flush(), Err(Error::Unavailable { .. })));
     assert!(matches!(waiter.join().unwrap(), Err(Error::Unavailable { .. })));
     assert!(store.close().is_err(), "close must report that it cannot write");
@@ -129,8 +129,11 @@ fn every_ticket_of_failed_batch_is_answered() {
     let store = open(&disk);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     disk.broken.store(true, Ordering::SeqCst);
-    let deferred = tube.deferred(WhenFull::Block);
-    let tickets: Vec<_> = (0..200).map_while(|n| deferred.put(format!("{n}")).ok()).collect();
+    let deferred = tube.to_async();
+    let tickets: Vec<_> = (0..200)
+        .map(|n| deferred.put(format!("{n}")))
+        .take_while(|ticket| ticket.refusal().is_none())
+        .collect();
     assert!(!tickets.is_empty());
     for ticket in tickets {
         let failed = ticket.wait().unwrap_err();

@@ -194,13 +194,13 @@ impl Work<'_> {
     }
 
     fn put(&self, callers: Callers) -> Outcome<f64> {
-        let deferred = self.tube.deferred(WhenFull::Block);
+        let deferred = self.tube.to_async();
         match callers {
             Callers::Threads(threads) => {
                 phase(threads, |n| Ok(self.tube.put(self.task(n)).map(|_| 1)?))
             }
             Callers::Tickets(tickets) => {
-                keep_in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n))?)))
+                keep_in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n)))))
             }
             Callers::Batches(tasks) => phase(1, |n| {
                 let first = n * tasks as u64;
@@ -211,7 +211,7 @@ impl Work<'_> {
 
     /// Takes and acks until the phase ends or no task is left.
     fn drain(&self, callers: Callers) -> Outcome<f64> {
-        let deferred = self.tube.deferred(WhenFull::Block);
+        let _deferred = self.tube.to_async();
         match callers {
             Callers::Threads(threads) => phase(threads, |_| match self.tube.try_take()? {
                 Some(claim) => Ok(self.check(claim).ack().map(|_| 1)?),
@@ -219,7 +219,7 @@ impl Work<'_> {
             }),
             Callers::Tickets(tickets) => {
                 keep_in_flight(tickets, |_| match self.tube.try_take()? {
-                    Some(claim) => Ok(Some(deferred.ack_claim(self.check(claim))?)),
+                    Some(claim) => Ok(Some(self.check(claim).ack_deferred(WhenFull::Block)?)),
                     None => Ok(None),
                 })
             }
@@ -258,7 +258,7 @@ impl Work<'_> {
             Put(Ticket<tubewell::Receipt>),
             Ack(Ticket<tubewell::Receipt>),
         }
-        let deferred = self.tube.deferred(WhenFull::Block);
+        let deferred = self.tube.to_async();
         let start = Instant::now();
         let mut in_flight = VecDeque::new();
         let (mut begun, mut done) = (0, 0_usize);
@@ -266,14 +266,15 @@ impl Work<'_> {
         while open || !in_flight.is_empty() {
             open = start.elapsed() < PHASE;
             while open && in_flight.len() < tickets {
-                in_flight.push_back(Step::Put(deferred.put(self.task(begun))?));
+                in_flight.push_back(Step::Put(deferred.put(self.task(begun))));
                 begun += 1;
             }
             match in_flight.pop_front() {
                 Some(Step::Put(ticket)) => {
                     ticket.wait()?;
                     let claim = self.tube.try_take()?.ok_or("no task after a put")?;
-                    in_flight.push_back(Step::Ack(deferred.ack_claim(self.check(claim))?));
+                    in_flight
+                        .push_back(Step::Ack(self.check(claim).ack_deferred(WhenFull::Block)?));
                 }
                 Some(Step::Ack(ticket)) => {
                     ticket.wait()?;

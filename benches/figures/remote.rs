@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tubewell::{Durability, FIFO, ServeOptions, Store, Tube, TubeOptions, WhenFull, connect};
+use tubewell::{Durability, FIFO, ServeOptions, Store, Tube, TubeOptions, connect};
 
 use super::idle::thread_activity;
 use super::pair::{cycle, in_turn};
@@ -101,11 +101,11 @@ fn tickets(setting: &Setting, report: &mut Report) -> Outcome {
     let mut processor = [Times::default(), Times::default()];
     let measure = |at: usize| -> Outcome<f64> {
         let tube = if at == 0 { &tube } else { &remote[0] };
-        let deferred = tube.deferred(WhenFull::Block);
+        let deferred = tube.to_async();
         let (start, (_, nanos), mut puts) = (Instant::now(), thread_activity(), 0);
         while start.elapsed() < super::setting::PHASE {
             let tickets = (0..TICKETS as u64).map(|n| deferred.put(body(n, BODY)));
-            for ticket in tickets.collect::<tubewell::Result<Vec<_>>>()? {
+            for ticket in tickets.collect::<Vec<_>>() {
                 ticket.wait()?;
             }
             puts += TICKETS;

@@ -81,7 +81,7 @@ fn take_while_writing(
             });
         }
         let mut times = Times::default();
-        let deferred = tube.deferred(WhenFull::Block);
+        let _deferred = tube.to_async();
         let start = Instant::now();
         let mut next = 0;
         let outcome: Outcome<Times> = (|| {
@@ -91,7 +91,7 @@ fn take_while_writing(
                 times.add(time);
                 assert_eq!(checked(claim.body(), BODY), next, "tasks are taken in order");
                 next += 1;
-                drop(deferred.ack_claim(claim)?);
+                drop(claim.ack_deferred(WhenFull::Block)?);
                 std::thread::sleep(Duration::from_micros(100));
             }
             Ok(std::mem::take(&mut times))

@@ -19,7 +19,7 @@ const BUFFER: usize = 256 << 10;
 
 /// Hashes files until a task of the tube `over` arrives.
 pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), Failure> {
-    let lines = queue.done.deferred(WhenFull::Block);
+    let lines = queue.done.to_async();
     let mut in_flight = VecDeque::new();
     let mut buffer = vec![0; BUFFER];
     // The order matters: a task of `over` is taken only when `files` has no ready task.
@@ -36,7 +36,7 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
                 // same number; the manifest uses the last one. In the other order the line could be
                 // lost.
                 let line = Line { digest, path: &path };
-                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(number))?);
+                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(number)));
                 in_flight.push_back(claim.ack_deferred(WhenFull::Block)?);
                 done();
             }

@@ -48,7 +48,7 @@ pub(crate) struct Undecodable {
 impl Undecodable {
     /// As `bury`, and blocks.
     #[cold]
-    fn bury_here(self) -> Error {
+    pub(crate) fn bury_here(self) -> Error {
         let Undecodable { claim, error } = self;
         let (task, failure) = (describe(&claim), failure_of(&error));
         buried(&task, error, claim.bury_with(failure).map(drop))

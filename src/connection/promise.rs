@@ -17,15 +17,6 @@ pub(crate) enum Promise<T> {
     Remote(RemotePromise<T>),
 }
 
-impl<T: 'static> Promise<T> {
-    pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U + Send + Sync + 'static) -> Promise<U> {
-        match self {
-            Promise::Here(store, decided) => Promise::Here(store, decided.map(with)),
-            Promise::Remote(promise) => Promise::Remote(promise.map(with)),
-        }
-    }
-}
-
 /// The answer of another process.
 pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,

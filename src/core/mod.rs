@@ -40,14 +40,15 @@ pub(crate) use schedules::describe_schedule;
 #[cfg(feature = "redb")]
 pub(crate) use state::check_size;
 pub(crate) use state::{
-    About, AfterUnlock, Calendar, CapacitySlot, ChildFate, ClaimKey, Clocks, Config, Core, Decided,
-    Definition, FILE, FinishRequest, Grant, Holder, MEMORY, ParentEnd, PutInto, PutRequest,
-    ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock, distinct_tags,
+    About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimKey, Clocks, Config,
+    Core, Decided, Definition, FILE, Filled, FinishRequest, Grant, Holder, LineCall, MEMORY,
+    ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot,
+    WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;
 pub(crate) use verbs::{
-    ByteBudget, Grants, KICK_STEP, SelectStep, TAG_COUNTS_PAGE, decode_step, describe,
+    ByteBudget, Grants, KICK_STEP, SelectStep, StepPage, TAG_COUNTS_PAGE, decode_step, describe,
     describe_unreachable,
 };
 #[cfg(feature = "redb")]

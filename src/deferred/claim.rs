@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tubewell_drivers::Body;
 
-use super::ticket::Ticket;
 use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Touch};
 use crate::core::verb::{Decide, OfClaim};
 use crate::micros::micros_ceil;
-use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
+use crate::{Claim, ClaimToken, Error, Receipt, Result, Ticket, WhenFull};
 
 /// A deferred call of a claim was refused. It holds the claim, which the call would have ended, and
 /// the reason.
@@ -231,7 +230,7 @@ impl<T> Claim<T> {
         when_full: WhenFull,
     ) -> Result<Ticket<Option<Receipt>>> {
         if by.is_zero() {
-            return Ok(Ticket::answered(None));
+            return Ok(Ticket::known(Ok(None)));
         }
         Ok(self.make_deferred(when_full, &Touch { more: micros_ceil(by) })?.map(Some))
     }
@@ -298,7 +297,7 @@ impl<T> Claim<T> {
         mut claims: Vec<Claim<T>>,
         when_full: WhenFull,
     ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim<T>>>> {
-        let Some(first) = claims.first() else { return Ok(Ticket::answered(Vec::new())) };
+        let Some(first) = claims.first() else { return Ok(Ticket::known(Ok(Vec::new()))) };
         let (handle, buffer) = (first.held.handle.clone(), first.held.grant.buffer);
         let keys = Claim::keys(&claims);
         let decided = Claim::check_one_store(&claims)
@@ -308,7 +307,7 @@ impl<T> Claim<T> {
                 for claim in &mut claims {
                     claim.held.release_on_drop = false;
                 }
-                Ok(Ticket::new(decided))
+                Ok(Ticket::promised(decided))
             }
             Err(error) => Err(Refused::new(claims, error)),
         }
@@ -333,6 +332,6 @@ impl<T> Claim<T> {
         when_full: WhenFull,
         verb: &V,
     ) -> Result<Ticket<V::Answer>> {
-        self.held.make_deferred(when_full, verb).map(Ticket::new)
+        self.held.make_deferred(when_full, verb).map(Ticket::promised)
     }
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::claim::Refused;
-use super::ticket::Ticket;
 use crate::core::list::{Ack, BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
-use crate::{Claim, Failure, Receipt, Result, WhenFull};
+use crate::{Claim, Failure, Receipt, Result, Ticket, WhenFull};
 
 impl<T> Claim<T> {
     /// As [`fail`](Claim::fail), but returns once the call is decided. The [`Ticket`] has the answer

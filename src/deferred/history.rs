@@ -1,20 +1,7 @@
 //! Deferred entries in histories.
 
-use super::{Deferred, Ticket};
-use crate::core::list::{Log, LogHeld};
-use crate::{Claim, Receipt, Result, WhenFull};
-
-impl<T> Deferred<T> {
-    /// As [`Tube::log`](crate::Tube::log), except that a refusal is reported immediately.
-    ///
-    /// # Errors
-    /// Those of [`Tube::log`](crate::Tube::log) that are known before the flush, and
-    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
-    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn log(&self, id: u64, text: &str) -> Result<Ticket<Receipt>> {
-        self.make(&Log { id, text: text.into() })
-    }
-}
+use crate::core::list::LogHeld;
+use crate::{Claim, Receipt, Result, Ticket, WhenFull};
 
 impl<T> Claim<T> {
     /// As [`log`](Claim::log), without waiting for the flush.

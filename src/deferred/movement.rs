@@ -1,24 +1,10 @@
 //! Deferred calls with which tasks go on in other tubes.
 
-use super::Deferred;
 use super::claim::Refused;
-use super::ticket::Ticket;
 use crate::core::FinishRequest;
-use crate::core::list::{FinishTask, MoveTo};
+use crate::core::list::FinishTask;
 use crate::finish::put_into;
-use crate::{Claim, Finish, IntoPut, Receipt, Result, Tube, WhenFull};
-
-impl<T> Deferred<T> {
-    /// As [`Tube::move_to`], except that a missing task is reported immediately.
-    ///
-    /// # Errors
-    /// Those of [`Tube::move_to`] that are known before the flush, and
-    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
-    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
-    pub fn move_to<U>(&self, id: u64, to: &Tube<U>) -> Result<Ticket<Receipt>> {
-        self.make(&MoveTo { id, to: self.tube.other(to)? })
-    }
-}
+use crate::{Claim, Finish, IntoPut, Receipt, Result, Ticket, Tube, WhenFull};
 
 impl<T> Claim<T> {
     /// As [`advance`](Claim::advance), but returns once the call is decided. The [`Ticket`] has the

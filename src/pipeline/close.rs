@@ -27,6 +27,7 @@ impl StoreInner {
             }
             return Ok(());
         }
+        let mut core = self.empty_line(core);
         core.closed = true;
         *self.closing_thread.lock() = Some(this);
         let _closing = CloseGuard(self);

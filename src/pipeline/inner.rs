@@ -224,15 +224,7 @@ impl StoreInner {
         self.check_outside_transaction()?;
         let (mut core, decided) = self.run_guarded(core, decide);
         self.core.note_decided(&decided);
-        match &decided {
-            Ok(Decided { wait: Some(Wait::Flush(buffer, batch)), .. }) => {
-                let lead = request_commit(&mut core, *buffer, batch);
-                core.effects.call_writer |= lead;
-                core.buffers[*buffer].has_leader &= !lead;
-            }
-            Ok(Decided { wait: Some(wait), .. }) => core.ask_writer(wait),
-            _ => {}
-        }
+        leave_to_writer(&mut core, decided.as_ref().ok().and_then(|it| it.wait.as_ref()));
         self.unlock(core);
         decided
     }
@@ -430,13 +422,12 @@ impl StoreInner {
 
     /// Unlocks the core, and carries out the effects that need the lock before. Returns the others,
     /// which run when they are dropped.
-    pub(super) fn unlock_only(&self, mut core: MutexGuard<'_, Core>) -> AfterUnlock {
-        for number in [FILE, MEMORY] {
-            let buffer = &mut core.buffers[number];
-            buffer.end_call();
-            if let Some(error) = buffer.read_error.take() {
-                core.fail_with(&error);
-            }
+    pub(super) fn unlock_only(&self, core: MutexGuard<'_, Core>) -> AfterUnlock {
+        let mut core = core;
+        end_call(&mut core);
+        if core.someone_waits_for_space() {
+            core = self.serve_line(core);
+            end_call(&mut core);
         }
         core.end_late_waits();
         let full = core.config.max_pending_rows / 2;
@@ -466,8 +457,31 @@ impl StoreInner {
         if std::mem::take(&mut core.effects.capacity_freed) {
             self.capacity_freed.notify_all();
         }
-        core.serve_capacity();
         std::mem::take(&mut core.effects.after_unlock)
+    }
+}
+
+/// A call has made its edits. One that could not read a row fails the store.
+fn end_call(core: &mut Core) {
+    for number in [FILE, MEMORY] {
+        let buffer = &mut core.buffers[number];
+        buffer.end_call();
+        if let Some(error) = buffer.read_error.take() {
+            core.fail_with(&error);
+        }
+    }
+}
+
+/// Leaves what a decided call waits for to the writer thread.
+pub(super) fn leave_to_writer(core: &mut Core, wait: Option<&Wait>) {
+    match wait {
+        Some(Wait::Flush(buffer, batch)) => {
+            let lead = request_commit(core, *buffer, batch);
+            core.effects.call_writer |= lead;
+            core.buffers[*buffer].has_leader &= !lead;
+        }
+        Some(wait) => core.ask_writer(wait),
+        None => {}
     }
 }
 

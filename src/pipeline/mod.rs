@@ -9,6 +9,7 @@ mod group_commit;
 mod in_transaction;
 mod inner;
 mod leadership;
+mod line;
 mod reopen;
 mod shrink;
 mod sweeper;
@@ -17,3 +18,4 @@ mod transact;
 
 pub(crate) use capacity::QueuedCall;
 pub(crate) use inner::StoreInner;
+pub(crate) use line::{Given, LineSlot};

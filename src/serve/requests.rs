@@ -48,12 +48,12 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
         Request::WaitReady { tube: name, session, timeout } => {
             let timeout = timeout.map(Duration::from_micros);
             let tube = peer.tube(name.number, &name.name, session)?;
-            value(peer.wait_in(1)?.hold(tube.wait_ready_async(timeout)))
+            value(peer.wait_in(1)?.hold(tube.to_async().wait_ready(timeout)))
         }
         Request::Claim { tube: name, session, id } => {
             let permit = peer.wait_in(1)?;
             let tube = peer.tube(name.number, &name.name, session)?;
-            let claim = async move { Ok(vec![tube.claim_async(id).await?]) };
+            let claim = async move { Ok(vec![tube.to_async().claim(id).await?]) };
             grants(peer.recipient(), permit.hold(claim))
         }
         Request::ResumeClaim(session, token) => {

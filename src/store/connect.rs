@@ -77,8 +77,8 @@ impl ConnectOptions {
     ///
     /// The returned store does what the owner's does, but for what
     /// [`OwnerOnly`](Error::OwnerOnly) names, and changes are as durable as there. One thread reads
-    /// the answers of all callers. Deferred calls return before the owner has decided them, and have no
-    /// [back pressure](crate::Deferred); a refusal comes with the ticket. [`close`](Store::close) and
+    /// the answers of all callers. Calls that return a [`Ticket`](crate::Ticket) are on their way before the owner
+    /// has decided them, and have no back pressure; a refusal comes with the ticket. [`close`](Store::close) and
     /// the drop of the last handle end the connection, and with it its sessions; the owner's store
     /// stays open.
     ///

@@ -1,10 +1,9 @@
 //! Tasks by their keys.
 
 use super::Store;
-use crate::Result;
 use crate::core::list::ByKey;
 use crate::task::TaskInfo;
-use crate::wait::CallFuture;
+use crate::{Result, Ticket};
 
 impl Store {
     /// The task that has this [key](crate::Put::key), with its tube; `None` if no task
@@ -41,7 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`by_key`](Store::by_key).
-    pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TaskInfo>> {
+    pub fn by_key_async(&self, key: &str) -> Ticket<Option<TaskInfo>> {
         self.make_async(ByKey { key: key.into() })
     }
 }

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::Store;
-use crate::Result;
 use crate::core::TAG_COUNTS_PAGE;
 use crate::core::list::{Find, ListInStore, TagCounts};
 use crate::filter::Filter;
 use crate::listing::{Page, TagCount};
 use crate::task::{Cursor, TaskInfo};
-use crate::wait::CallFuture;
+use crate::{Result, Ticket};
 
 impl Store {
     /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
@@ -147,9 +146,9 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`find`](Store::find).
-    pub fn find_async(&self, id: u64) -> CallFuture<Option<TaskInfo>> {
+    pub fn find_async(&self, id: u64) -> Ticket<Option<TaskInfo>> {
         let store = self.clone();
-        CallFuture::new(async move {
+        Ticket::of_future(async move {
             let mut after = None;
             loop {
                 let step = store.make_async(Find { id, after }).await?;

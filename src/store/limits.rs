@@ -2,8 +2,7 @@
 
 use super::Store;
 use crate::core::list::{AllLimits, SetLimit};
-use crate::wait::CallFuture;
-use crate::{Limit, Result};
+use crate::{Limit, Result, Ticket};
 
 impl Store {
     /// Limits how many tasks of the sub-queues with this name may be taken at a time, in all tubes with
@@ -42,7 +41,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`set_limit`](Store::set_limit).
-    pub fn set_limit_async(&self, name: &str, most: u32) -> CallFuture<()> {
+    pub fn set_limit_async(&self, name: &str, most: u32) -> Ticket<()> {
         self.make_async(SetLimit { name: name.into(), most: Some(most) })
     }
 
@@ -63,7 +62,7 @@ impl Store {
     ///
     /// # Errors
     /// The future resolves to those of [`remove_limit`](Store::remove_limit).
-    pub fn remove_limit_async(&self, name: &str) -> CallFuture<()> {
+    pub fn remove_limit_async(&self, name: &str) -> Ticket<()> {
         self.make_async(SetLimit { name: name.into(), most: None })
     }
 

@@ -1,13 +1,12 @@
 //! Calls that any session may make, whichever session has taken the task.
 
-use super::Tube;
+use super::{Steps, Tube};
 use crate::core::KICK_STEP;
 use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
 use crate::task::Task;
-use crate::wait::CallFuture;
-use crate::{Owner, Receipt, Result};
+use crate::{Mode, Owner, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
     /// buried until it is kicked or deleted, or its ttl elapses. A claim on it has ended.
     ///
@@ -31,8 +30,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "dead letter")]
-    pub fn bury(&self, id: u64) -> Result<Receipt> {
-        self.make(&Bury { id })
+    pub fn bury(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(Bury { id })
     }
 
     /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
@@ -42,8 +41,7 @@ impl<T> Tube<T> {
     ///
     /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns,
     /// the tasks are ready after a killed process and a power cut too. The call blocks for a flush
-    /// for each 512 tasks, and for none if no task is buried. [`kick_async`](Tube::kick_async)
-    /// blocks no thread.
+    /// for each 512 tasks, and for none if no task is buried.
     ///
     /// # Errors
     /// Those of every call. Of more than 512 tasks, some may have been kicked.
@@ -62,17 +60,8 @@ impl<T> Tube<T> {
     #[doc(alias = "redrive")]
     #[doc(alias = "requeue")]
     #[doc(alias = "dead letter")]
-    pub fn kick(&self, count: u64) -> Result<u64> {
-        let mut kicked = 0;
-        while kicked < count {
-            let step = (count - kicked).min(KICK_STEP);
-            let now = self.make(&Kick { count: step })?;
-            kicked += now;
-            if now < step {
-                break;
-            }
-        }
-        Ok(kicked)
+    pub fn kick(&self, count: u64) -> M::Answer<u64> {
+        self.in_steps(Ok(Kicking { left: count, kicked: 0 }))
     }
 
     /// Kicks one buried task: it is ready again, in its old place in the order.
@@ -98,39 +87,8 @@ impl<T> Tube<T> {
     /// assert_eq!(tube.kick_task(id), Err(Error::NotBuried { id }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn kick_task(&self, id: u64) -> Result<Receipt> {
-        self.make(&KickTask { id })
-    }
-
-    /// As [`kick`](Tube::kick), as a future that blocks no thread. If it is dropped between two
-    /// commits, the tasks of the earlier commits stay ready and no further task is kicked.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`kick`](Tube::kick).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Result, Tube};
-    ///
-    /// async fn retry_all(jobs: &Tube) -> Result<()> {
-    ///     println!("{} tasks are ready again", jobs.kick_async(u64::MAX).await?);
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn kick_async(&self, count: u64) -> CallFuture<u64> {
-        let tube = self.to_bytes();
-        CallFuture::new(async move {
-            let mut kicked = 0;
-            while kicked < count {
-                let step = (count - kicked).min(KICK_STEP);
-                let now = tube.make_async(Kick { count: step }).await?;
-                kicked += now;
-                if now < step {
-                    break;
-                }
-            }
-            Ok(kicked)
-        })
+    pub fn kick_task(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(KickTask { id })
     }
 
     /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
@@ -158,8 +116,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "steal")]
     #[doc(alias = "unlock")]
-    pub fn revoke(&self, id: u64) -> Result<Receipt> {
-        self.make(&Revoke { id })
+    pub fn revoke(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(Revoke { id })
     }
 
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
@@ -181,8 +139,8 @@ impl<T> Tube<T> {
     /// # drop(claim);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn owner_of(&self, id: u64) -> Result<Option<Owner>> {
-        self.make(&OwnerOf { id })
+    pub fn owner_of(&self, id: u64) -> M::Answer<Option<Owner>> {
+        self.make(OwnerOf { id })
     }
 
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
@@ -210,8 +168,8 @@ impl<T> Tube<T> {
     /// assert_eq!(tube.delete(id), Err(Error::NotFound { id }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn delete(&self, id: u64) -> Result<Receipt> {
-        self.make(&Delete { id })
+    pub fn delete(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(Delete { id })
     }
 
     /// Returns a task with its body, and changes nothing.
@@ -219,7 +177,6 @@ impl<T> Tube<T> {
     /// If a change of the task is still to be flushed, the call blocks for that flush, so that in a
     /// tube with durability flush it returns nothing that a crash could undo. Otherwise it does not
     /// block.
-    /// [`peek_async`](Tube::peek_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`Corrupt`](crate::Error::Corrupt) if the task is damaged.
@@ -236,32 +193,9 @@ impl<T> Tube<T> {
     /// assert_eq!((task.info.state, &*task.body), (TaskState::Ready, &b"work"[..]));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn peek(&self, id: u64) -> Result<Task<T>> {
-        Ok(self.make(&Peek { id })?.with_coder(self.coder.clone()))
-    }
-
-    /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
-    /// from the file.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`peek`](Tube::peek).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Bytes, Error, Result, Tube};
-    ///
-    /// /// The body of a task, if the task is not done yet.
-    /// async fn body(jobs: &Tube, id: u64) -> Result<Option<Bytes>> {
-    ///     match jobs.peek_async(id).await {
-    ///         Ok(task) => Ok(Some(task.body)),
-    ///         Err(Error::NotFound { .. }) => Ok(None),
-    ///         Err(error) => Err(error),
-    ///     }
-    /// }
-    /// ```
-    pub fn peek_async(&self, id: u64) -> CallFuture<Task<T>> {
-        let (task, coder) = (self.make_async(Peek { id }), self.coder.clone());
-        CallFuture::new(async move { Ok(task.await?.with_coder(coder)) })
+    pub fn peek(&self, id: u64) -> M::Answer<Task<T>> {
+        let coder = self.coder.clone();
+        M::map(self.make(Peek { id }), move |task| task.with_coder(coder))
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
@@ -270,7 +204,6 @@ impl<T> Tube<T> {
     ///
     /// Once this returns, no task comes back after a killed process or a power cut. The call blocks
     /// for a flush, however many tasks there were. Their rows are removed later, in steps.
-    /// [`Deferred::truncate`](crate::Deferred::truncate) does not block.
     ///
     /// # Errors
     /// Those of every call.
@@ -287,7 +220,32 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "clear")]
     #[doc(alias = "purge")]
-    pub fn truncate(&self) -> Result<()> {
-        self.make(&Truncate {})
+    pub fn truncate(&self) -> M::Answer<()> {
+        self.make(Truncate {})
+    }
+}
+
+/// How far a kick of many tasks has come.
+struct Kicking {
+    left: u64,
+    kicked: u64,
+}
+
+impl Steps for Kicking {
+    type Verb = Kick;
+    type Done = u64;
+
+    fn next(&mut self) -> Option<Kick> {
+        (self.left > 0).then(|| Kick { count: self.left.min(KICK_STEP) })
+    }
+
+    fn note(&mut self, kicked: u64) {
+        self.kicked += kicked;
+        // Fewer than were asked for: no more are buried.
+        self.left = if kicked < self.left.min(KICK_STEP) { 0 } else { self.left - kicked };
+    }
+
+    fn done(self) -> u64 {
+        self.kicked
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
-use crate::{Failure, Receipt, Result};
+use crate::{Failure, Mode, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Reports that the attempt of a task which this handle's session has taken has failed. As
     /// [`Claim::fail`](crate::Claim::fail), by id.
     ///
@@ -32,8 +32,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
-    pub fn fail(&self, id: u64, failure: &Failure) -> Result<Receipt> {
-        self.make_held(id, &Fail { delay: None, failure: failure.clone() })
+    pub fn fail(&self, id: u64, failure: &Failure) -> M::Answer<Receipt> {
+        self.make_held(id, Fail { delay: None, failure: failure.clone() })
     }
 
     /// As [`fail`](Tube::fail), with this delay instead of the backoff of the tube. As
@@ -42,9 +42,9 @@ impl<T> Tube<T> {
     /// # Errors
     /// Those of [`fail`](Tube::fail). [`Unsupported`](crate::Error::Unsupported): the driver has no
     /// delays. Nothing changed.
-    pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Receipt> {
+    pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> M::Answer<Receipt> {
         let delay = Some(micros_ceil(delay));
-        self.make_held(id, &Fail { delay, failure: failure.clone() })
+        self.make_held(id, Fail { delay, failure: failure.clone() })
     }
 
     /// Gives back a task that this handle's session has taken, and forgives the attempt. As
@@ -52,11 +52,11 @@ impl<T> Tube<T> {
     ///
     /// # Errors
     /// Those of [`release`](Tube::release). Nothing changed: the task is still taken.
-    pub fn snooze(&self, id: u64, delay: Duration) -> Result<Receipt> {
+    pub fn snooze(&self, id: u64, delay: Duration) -> M::Answer<Receipt> {
         if delay.is_zero() {
-            return self.make_held(id, &Snooze {});
+            return self.make_held(id, Snooze {});
         }
-        self.make_held(id, &SnoozeIn { delay: micros_ceil(delay) })
+        self.make_held(id, SnoozeIn { delay: micros_ceil(delay) })
     }
 
     /// Buries a task that this handle's session has taken, in the group of this failure. As
@@ -65,7 +65,7 @@ impl<T> Tube<T> {
     /// # Errors
     /// Those of [`fail`](Tube::fail), with the same state after each.
     #[doc(alias = "dead letter")]
-    pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Receipt> {
-        self.make_held(id, &BuryHeld { failure: Some(failure.clone()) })
+    pub fn bury_with(&self, id: u64, failure: &Failure) -> M::Answer<Receipt> {
+        self.make_held(id, BuryHeld { failure: Some(failure.clone()) })
     }
 }

@@ -1,14 +1,13 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
-use super::Tube;
+use super::{Steps, Tube};
 use crate::core::list::{
     CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SetPriority, UpdateTask,
 };
 use crate::core::verb::{Begin, InTube};
 use crate::core::{SelectStep, UpdateRequest};
 use crate::task::Cursor;
-use crate::wait::CallFuture;
-use crate::{Filter, Receipt, Result, TaskState, Update};
+use crate::{Filter, Mode, Receipt, Result, TaskState, Update};
 
 /// A step of a call on selected tasks: after a cursor, of up to this many tasks.
 type Step<V> = fn(Filter, Option<Cursor>, u64) -> V;
@@ -17,8 +16,8 @@ const DELETE_WHERE: Step<DeleteWhere> = |filter, after, limit| DeleteWhere { fil
 const KICK_WHERE: Step<KickWhere> = |filter, after, limit| KickWhere { filter, after, limit };
 
 /// How far a call on selected tasks has come.
-#[derive(Debug)]
-struct Selecting {
+struct Selecting<V> {
+    step: Step<V>,
     filter: Filter,
     /// How many more tasks it may change.
     left: u64,
@@ -27,7 +26,7 @@ struct Selecting {
     after: Option<Cursor>,
 }
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Gives a task another priority, whatever its state and whichever session has taken it. 0 is
     /// the most urgent.
     ///
@@ -59,8 +58,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reprioritize")]
-    pub fn set_priority(&self, id: u64, priority: u32) -> Result<Receipt> {
-        self.make(&SetPriority { id, pri: priority })
+    pub fn set_priority(&self, id: u64, priority: u32) -> M::Answer<Receipt> {
+        self.make(SetPriority { id, pri: priority })
     }
 
     /// Changes the body, the priority, the delay or the tags of a task that waits: one that is
@@ -97,8 +96,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "edit")]
     #[doc(alias = "reschedule")]
-    pub fn update(&self, id: u64, update: Update<T>) -> Result<Receipt> {
-        self.make(&self.update_verb(id, update)?)
+    pub fn update(&self, id: u64, update: Update<T>) -> M::Answer<Receipt> {
+        self.make_checked(self.update_verb(id, update))
     }
 
     /// Deletes a task that has not begun: one that is ready, delayed or buried.
@@ -126,8 +125,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "abort")]
-    pub fn cancel(&self, id: u64) -> Result<Receipt> {
-        self.make(&CancelTask { id })
+    pub fn cancel(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(CancelTask { id })
     }
 
     /// Deletes a task if it is in one of these states. As [`delete`](Tube::delete) otherwise.
@@ -153,8 +152,8 @@ impl<T> Tube<T> {
     /// jobs.delete_if(id, &finished)?;
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> Result<Receipt> {
-        self.make(&DeleteIf { id, states: states.to_vec() })
+    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> M::Answer<Receipt> {
+        self.make(DeleteIf { id, states: states.to_vec() })
     }
 
     /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
@@ -184,8 +183,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "batch")]
-    pub fn delete_many(&self, ids: &[u64]) -> Result<u64> {
-        self.make(&DeleteMany { ids: ids.to_vec() })
+    pub fn delete_many(&self, ids: &[u64]) -> M::Answer<u64> {
+        self.make(DeleteMany { ids: ids.to_vec() })
     }
 
     /// Deletes the tasks that meet all conditions of `filter`, and returns how many. The filter has a
@@ -201,8 +200,6 @@ impl<T> Tube<T> {
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
     /// blocks for a flush for each 512 tasks, or for fewer with 16,384 rows of history and steps.
-    /// [`delete_where_async`](Tube::delete_where_async)
-    /// blocks no thread.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the filter has no state, no group and no tag, a group
@@ -222,21 +219,10 @@ impl<T> Tube<T> {
     /// assert_eq!(jobs.delete_where(Filter::new().group("timeout"))?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn delete_where(&self, filter: impl Into<Filter>) -> Result<u64> {
-        let filter = filter.into();
-        filter.check_delete()?;
-        self.on_selected(filter, DELETE_WHERE)
-    }
-
-    /// As [`delete_where`](Tube::delete_where), as a future that blocks no thread. If it is dropped
-    /// between two commits, the tasks of the earlier commits are deleted, and no further one is.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`delete_where`](Tube::delete_where).
-    pub fn delete_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
+    pub fn delete_where(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
         let filter = filter.into();
         let checked = filter.check_delete();
-        self.on_selected_async(checked.map(|()| filter), DELETE_WHERE)
+        self.in_steps(checked.map(|()| Selecting::new(filter, DELETE_WHERE)))
     }
 
     /// Kicks the buried tasks that meet all conditions of `filter`, and returns how many: those of a failure group in the order
@@ -248,7 +234,6 @@ impl<T> Tube<T> {
     ///
     /// Once this returns, the tasks are ready after a killed process and a power cut too. The call
     /// blocks for a flush for each 512 tasks, and for none if no task is selected.
-    /// [`kick_where_async`](Tube::kick_where_async) blocks no thread.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the filter has a state other than buried, or a condition that a
@@ -270,59 +255,30 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "redrive")]
     #[doc(alias = "retry")]
-    pub fn kick_where(&self, filter: impl Into<Filter>) -> Result<u64> {
-        self.on_selected(filter.into().for_kick()?, KICK_WHERE)
-    }
-
-    /// As [`kick_where`](Tube::kick_where), as a future that blocks no thread. If it is dropped
-    /// between two commits, the tasks of the earlier commits stay ready, and no further one is
-    /// kicked.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`kick_where`](Tube::kick_where).
-    pub fn kick_where_async(&self, filter: impl Into<Filter>) -> CallFuture<u64> {
-        self.on_selected_async(filter.into().for_kick(), KICK_WHERE)
+    pub fn kick_where(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
+        let filter = filter.into().for_kick();
+        self.in_steps(filter.map(|filter| Selecting::new(filter, KICK_WHERE)))
     }
 
     pub(crate) fn update_verb(&self, id: u64, update: Update<T>) -> Result<UpdateTask> {
         let update = update.try_map(|value| self.coder.encode(&value))?;
         Ok(UpdateTask { id, request: UpdateRequest::of(update) })
     }
+}
 
-    fn on_selected<V>(&self, filter: Filter, step: Step<V>) -> Result<u64>
-    where
-        V: Begin<On = InTube, Answer = SelectStep>,
-    {
-        let mut steps = Selecting::new(filter);
-        while let Some(verb) = steps.next(step) {
-            steps.note(self.make(&verb)?);
-        }
-        Ok(steps.changed)
-    }
-
-    fn on_selected_async<V>(&self, filter: Result<Filter>, step: Step<V>) -> CallFuture<u64>
-    where
-        V: Begin<On = InTube, Answer = SelectStep>,
-    {
-        let tube = self.to_bytes();
-        CallFuture::new(async move {
-            let mut steps = Selecting::new(filter?);
-            while let Some(verb) = steps.next(step) {
-                steps.note(tube.make_async(verb).await?);
-            }
-            Ok(steps.changed)
-        })
+impl<V> Selecting<V> {
+    fn new(filter: Filter, step: Step<V>) -> Selecting<V> {
+        Selecting { step, left: filter.limit.unwrap_or(u64::MAX), filter, changed: 0, after: None }
     }
 }
 
-impl Selecting {
-    fn new(filter: Filter) -> Selecting {
-        Selecting { left: filter.limit.unwrap_or(u64::MAX), filter, changed: 0, after: None }
-    }
+impl<V: Begin<On = InTube, Answer = SelectStep>> Steps for Selecting<V> {
+    type Verb = V;
+    type Done = u64;
 
-    /// The next step; `None` after the last one.
-    fn next<V>(&self, step: Step<V>) -> Option<V> {
-        (self.left > 0).then(|| step(self.filter.clone(), self.after.clone(), self.left))
+    fn next(&mut self) -> Option<V> {
+        let Selecting { step, filter, left, after, .. } = self;
+        (*left > 0).then(|| step(filter.clone(), after.clone(), *left))
     }
 
     fn note(&mut self, step: SelectStep) {
@@ -337,5 +293,9 @@ impl Selecting {
             self.left = 0;
         }
         self.after = next;
+    }
+
+    fn done(self) -> u64 {
+        self.changed
     }
 }

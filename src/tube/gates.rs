@@ -6,9 +6,9 @@ use super::Tube;
 use crate::core::list::{Alter, InfoOf, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
-use crate::{Result, TubeInfo, TubeOptions};
+use crate::{Mode, TubeInfo, TubeOptions};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Pauses the tube: no task of it can be taken until [`unpause`](Tube::unpause). Pausing a
     /// paused tube is not an error, and removes the end of its pause.
     ///
@@ -17,8 +17,7 @@ impl<T> Tube<T> {
     /// their order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
     ///
     /// The tube is paused when the next take begins. Once this returns, it is paused after a killed
-    /// process and a power cut too. The call blocks for a flush, whatever the durability of the tube;
-    /// [`Deferred::pause`](crate::Deferred::pause) does not block.
+    /// process and a power cut too. The call blocks for a flush, whatever the durability of the tube.
     ///
     /// # Errors
     /// Those of every call. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
@@ -39,7 +38,7 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "stop")]
-    pub fn pause(&self) -> Result<()> {
+    pub fn pause(&self) -> M::Answer<()> {
         self.pause_for(Duration::MAX)
     }
 
@@ -72,8 +71,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "snooze")]
-    pub fn pause_for(&self, time: Duration) -> Result<()> {
-        self.make(&Pause { time: micros_ceil(time) })
+    pub fn pause_for(&self, time: Duration) -> M::Answer<()> {
+        self.make(Pause { time: micros_ceil(time) })
     }
 
     /// As [`pause_for`](Tube::pause_for), for the time that it is now until a moment of the wall clock.
@@ -99,15 +98,15 @@ impl<T> Tube<T> {
     /// assert_eq!(calls.info()?.resumes_in, Some(2 * hour));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn pause_until(&self, moment: SystemTime) -> Result<()> {
-        self.make(&PauseUntil { moment: micros_of(moment) })
+    pub fn pause_until(&self, moment: SystemTime) -> M::Answer<()> {
+        self.make(PauseUntil { moment: micros_of(moment) })
     }
 
     /// Ends the pause of the tube. Waiting takers get tasks in the order in which they came. A tube
     /// that is not paused does not change.
     ///
     /// Once this returns, the tube is not paused after a killed process and a power cut either. The
-    /// call blocks for a flush; [`Deferred::unpause`](crate::Deferred::unpause) does not block.
+    /// call blocks for a flush.
     ///
     /// # Errors
     /// Those of every call. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
@@ -125,8 +124,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "resume")]
-    pub fn unpause(&self) -> Result<()> {
-        self.make(&Pause { time: 0 })
+    pub fn unpause(&self) -> M::Answer<()> {
+        self.make(Pause { time: 0 })
     }
 
     /// Changes the options of the tube. What `options` leaves out gets its default, as in
@@ -146,7 +145,7 @@ impl<T> Tube<T> {
     /// * the durability for later changes.
     ///
     /// Once this returns, the change survives a killed process and a power cut. The call blocks for a
-    /// flush; [`Deferred::alter`](crate::Deferred::alter) does not block.
+    /// flush.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) for an option that the driver does not have;
@@ -168,8 +167,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "config")]
-    pub fn alter(&self, options: TubeOptions) -> Result<()> {
-        self.make(&Alter { options })
+    pub fn alter(&self, options: TubeOptions) -> M::Answer<()> {
+        self.make(Alter { options })
     }
 
     /// The options of the tube, whether it is paused, and how many calls wait in it. Does not block.
@@ -185,7 +184,7 @@ impl<T> Tube<T> {
     /// assert_eq!(jobs.info()?.max_attempts, Some(3));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn info(&self) -> Result<TubeInfo> {
-        self.make(&InfoOf {})
+    pub fn info(&self) -> M::Answer<TubeInfo> {
+        self.make(InfoOf {})
     }
 }

@@ -2,10 +2,9 @@
 
 use super::Tube;
 use crate::core::list::{HistoryOf, Log};
-use crate::wait::CallFuture;
-use crate::{HistoryEntry, Receipt, Result};
+use crate::{HistoryEntry, Mode, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Returns the history of a task, in order: the first entry, and the newest of the others, as many
     /// as the tube [keeps](crate::TubeOptions::history). Empty in a tube that keeps none.
     ///
@@ -16,7 +15,6 @@ impl<T> Tube<T> {
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
     /// so that in a tube with durability flush it returns nothing that a crash could undo. Otherwise it
     /// does not block.
-    /// [`history_async`](Tube::history_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
@@ -41,17 +39,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "audit_log")]
-    pub fn history(&self, id: u64) -> Result<Vec<HistoryEntry>> {
-        self.make(&HistoryOf { id })
-    }
-
-    /// As [`history`](Tube::history), as a future that blocks no thread. Its first poll reads the
-    /// entries from the file.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`history`](Tube::history).
-    pub fn history_async(&self, id: u64) -> CallFuture<Vec<HistoryEntry>> {
-        self.make_async(HistoryOf { id })
+    pub fn history(&self, id: u64) -> M::Answer<Vec<HistoryEntry>> {
+        self.make(HistoryOf { id })
     }
 
     /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
@@ -80,7 +69,7 @@ impl<T> Tube<T> {
     /// assert_eq!(last.text.as_deref(), Some("ann asked for it by telephone"));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn log(&self, id: u64, text: &str) -> Result<Receipt> {
-        self.make(&Log { id, text: text.into() })
+    pub fn log(&self, id: u64, text: &str) -> M::Answer<Receipt> {
+        self.make(Log { id, text: text.into() })
     }
 }

@@ -6,9 +6,9 @@ use super::Tube;
 use crate::core::Holder;
 use crate::core::list::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
 use crate::micros::micros_ceil;
-use crate::{Receipt, Result};
+use crate::{Mode, Receipt, Result};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Finishes a task that this handle's session has taken: it is removed. As
     /// [`Claim::ack`](crate::Claim::ack), by id.
     ///
@@ -30,8 +30,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
-    pub fn ack(&self, id: u64) -> Result<Receipt> {
-        self.make_held(id, &Ack { result: None })
+    pub fn ack(&self, id: u64) -> M::Answer<Receipt> {
+        self.make_held(id, Ack { result: None })
     }
 
     /// Finishes many tasks that this handle's session has taken, with one commit.
@@ -58,8 +58,8 @@ impl<T> Tube<T> {
     /// assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn ack_many(&self, ids: &[u64]) -> Result<Vec<Result<Receipt>>> {
-        self.make(&AckMany { by: self.holder(), ids: ids.to_vec() })
+    pub fn ack_many(&self, ids: &[u64]) -> M::Answer<Vec<Result<Receipt>>> {
+        self.make(AckMany { by: self.holder(), ids: ids.to_vec() })
     }
 
     /// Gives back a task that this handle's session has taken: ready in its old place, or ready
@@ -85,11 +85,11 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
-    pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
+    pub fn release(&self, id: u64, delay: Duration) -> M::Answer<Receipt> {
         if delay.is_zero() {
-            return self.make_held(id, &Release {});
+            return self.make_held(id, Release {});
         }
-        self.make_held(id, &ReleaseIn { delay: micros_ceil(delay) })
+        self.make_held(id, ReleaseIn { delay: micros_ceil(delay) })
     }
 
     /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
@@ -113,11 +113,11 @@ impl<T> Tube<T> {
     /// assert_eq!(tube.peek(id)?.info.ttr, Some(Duration::from_secs(90)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn touch(&self, id: u64, by: Duration) -> Result<Option<Receipt>> {
+    pub fn touch(&self, id: u64, by: Duration) -> M::Answer<Option<Receipt>> {
         if by.is_zero() {
-            return Ok(None);
+            return M::answer(Ok(None));
         }
-        self.make_held(id, &Touch { more: micros_ceil(by) }).map(Some)
+        M::map(self.make_held(id, Touch { more: micros_ceil(by) }), Some)
     }
 
     /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
@@ -141,8 +141,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
-    pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
-        self.make_held(id, &Renew { hold: micros_ceil(hold) })
+    pub fn renew(&self, id: u64, hold: Duration) -> M::Answer<()> {
+        self.make_held(id, Renew { hold: micros_ceil(hold) })
     }
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
@@ -175,7 +175,7 @@ impl<T> Tube<T> {
     /// assert_eq!(hung.ack(), Err(Error::NotTaken { id }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn release_all(&self) -> Result<u64> {
+    pub fn release_all(&self) -> M::Answer<u64> {
         self.end_all(false)
     }
 
@@ -197,25 +197,28 @@ impl<T> Tube<T> {
     /// assert!(jobs.try_take()?.is_some()); // its only attempt is still there
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn revoke_all(&self) -> Result<u64> {
+    pub fn revoke_all(&self) -> M::Answer<u64> {
         self.end_all(true)
     }
 
-    fn end_all(&self, forgive: bool) -> Result<u64> {
-        let mut left = self.statistics()?.tasks.taken;
-        let (mut ended, mut outcome) = (0, Ok(()));
-        // In steps, so that other calls get the lock in between.
-        while left > 0 {
-            let limit = usize::try_from(left).unwrap_or(usize::MAX);
-            let (now, step) = self.make(&ReleaseAll { limit, forgive })?;
-            outcome = outcome.and(step);
-            if now == 0 {
-                break;
+    fn end_all(&self, forgive: bool) -> M::Answer<u64> {
+        let tube = self.to_bytes().to_async();
+        M::run(async move {
+            let mut left = tube.statistics().await?.tasks.taken;
+            let (mut ended, mut outcome) = (0, Ok(()));
+            // In steps, so that other calls get the lock in between.
+            while left > 0 {
+                let limit = usize::try_from(left).unwrap_or(usize::MAX);
+                let (now, step) = tube.make(ReleaseAll { limit, forgive }).await?;
+                outcome = outcome.and(step);
+                if now == 0 {
+                    break;
+                }
+                ended += now;
+                left = left.saturating_sub(now);
             }
-            ended += now;
-            left = left.saturating_sub(now);
-        }
-        outcome.map(|()| ended)
+            outcome.map(|()| ended)
+        })
     }
 
     pub(crate) fn holder(&self) -> Holder {

@@ -3,16 +3,15 @@
 use super::Tube;
 use crate::core::PutRequest;
 use crate::core::list::Requeue;
-use crate::{IntoPut, Receipt, Result};
+use crate::{IntoPut, Mode, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Puts the task anew that has this key: as [`put`](Tube::put) with
     /// [`OnKey::Replace`](crate::OnKey::Replace), but there must be such a task.
     ///
     /// Its id stays. A claim on it ends, and its attempts are forgiven. A task that is done and
     /// [kept](crate::TubeOptions::keep_done) is done again. Once this returns, the task survives what
-    /// a put survives. The call blocks for a flush. [`Deferred::requeue`](crate::Deferred::requeue)
-    /// does not block.
+    /// a put survives. The call blocks for a flush.
     ///
     /// # Errors
     /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key; if the task that had it was in
@@ -36,7 +35,8 @@ impl<T> Tube<T> {
     /// assert!(matches!(unknown, Err(Error::KeyNotFound { .. })));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn requeue(&self, key: &str, task: impl IntoPut<T>) -> Result<Receipt> {
-        self.make(&Requeue { request: PutRequest::requeue(key, self.encode(task)?)? })
+    pub fn requeue(&self, key: &str, task: impl IntoPut<T>) -> M::Answer<Receipt> {
+        let request = self.encode(task).and_then(|put| PutRequest::requeue(key, put));
+        self.make_checked(request.map(|request| Requeue { request }))
     }
 }

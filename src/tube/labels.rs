@@ -4,9 +4,9 @@ use super::Tube;
 use crate::core::distinct_tags;
 use crate::core::list::{AddTags, List, ListBodies, PeekReady, RemoveTags};
 use crate::task::{Cursor, Task, TaskInfo};
-use crate::{Filter, Page, Receipt, Result};
+use crate::{Filter, Mode, Page, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Adds tags to a task, behind those that it has, whatever its state and whichever session has taken
     /// it. A tag that it has is skipped, so that the call can be repeated (it is idempotent). A task has
     /// up to 32 tags of 1 to 255 bytes; see [`Put::tag`](crate::Put::tag).
@@ -38,8 +38,8 @@ impl<T> Tube<T> {
         &self,
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Receipt> {
-        self.make(&AddTags { id, tags: distinct_tags(tags) })
+    ) -> M::Answer<Receipt> {
+        self.make(AddTags { id, tags: distinct_tags(tags) })
     }
 
     /// Removes tags of a task, whatever its state and whichever session has taken it. A tag that it does
@@ -55,8 +55,8 @@ impl<T> Tube<T> {
         &self,
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Receipt> {
-        self.make(&RemoveTags { id, tags: distinct_tags(tags) })
+    ) -> M::Answer<Receipt> {
+        self.make(RemoveTags { id, tags: distinct_tags(tags) })
     }
 
     /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
@@ -113,8 +113,8 @@ impl<T> Tube<T> {
         filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page<TaskInfo>> {
-        self.make(&List { filter: filter.into(), after, limit })
+    ) -> M::Answer<Page<TaskInfo>> {
+        self.make(List { filter: filter.into(), after, limit })
     }
 
     /// As [`list`](Tube::list), with the bodies of the tasks. A page ends with the task with
@@ -139,11 +139,13 @@ impl<T> Tube<T> {
         filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page<Task<T>>> {
-        let Page { items, next, damaged } =
-            self.make(&ListBodies { filter: filter.into(), after, limit })?;
-        let items = items.into_iter().map(|task| task.with_coder(self.coder.clone())).collect();
-        Ok(Page { items, next, damaged })
+    ) -> M::Answer<Page<Task<T>>> {
+        let coder = self.coder.clone();
+        let page = self.make(ListBodies { filter: filter.into(), after, limit });
+        M::map(page, move |Page { items, next, damaged }| {
+            let items = items.into_iter().map(|task| task.with_coder(coder.clone())).collect();
+            Page { items, next, damaged }
+        })
     }
 
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
@@ -168,7 +170,7 @@ impl<T> Tube<T> {
     /// assert_eq!(jobs.try_take()?.unwrap().id(), next[0]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn peek_ready(&self, count: usize) -> Result<Vec<TaskInfo>> {
-        self.make(&PeekReady { count })
+    pub fn peek_ready(&self, count: usize) -> M::Answer<Vec<TaskInfo>> {
+        self.make(PeekReady { count })
     }
 }

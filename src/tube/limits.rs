@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
-use crate::{PausedSubQueue, Result};
+use crate::{Mode, PausedSubQueue};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Pauses a sub-queue for this time: no task of it can be taken. The pause that it has is replaced,
     /// whether it would end later or earlier. A time of zero ends it.
     ///
@@ -19,8 +19,7 @@ impl<T> Tube<T> {
     /// without a limit. The end of a pause needs no call, and wakes the store only if a take waits.
     ///
     /// Once this returns, the sub-queue is paused after a killed process and a power cut too. The call
-    /// blocks for a flush, whatever the durability of the tube;
-    /// [`Deferred::pause_sub_queue`](crate::Deferred::pause_sub_queue) does not block. An open reads all
+    /// blocks for a flush, whatever the durability of the tube. An open reads all
     /// pauses.
     ///
     /// # Errors
@@ -47,16 +46,15 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "snooze")]
-    pub fn pause_sub_queue(&self, name: &str, time: Duration) -> Result<()> {
-        self.make(&PauseSubQueue { name: name.into(), time: micros_ceil(time) })
+    pub fn pause_sub_queue(&self, name: &str, time: Duration) -> M::Answer<()> {
+        self.make(PauseSubQueue { name: name.into(), time: micros_ceil(time) })
     }
 
     /// Ends the pause of a sub-queue. Waiting takers get its tasks in the order in which they came. A
     /// sub-queue that is not paused does not change.
     ///
     /// Once this returns, the sub-queue is not paused after a killed process and a power cut either. The
-    /// call blocks for a flush;
-    /// [`Deferred::unpause_sub_queue`](crate::Deferred::unpause_sub_queue) does not block.
+    /// call blocks for a flush.
     ///
     /// # Errors
     /// Those of [`pause_sub_queue`](Tube::pause_sub_queue), with the opposite effect.
@@ -73,15 +71,15 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "resume")]
-    pub fn unpause_sub_queue(&self, name: &str) -> Result<()> {
-        self.make(&PauseSubQueue { name: name.into(), time: 0 })
+    pub fn unpause_sub_queue(&self, name: &str) -> M::Answer<()> {
+        self.make(PauseSubQueue { name: name.into(), time: 0 })
     }
 
     /// The paused sub-queues, by name. Reads memory and does not block.
     ///
     /// # Errors
     /// Those of every call.
-    pub fn paused_sub_queues(&self) -> Result<Vec<PausedSubQueue>> {
-        self.make(&PausedSubQueues {})
+    pub fn paused_sub_queues(&self) -> M::Answer<Vec<PausedSubQueue>> {
+        self.make(PausedSubQueues {})
     }
 }

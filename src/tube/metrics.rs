@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use tubewell_drivers::DayCounts;
 
-use super::Tube;
+use super::{AsyncTube, Tube};
 use crate::core::list::{Days, FailedOn};
-use crate::{Date, Day, Error, Result};
+use crate::{Date, Day, Error, Mode, Result, Ticket};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which
     /// nothing happened.
     ///
@@ -24,11 +24,14 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// See [`TubeOptions::metrics`](crate::TubeOptions::metrics).
-    pub fn day(&self, date: Date) -> Result<Day> {
-        let counts =
-            self.counts_of(date..=date)?.pop().map_or_else(DayCounts::default, |(_, it)| it);
-        let failed = self.failed_on(date..=date)?.get(&date.days()).copied().unwrap_or(0);
-        Ok(Day::new(date, &counts, failed))
+    pub fn day(&self, date: Date) -> M::Answer<Day> {
+        let tube = self.to_bytes().to_async();
+        M::run(async move {
+            let counts = tube.counts_of(date..=date).await?.pop();
+            let counts = counts.map_or_else(DayCounts::default, |(_, counts)| counts);
+            let failed = tube.failed_on(date..=date).await?.get(&date.days()).copied().unwrap_or(0);
+            Ok(Day::new(date, &counts, failed))
+        })
     }
 
     /// The numbers of this tube on the days of a range, the oldest first: those days that the tube keeps
@@ -58,46 +61,53 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "metrics")]
     #[doc(alias = "statistics")]
-    pub fn days(&self, range: RangeInclusive<Date>) -> Result<Vec<Day>> {
-        let counts = if range.start() == range.end() {
-            self.whole_counts_of(*range.start())?.unwrap_or_default()
-        } else {
-            self.counts_of(range.clone())?
-        };
-        let mut counts: BTreeMap<u32, DayCounts> = counts.into_iter().collect();
-        let failed = self.failed_on(range)?;
-        // On such a day nothing else was counted, or its numbers are damaged.
-        for day in failed.keys() {
-            if !counts.contains_key(day) && self.whole_counts_of(Date::of_day(*day))?.is_some() {
-                counts.insert(*day, DayCounts::default());
+    pub fn days(&self, range: RangeInclusive<Date>) -> M::Answer<Vec<Day>> {
+        let tube = self.to_bytes().to_async();
+        M::run(async move {
+            let counts = if range.start() == range.end() {
+                tube.whole_counts_of(*range.start()).await?.unwrap_or_default()
+            } else {
+                tube.counts_of(range.clone()).await?
+            };
+            let mut counts: BTreeMap<u32, DayCounts> = counts.into_iter().collect();
+            let failed = tube.failed_on(range).await?;
+            // On such a day nothing else was counted, or its numbers are damaged.
+            for day in
+                failed.keys().filter(|day| !counts.contains_key(day)).copied().collect::<Vec<_>>()
+            {
+                if tube.whole_counts_of(Date::of_day(day)).await?.is_some() {
+                    counts.insert(day, DayCounts::default());
+                }
             }
-        }
-        let failed_on = |day: u32| failed.get(&day).copied().unwrap_or(0);
-        let days = counts.iter().map(|(day, it)| Day::new(Date::of_day(*day), it, failed_on(*day)));
-        Ok(days.collect())
+            let failed_on = |day: u32| failed.get(&day).copied().unwrap_or(0);
+            let days = counts.iter();
+            Ok(days.map(|(day, it)| Day::new(Date::of_day(*day), it, failed_on(*day))).collect())
+        })
     }
+}
 
+impl AsyncTube {
     /// The numbers of one day, if there are some; `None` if they are damaged. Those of several days leave
     /// out the damaged ones.
-    fn whole_counts_of(&self, date: Date) -> Result<Option<Vec<(u32, DayCounts)>>> {
-        match self.counts_of(date..=date) {
+    async fn whole_counts_of(&self, date: Date) -> Result<Option<Vec<(u32, DayCounts)>>> {
+        match self.counts_of(date..=date).await {
             Err(Error::Corrupt { .. }) => Ok(None),
             counts => counts.map(Some),
         }
     }
 
-    fn counts_of(&self, range: RangeInclusive<Date>) -> Result<Vec<(u32, DayCounts)>> {
+    fn counts_of(&self, range: RangeInclusive<Date>) -> Ticket<Vec<(u32, DayCounts)>> {
         let (from, to) = (range.start().days(), range.end().days());
-        self.make(&Days { from, to })
+        self.make(Days { from, to })
     }
 
     /// How many tasks are still buried that have failed on each of these days.
-    fn failed_on(&self, range: RangeInclusive<Date>) -> Result<BTreeMap<u32, u64>> {
+    async fn failed_on(&self, range: RangeInclusive<Date>) -> Result<BTreeMap<u32, u64>> {
         let (from, to) = (range.start().days(), range.end().days());
         let mut failed = BTreeMap::new();
         let mut next = Some(Vec::new());
         while let Some(key) = next {
-            let step = self.make(&FailedOn { from, to, next: key })?;
+            let step = self.make(FailedOn { from, to, next: key }).await?;
             for day in step.days {
                 *failed.entry(day).or_default() += 1;
             }

@@ -7,10 +7,10 @@ use crate::core::FILE;
 use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::TubeName;
 use crate::handle::StoreHandle;
-use crate::wait::CallFuture;
-use crate::{Error, Receipt, Result};
+use crate::wait::make;
+use crate::{Error, Mode, Receipt, Result};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Moves a task to another tube of the store, in its state: ready, delayed or buried. A taken
     /// task is ready there; the claim on it has ended, and its attempt does not count.
     ///
@@ -21,7 +21,7 @@ impl<T> Tube<T> {
     ///
     /// It is one commit: after a crash the task is in one of the tubes. Once this returns, the move
     /// survives what a put survives, in the stronger [durability](crate::Durability) of the two
-    /// tubes. The call blocks for a flush. [`Deferred::move_to`](crate::Deferred::move_to) does not.
+    /// tubes. The call blocks for a flush.
     ///
     /// # Errors
     /// Nothing changed. [`NotFound`](Error::NotFound): the task is not in this tube; if that has
@@ -48,8 +48,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "transfer")]
-    pub fn move_to<U>(&self, id: u64, to: &Tube<U>) -> Result<Receipt> {
-        self.make(&MoveTo { id, to: self.other(to)? })
+    pub fn move_to<U, N: Mode>(&self, id: u64, to: &Tube<U, N>) -> M::Answer<Receipt> {
+        self.make_checked(self.other(to).map(|to| MoveTo { id, to }))
     }
 
     /// Moves all ready, taken, delayed and buried tasks to another tube of the store, and returns
@@ -58,7 +58,6 @@ impl<T> Tube<T> {
     /// Tasks move in the order of takes, ready ones first, up to 256 with one commit. Tasks that are
     /// put meanwhile stay, and a task that changes meanwhile may stay. A damaged task stays, and so
     /// do tasks that are done and kept. The call blocks for the flush of each commit.
-    /// [`move_all_async`](Tube::move_all_async) blocks no thread.
     ///
     /// # Errors
     /// Those of [`move_to`](Tube::move_to), but for `NotFound` and `NotReady`. The tasks of earlier
@@ -79,41 +78,13 @@ impl<T> Tube<T> {
     #[doc(alias = "rename")]
     #[doc(alias = "merge")]
     #[doc(alias = "redrive")]
-    pub fn move_all<U>(&self, to: &Tube<U>) -> Result<u64> {
-        let mut moved = 0;
-        let mut verb = self.move_some(to)?;
-        loop {
-            let step = self.make(&verb)?;
-            moved += step.moved;
-            verb.after = step.next;
-            if verb.after.is_none() {
-                return Ok(moved);
-            }
-        }
-    }
-
-    /// As [`move_all`](Tube::move_all), as a future that blocks no thread. If it is dropped between
-    /// two commits, the tasks of the earlier commits have moved, and no further task moves.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`move_all`](Tube::move_all).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Result, Tube};
-    ///
-    /// async fn merge(old: &Tube, new: &Tube) -> Result<()> {
-    ///     println!("{} tasks have moved", old.move_all_async(new).await?);
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn move_all_async<U>(&self, to: &Tube<U>) -> CallFuture<u64> {
-        let (tube, to) = (self.to_bytes(), to.to_bytes());
-        CallFuture::new(async move {
-            let mut moved = 0;
-            let mut verb = tube.move_some(&to)?;
+    pub fn move_all<U, N: Mode>(&self, to: &Tube<U, N>) -> M::Answer<u64> {
+        let (tube, to) = (self.to_bytes().to_async(), self.other(to));
+        M::run(async move {
+            let below = make(&tube.handle, FILE, (), &NextId {}).await?;
+            let (mut verb, mut moved) = (MoveSome { to: to?, after: None, below }, 0);
             loop {
-                let step = tube.make_async(verb.clone()).await?;
+                let step = tube.make(verb.clone()).await?;
                 moved += step.moved;
                 verb.after = step.next;
                 if verb.after.is_none() {
@@ -123,17 +94,8 @@ impl<T> Tube<T> {
         })
     }
 
-    /// The first step of a move of all tasks that are there now.
-    fn move_some<U>(&self, to: &Tube<U>) -> Result<MoveSome> {
-        Ok(MoveSome {
-            to: self.other(to)?,
-            after: None,
-            below: self.handle.make(FILE, (), &NextId {})?,
-        })
-    }
-
     /// Another tube as the target of a call on this one.
-    pub(crate) fn other<U>(&self, to: &Tube<U>) -> Result<TubeName> {
+    pub(crate) fn other<U, N: Mode>(&self, to: &Tube<U, N>) -> Result<TubeName> {
         to.check_store(&self.handle)?;
         Ok(TubeName::from(&to.head))
     }

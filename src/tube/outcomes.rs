@@ -2,10 +2,9 @@
 
 use super::Tube;
 use crate::core::list::{Ack, EndingOf, Forget, Groups, Resolve};
-use crate::wait::CallFuture;
-use crate::{Ending, FailureGroup, Receipt, Result};
+use crate::{Ending, FailureGroup, Mode, Receipt};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// How a task has ended; `None` if it is ready, taken or delayed.
     ///
     /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is
@@ -14,7 +13,6 @@ impl<T> Tube<T> {
     /// task of another tube. If the end of the task is still to be flushed, or in a written tube to
     /// be written, the call blocks for that: the answer survives what an ack survives. Otherwise it
     /// does not block. [`wait_done`](Tube::wait_done) waits for the end, and
-    /// [`outcome_async`](Tube::outcome_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) if the id was never assigned;
@@ -34,28 +32,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "result")]
-    pub fn outcome(&self, id: u64) -> Result<Option<Ending>> {
-        self.make(&EndingOf { id })
-    }
-
-    /// As [`outcome`](Tube::outcome), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`outcome`](Tube::outcome).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Ending, Result, Tube};
-    ///
-    /// async fn result(reports: &Tube, id: u64) -> Result<Option<Vec<u8>>> {
-    ///     match reports.outcome_async(id).await? {
-    ///         Some(Ending::Done { result }) => Ok(result),
-    ///         _ => Ok(None),
-    ///     }
-    /// }
-    /// ```
-    pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
-        self.make_async(EndingOf { id })
+    pub fn outcome(&self, id: u64) -> M::Answer<Option<Ending>> {
+        self.make(EndingOf { id })
     }
 
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
@@ -84,8 +62,8 @@ impl<T> Tube<T> {
     /// ```
     #[doc(alias = "failed")]
     #[doc(alias = "errors")]
-    pub fn groups(&self) -> Result<Vec<FailureGroup>> {
-        self.make(&Groups {})
+    pub fn groups(&self) -> M::Answer<Vec<FailureGroup>> {
+        self.make(Groups {})
     }
 
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:
@@ -116,8 +94,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "complete")]
-    pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Receipt> {
-        self.make(&Resolve { id, result: result.map(<[u8]>::to_vec) })
+    pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> M::Answer<Receipt> {
+        self.make(Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// Removes a task that is done and kept, before its time.
@@ -142,8 +120,8 @@ impl<T> Tube<T> {
     /// assert_eq!(mails.outcome(id)?, Some(Ending::Gone));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn forget(&self, id: u64) -> Result<Receipt> {
-        self.make(&Forget { id })
+    pub fn forget(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(Forget { id })
     }
 
     /// Finishes a task that this handle's session has taken, with a result. As
@@ -153,7 +131,7 @@ impl<T> Tube<T> {
     /// Those of [`ack`](Tube::ack); [`Invalid`](crate::Error::Invalid) and
     /// [`DiskFull`](crate::Error::DiskFull) as in [`Claim::ack_with`](crate::Claim::ack_with).
     /// Nothing changed: the task is still taken.
-    pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Receipt> {
-        self.make_held(id, &Ack { result: Some(result.as_ref().to_vec()) })
+    pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> M::Answer<Receipt> {
+        self.make_held(id, Ack { result: Some(result.as_ref().to_vec()) })
     }
 }

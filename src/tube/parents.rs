@@ -3,7 +3,7 @@
 use super::Tube;
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::core::verb::TubeName;
-use crate::{Error, Put, Receipt, Result};
+use crate::{Error, Mode, Put, Receipt, Result};
 
 impl<B> Put<B> {
     /// Parents of the task: it is blocked until each of these tasks of `tube` is done. Default: none.
@@ -37,14 +37,18 @@ impl<B> Put<B> {
     /// ```
     #[doc(alias = "dependency")]
     #[doc(alias = "depends")]
-    pub fn after<T>(mut self, tube: &Tube<T>, parents: impl IntoIterator<Item = u64>) -> Put<B> {
+    pub fn after<T, M: Mode>(
+        mut self,
+        tube: &Tube<T, M>,
+        parents: impl IntoIterator<Item = u64>,
+    ) -> Put<B> {
         let parents = (tube.head.name.clone(), parents.into_iter().collect());
         self.options.after.get_or_insert_default().parents.push(parents);
         self
     }
 }
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Adds parents, tasks of the tube `of`, to a task of this tube that is ready, delayed or blocked:
     /// it is blocked until they are done too.
     ///
@@ -71,8 +75,13 @@ impl<T> Tube<T> {
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "depend")]
-    pub fn add_parents<U>(&self, id: u64, of: &Tube<U>, parents: &[u64]) -> Result<Receipt> {
-        self.make(&self.add_parents_verb(id, of, parents)?)
+    pub fn add_parents<U, N: Mode>(
+        &self,
+        id: u64,
+        of: &Tube<U, N>,
+        parents: &[u64],
+    ) -> M::Answer<Receipt> {
+        self.make_checked(self.add_parents_verb(id, of, parents))
     }
 
     /// Removes parents of a task: those with these ids, or all with `None`. A blocked task with no
@@ -96,8 +105,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "undepend")]
-    pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Receipt> {
-        self.make(&RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
+    pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> M::Answer<Receipt> {
+        self.make(RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
     }
 
     /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
@@ -120,8 +129,8 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "dependencies")]
-    pub fn parents(&self, id: u64) -> Result<Vec<u64>> {
-        self.make(&Parents { id })
+    pub fn parents(&self, id: u64) -> M::Answer<Vec<u64>> {
+        self.make(Parents { id })
     }
 
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
@@ -132,14 +141,14 @@ impl<T> Tube<T> {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     #[doc(alias = "dependents")]
-    pub fn children(&self, id: u64) -> Result<Vec<u64>> {
-        self.make(&Children { id })
+    pub fn children(&self, id: u64) -> M::Answer<Vec<u64>> {
+        self.make(Children { id })
     }
 
-    pub(crate) fn add_parents_verb<U>(
+    pub(crate) fn add_parents_verb<U, N: Mode>(
         &self,
         id: u64,
-        of: &Tube<U>,
+        of: &Tube<U, N>,
         parents: &[u64],
     ) -> Result<AddParents> {
         if !self.handle.is_same_store(&of.handle) {

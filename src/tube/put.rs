@@ -7,10 +7,9 @@ use crate::core::PutRequest;
 use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::micros::micros_ceil;
 use crate::put::Encoded;
-use crate::wait::CallFuture;
-use crate::{IntoPut, Receipt, Restore, Result};
+use crate::{IntoPut, Mode, Receipt, Restore};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Puts a task: it is ready, or delayed if it has a delay.
     ///
     /// Once this returns, the task survives a killed process and a power cut. The call blocks for a
@@ -18,7 +17,6 @@ impl<T> Tube<T> {
     /// process, the call blocks for a write, and takers may see the task before it returns. In a
     /// relaxed or temporary tube the call does not block. A put into a full tube, or into one where
     /// other puts wait for space, fails immediately; [`put_wait`](Tube::put_wait) waits.
-    /// [`deferred`](Tube::deferred) puts do not block.
     ///
     /// # Errors
     /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
@@ -44,8 +42,9 @@ impl<T> Tube<T> {
     #[doc(alias = "enqueue")]
     #[doc(alias = "push")]
     #[doc(alias = "send")]
-    pub fn put(&self, task: impl IntoPut<T>) -> Result<Receipt> {
-        self.make(&PutTask { request: PutRequest::of(self.encode(task)?) })
+    pub fn put(&self, task: impl IntoPut<T>) -> M::Answer<Receipt> {
+        let put = self.encode(task);
+        self.make_checked(put.map(|put| PutTask { request: PutRequest::of(put) }))
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
@@ -55,7 +54,7 @@ impl<T> Tube<T> {
     /// timeout begins when the put begins to wait. Waiting puts are served first come, first
     /// served, each when a task has left the tube; nothing polls. The call then blocks for a flush,
     /// and the task survives what a put survives. A put that still waits for space ends with the
-    /// process. [`put_wait_async`](Tube::put_wait_async) blocks no thread.
+    /// process.
     ///
     /// # Errors
     /// Those of [`put`](Tube::put); [`Full`](crate::Error::Full) when the timeout elapses;
@@ -85,42 +84,9 @@ impl<T> Tube<T> {
         &self,
         task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<Receipt> {
-        self.make(&self.put_or_wait(self.encode(task)?, timeout.into()))
-    }
-
-    /// As [`put_wait`](Tube::put_wait), as a future that blocks no thread.
-    ///
-    /// The wait begins with the first poll. Futures and threads wait in one queue. The future
-    /// resolves after the flush.
-    ///
-    /// Dropping the future ends the wait, and nothing is put. If the put was admitted before the
-    /// drop, the task stays in the tube and is flushed: the drop came too late.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`put_wait`](Tube::put_wait).
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use tubewell::{Error, Result, Tube};
-    ///
-    /// /// Whether there was space within a second.
-    /// async fn upload(name: &str, uploads: &Tube) -> Result<bool> {
-    ///     match uploads.put_wait_async(name, Duration::from_secs(1)).await {
-    ///         Ok(_) => Ok(true),
-    ///         Err(Error::Full { .. }) => Ok(false),
-    ///         Err(error) => Err(error),
-    ///     }
-    /// }
-    /// ```
-    pub fn put_wait_async(
-        &self,
-        task: impl IntoPut<T>,
-        timeout: impl Into<Option<Duration>>,
-    ) -> CallFuture<Receipt> {
-        let encoded = self.encode(task).map(|put| self.put_or_wait(put, timeout.into()));
-        self.make_encoded(encoded)
+    ) -> M::Answer<Receipt> {
+        let put = self.encode(task);
+        self.make_checked(put.map(|put| self.put_or_wait(put, timeout.into())))
     }
 
     fn put_or_wait(&self, put: Encoded, timeout: Option<Duration>) -> PutOrWait {
@@ -148,9 +114,9 @@ impl<T> Tube<T> {
     /// assert!(receipts.iter().all(|receipt| receipt.commit == receipts[0].commit));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn put_many(&self, tasks: impl IntoIterator<Item: IntoPut<T>>) -> Result<Vec<Receipt>> {
+    pub fn put_many(&self, tasks: impl IntoIterator<Item: IntoPut<T>>) -> M::Answer<Vec<Receipt>> {
         let tasks = tasks.into_iter().map(|task| self.encode(task));
-        self.make(&PutMany { requests: PutRequest::many(tasks)? })
+        self.make_checked(PutRequest::many(tasks).map(|requests| PutMany { requests }))
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
@@ -189,7 +155,11 @@ impl<T> Tube<T> {
     /// assert_eq!(late, Err(Error::IdUsed { id: 5 }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
-        self.make(&PutMany { requests: PutRequest::restored_many(tasks)? })
+    pub fn restore_many(
+        &self,
+        tasks: impl IntoIterator<Item = Restore>,
+    ) -> M::Answer<Vec<Receipt>> {
+        let requests = PutRequest::restored_many(tasks);
+        self.make_checked(requests.map(|requests| PutMany { requests }))
     }
 }

@@ -4,9 +4,9 @@ use super::Tube;
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
-use crate::{IntoPut, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
+use crate::{IntoPut, Mode, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
     /// state is [`Recurring`](crate::TaskState::Recurring).
     ///
@@ -26,7 +26,6 @@ impl<T> Tube<T> {
     /// Its runs stay when it is removed.
     ///
     /// Once this returns, the schedule survives what a put survives. The call blocks for a flush.
-    /// [`Deferred::schedule`](crate::Deferred::schedule) does not.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 4071 bytes; an
@@ -58,8 +57,8 @@ impl<T> Tube<T> {
     #[doc(alias = "cron")]
     #[doc(alias = "recurring")]
     #[doc(alias = "periodic")]
-    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<Receipt> {
-        self.make(&self.set_schedule(schedule)?)
+    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> M::Answer<Receipt> {
+        self.make_checked(self.set_schedule(schedule))
     }
 
     /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay. A
@@ -70,7 +69,6 @@ impl<T> Tube<T> {
     /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.
     ///
     /// Once this returns, the change survives what a put survives. The call blocks for a flush.
-    /// [`Deferred::reschedule`](crate::Deferred::reschedule) does not.
     ///
     /// # Errors
     /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; if the schedule that had it was
@@ -94,15 +92,14 @@ impl<T> Tube<T> {
     /// assert_eq!(jobs.schedules(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn reschedule(&self, key: &str, change: Reschedule) -> Result<Receipt> {
-        let request = ScheduleRequest::change(change)?;
-        self.make(&ChangeSchedule { key: key.into(), request })
+    pub fn reschedule(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {
+        let request = ScheduleRequest::change(change);
+        self.make_checked(request.map(|request| ChangeSchedule { key: key.into(), request }))
     }
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
     ///
     /// Once this returns, the removal survives what a put survives. The call blocks for a flush.
-    /// [`Deferred::unschedule`](crate::Deferred::unschedule) does not.
     ///
     /// # Errors
     /// [`KeyNotFound`](crate::Error::KeyNotFound) and [`WrongState`](crate::Error::WrongState) as of
@@ -110,8 +107,8 @@ impl<T> Tube<T> {
     ///
     /// # Example
     /// See [`schedule`](Tube::schedule).
-    pub fn unschedule(&self, key: &str) -> Result<Receipt> {
-        self.make(&RemoveSchedule { key: key.into() })
+    pub fn unschedule(&self, key: &str) -> M::Answer<Receipt> {
+        self.make(RemoveSchedule { key: key.into() })
     }
 
     /// Up to `limit` schedules of this tube, at most 1,000, in the order in which they were first
@@ -126,8 +123,8 @@ impl<T> Tube<T> {
         &self,
         after: impl Into<Option<Cursor>>,
         limit: usize,
-    ) -> Result<Page<ScheduleInfo>> {
-        self.make(&ListSchedules { after: after.into(), limit })
+    ) -> M::Answer<Page<ScheduleInfo>> {
+        self.make(ListSchedules { after: after.into(), limit })
     }
 
     pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {

@@ -1,18 +1,17 @@
 //! The steps of a task, for any caller.
 
-use super::Tube;
-use crate::core::list::Steps;
-use crate::wait::CallFuture;
-use crate::{Result, Step};
+use super::{Steps, Tube};
+use crate::core::StepPage;
+use crate::core::list::Steps as StepsOf;
+use crate::{Mode, Step};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state
     /// and whichever session has taken it. They go when the task ends.
     ///
     /// Changes nothing. If a change of the task is still to be flushed, the call blocks for that flush,
     /// so that in a tube with durability flush it returns nothing that a crash could undo. Otherwise it
     /// does not block.
-    /// [`steps_async`](Tube::steps_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound): there is no such task;
@@ -30,36 +29,33 @@ impl<T> Tube<T> {
     /// assert_eq!(names.collect::<Vec<_>>(), ["scenes"]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn steps(&self, id: u64) -> Result<Vec<Step>> {
-        let mut steps = Vec::new();
-        loop {
-            let page = self.make(&next_steps(id, &steps))?;
-            if page.add_to(&mut steps) {
-                return Ok(steps);
-            }
-        }
-    }
-
-    /// As [`steps`](Tube::steps), as a future that blocks no thread. Its first poll reads the steps
-    /// from the file.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`steps`](Tube::steps).
-    pub fn steps_async(&self, id: u64) -> CallFuture<Vec<Step>> {
-        let tube = self.to_bytes();
-        CallFuture::new(async move {
-            let mut steps = Vec::new();
-            loop {
-                let page = tube.make_async(next_steps(id, &steps)).await?;
-                if page.add_to(&mut steps) {
-                    return Ok(steps);
-                }
-            }
-        })
+    pub fn steps(&self, id: u64) -> M::Answer<Vec<Step>> {
+        self.in_steps(Ok(Reading { id, steps: Vec::new(), is_over: false }))
     }
 }
 
 /// The verb that lists the steps behind those that are known.
-fn next_steps(id: u64, known: &[Step]) -> Steps {
-    Steps { id, after: known.last().map(|last| last.name.as_str().into()) }
+/// How far the steps of a task were read.
+struct Reading {
+    id: u64,
+    steps: Vec<Step>,
+    is_over: bool,
+}
+
+impl Steps for Reading {
+    type Verb = StepsOf;
+    type Done = Vec<Step>;
+
+    fn next(&mut self) -> Option<StepsOf> {
+        let after = self.steps.last().map(|last| last.name.as_str().into());
+        (!self.is_over).then_some(StepsOf { id: self.id, after })
+    }
+
+    fn note(&mut self, page: StepPage) {
+        self.is_over = page.add_to(&mut self.steps);
+    }
+
+    fn done(self) -> Vec<Step> {
+        self.steps
+    }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::claim::Collected;
+use crate::body::Coder;
+use crate::claim::{Collected, Undecodable};
 use crate::connection::Request;
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
@@ -14,16 +15,16 @@ use crate::wait::{
     CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim,
     remote_claims, take, take_request,
 };
-use crate::{Claim, Error, Result, SessionId};
+use crate::{Bytes, Claim, Error, Mode, Result, SessionId, Ticket};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
     ///
     /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It
     /// returns `None` when the timeout elapses. Waiting takers are served first come, first served;
     /// [`close`](crate::Store::close) ends every wait. A take writes nothing and never waits for a
     /// flush. The claim lives in memory: if the process dies, the task is ready again. The body is
-    /// read from the file. [`take_async`](Tube::take_async) blocks no thread.
+    /// read from the file.
     ///
     /// # Errors
     /// [`SessionEnded`](crate::Error::SessionEnded);
@@ -49,13 +50,18 @@ impl<T> Tube<T> {
     #[doc(alias = "pop")]
     #[doc(alias = "receive")]
     #[doc(alias = "reserve")]
-    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim<T>>> {
-        let tubes = std::slice::from_ref(&self.head);
-        let taken = take(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())?;
-        match taken {
-            Some(claim) => claim.decode(&self.coder).map(Some),
-            None => Ok(None),
-        }
+    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<Option<Claim<T>>> {
+        M::either(
+            timeout.into(),
+            |timeout| {
+                let tubes = std::slice::from_ref(&self.head);
+                match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
+                    Some(claim) => claim.decode(&self.coder).map(Some),
+                    None => Ok(None),
+                }
+            },
+            |timeout| self.take_later(timeout),
+        )
     }
 
     /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
@@ -71,7 +77,7 @@ impl<T> Tube<T> {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn try_take(&self) -> Result<Option<Claim<T>>> {
+    pub fn try_take(&self) -> M::Answer<Option<Claim<T>>> {
         self.take(Duration::ZERO)
     }
 
@@ -100,13 +106,31 @@ impl<T> Tube<T> {
         &self,
         max: usize,
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<Vec<Claim<T>>> {
-        let mut taken = self.take_some(max, timeout.into())?;
-        let mut claims = Collected::new(Vec::with_capacity(taken.len()));
-        while let Some(claim) = taken.pop() {
-            claims.extend([self.read(claim)?]);
-        }
-        Ok(claims.hand_out())
+    ) -> M::Answer<Vec<Claim<T>>> {
+        M::either(
+            timeout.into(),
+            |timeout| {
+                let taken = self.take_some(max, timeout)?;
+                decode_all(taken, &self.coder).map_err(|undecodable| undecodable.bury_here())
+            },
+            |timeout| {
+                let taken = self.to_bytes().take_within(max, ByteBudget::unlimited(), timeout);
+                let coder = self.coder.clone();
+                async move {
+                    let undecodable = match decode_all(Collected::new(taken.await?), &coder) {
+                        Ok(claims) => return Ok(claims),
+                        Err(undecodable) => undecodable,
+                    };
+                    Err(undecodable.bury().await)
+                }
+            },
+        )
+    }
+
+    fn take_later(&self, timeout: Option<Duration>) -> TakeFuture<T> {
+        let tubes = Ok(vec![self.head.clone()]);
+        let take = TakeFuture::new(&self.handle, tubes, self.session, self.guard(), timeout);
+        take.with_coder(self.coder.clone())
     }
 
     fn take_some(&self, max: usize, timeout: Option<Duration>) -> Result<Collected> {
@@ -127,32 +151,6 @@ impl<T> Tube<T> {
             take_more(self, store, max, &mut claims)?;
         }
         Ok(claims)
-    }
-
-    /// As [`take`](Tube::take), as a future that blocks no thread.
-    ///
-    /// The wait and its timeout begin with the first poll. Futures and threads wait in one queue.
-    /// Dropping the future is safe: a task already assigned to it is released.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`take`](Tube::take).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Result, Tube, WhenFull};
-    ///
-    /// async fn work(jobs: Tube) -> Result<()> {
-    ///     while let Some(job) = jobs.take_async(None).await? {
-    ///         println!("{} bytes", job.body().len());
-    ///         job.ack_deferred(WhenFull::Refuse)?.await?;
-    ///     }
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture<T> {
-        let (tubes, coder) = (Ok(vec![self.head.clone()]), self.coder.clone());
-        let take = TakeFuture::new(&self.handle, tubes, self.session, self.guard(), timeout.into());
-        take.with_coder(coder)
     }
 
     /// Takes this task, wherever it stands in the tube.
@@ -186,8 +184,15 @@ impl<T> Tube<T> {
     /// assert_eq!(tickets.claim(1).unwrap_err(), Error::NotFound { id: 1 });
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn claim(&self, id: u64) -> Result<Claim<T>> {
-        self.read(self.claim_chosen(id)?)
+    pub fn claim(&self, id: u64) -> M::Answer<Claim<T>> {
+        M::either(
+            id,
+            |id| self.claim_chosen(id)?.decode(&self.coder),
+            |id| {
+                let (claim, coder) = (self.to_bytes().claim_chosen_later(id), self.coder.clone());
+                async move { claim.await?.decode_async(coder).await }
+            },
+        )
     }
 
     fn claim_chosen(&self, id: u64) -> Result<Claim> {
@@ -213,16 +218,6 @@ impl<T> Tube<T> {
         }
     }
 
-    /// As [`claim`](Tube::claim), as a future that blocks no thread. Dropping the future is safe:
-    /// it holds no task before it returns one.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`claim`](Tube::claim).
-    pub fn claim_async(&self, id: u64) -> CallFuture<Claim<T>> {
-        let (claim, coder) = (self.to_bytes().claim_chosen_async(id), self.coder.clone());
-        CallFuture::new(async move { claim.await?.decode_async(coder).await })
-    }
-
     fn claim_request(&self, id: u64) -> Request {
         Request::Claim { tube: TubeName::from(&self.head), session: self.session, id }
     }
@@ -236,74 +231,33 @@ impl<T> Tube<T> {
         // The claim may have ended while the body was read.
         read_claim(store, grant, self.guard.clone())?.ok_or(Error::NotTaken { id })
     }
-
-    /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is
-    /// safe: tasks already assigned to it are released, and use no attempt.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`take_many`](Tube::take_many).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Claim, Result, Tube, WhenFull};
-    ///
-    /// async fn work(jobs: Tube) -> Result<()> {
-    ///     loop {
-    ///         let batch = jobs.take_many_async(100, None).await?;
-    ///         // ... work
-    ///         Claim::ack_many_deferred(batch, WhenFull::Refuse)?.await?;
-    ///     }
-    /// }
-    /// ```
-    pub fn take_many_async(
-        &self,
-        max: usize,
-        timeout: impl Into<Option<Duration>>,
-    ) -> CallFuture<Vec<Claim<T>>>
-    where
-        T: Send,
-    {
-        let taken = self.to_bytes().take_within(max, ByteBudget::unlimited(), timeout.into());
-        let coder = self.coder.clone();
-        CallFuture::new(async move {
-            let mut taken = Collected::new(taken.await?);
-            let mut claims = Collected::new(Vec::with_capacity(taken.len()));
-            while let Some(claim) = taken.pop() {
-                claims.extend([claim.decode_async(coder.clone()).await?]);
-            }
-            Ok(claims.hand_out())
-        })
-    }
 }
 
-impl Tube {
-    fn claim_chosen_async(self, id: u64) -> CallFuture<Claim> {
-        let tube = self;
-        CallFuture::new(async move {
-            let store = match &tube.handle {
-                StoreHandle::Here(store) => store,
-                StoreHandle::Remote(owner) => {
-                    let grants = owner.request_grants(&tube.claim_request(id)).await?;
-                    return remote_claims(owner, tube.guard(), grants)
-                        .next()
-                        .ok_or(Error::NotTaken { id });
-                }
-            };
-            loop {
-                let decided = store.defer_claim(tube.as_target(), tube.session, id)?;
-                match commit(decided).await?? {
-                    Chosen::Task(grant) => {
-                        let take = CountedTake::new(store, grant);
-                        let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
-                        return tube.read_chosen(store, grant);
-                    }
-                    Chosen::NotVisible => {}
-                }
+impl<M: Mode> Tube<Bytes, M> {
+    async fn claim_chosen_later(self, id: u64) -> Result<Claim> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => {
+                let grants = owner.request_grants(&self.claim_request(id)).await?;
+                return remote_claims(owner, self.guard(), grants)
+                    .next()
+                    .ok_or(Error::NotTaken { id });
             }
-        })
+        };
+        loop {
+            let decided = store.defer_claim(self.as_target(), self.session, id)?;
+            match commit(decided).await?? {
+                Chosen::Task(grant) => {
+                    let take = CountedTake::new(store, grant);
+                    let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
+                    return self.read_chosen(store, grant);
+                }
+                Chosen::NotVisible => {}
+            }
+        }
     }
 
-    /// As [`take_many_async`](Tube::take_many_async), as far as the budget allows.
+    /// As [`take_many`](Tube::take_many), as far as the budget allows.
     pub(crate) fn take_within(
         &self,
         max: usize,
@@ -321,7 +275,7 @@ impl Tube {
             };
             let mut claims = Collected::new(Vec::new());
             if max > 0 {
-                claims.extend(tube.take_async(timeout).await?);
+                claims.extend(tube.take_later(timeout).await?);
             }
             let Some(first) = claims.first() else { return Ok(Vec::new()) };
             bytes.spend(first.id(), &first.held.grant.header);
@@ -362,13 +316,13 @@ pub(crate) fn take_any_async(
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
-) -> TakeFuture {
-    TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout)
+) -> Ticket<Option<Claim>> {
+    Ticket::of_future(TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout))
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
-pub(crate) fn take_more<T>(
-    tube: &Tube<T>,
+pub(crate) fn take_more<T, M: Mode>(
+    tube: &Tube<T, M>,
     store: &LocalHandle,
     max: usize,
     claims: &mut Collected,
@@ -394,8 +348,8 @@ enum Step {
 }
 
 /// Takes the next tasks under one hold of the lock.
-fn take_step<T>(
-    tube: &Tube<T>,
+fn take_step<T, M: Mode>(
+    tube: &Tube<T, M>,
     store: &LocalHandle,
     max: usize,
     bytes: &mut ByteBudget,
@@ -420,7 +374,11 @@ fn take_step<T>(
 }
 
 /// Blocks until the takes of these tasks are counted.
-fn count_all<T>(tube: &Tube<T>, store: &LocalHandle, grants: Vec<Grant>) -> Result<Vec<Grant>> {
+fn count_all<T, M: Mode>(
+    tube: &Tube<T, M>,
+    store: &LocalHandle,
+    grants: Vec<Grant>,
+) -> Result<Vec<Grant>> {
     let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
     while let Some(mut grant) = grants.next() {
         match counted(store, &mut grant) {
@@ -436,8 +394,8 @@ fn count_all<T>(tube: &Tube<T>, store: &LocalHandle, grants: Vec<Grant>) -> Resu
 }
 
 /// Reads the bodies of taken tasks.
-fn hand_out<T>(
-    tube: &Tube<T>,
+fn hand_out<T, M: Mode>(
+    tube: &Tube<T, M>,
     store: &LocalHandle,
     mut grants: Vec<Grant>,
     claims: &mut Collected,
@@ -457,10 +415,22 @@ fn hand_out<T>(
 }
 
 /// Releases tasks that no caller gets.
-fn give_back<T>(tube: &Tube<T>, grants: impl IntoIterator<Item = Grant>) {
+fn give_back<T, M: Mode>(tube: &Tube<T, M>, grants: impl IntoIterator<Item = Grant>) {
     for grant in grants {
         tube.handle.drop_claim(grant.id, grant.epoch, true);
     }
+}
+
+/// Decodes the bodies. If one cannot be decoded, the other tasks are released.
+fn decode_all<T>(
+    mut taken: Collected,
+    coder: &Coder<T>,
+) -> Result<Vec<Claim<T>>, Box<Undecodable>> {
+    let mut claims = Collected::new(Vec::with_capacity(taken.len()));
+    while let Some(claim) = taken.pop() {
+        claims.extend([claim.try_decode(coder)?]);
+    }
+    Ok(claims.hand_out())
 }
 
 fn heads(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeHead>> {

@@ -1,14 +1,16 @@
 //! Handles of the same tube for bodies of another type.
 
+use std::marker::PhantomData;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Tube;
 use crate::body::Coder;
 use crate::put::Encoded;
-use crate::{Claim, Codec, IntoPut, Result};
+use crate::{Async, Blocking, Bytes, Claim, Codec, IntoPut, Mode, Result, WhenFull};
 
-impl Tube {
+impl<M: Mode> Tube<Bytes, M> {
     /// A handle of the same tube whose bodies are values of `T`, in [JSON](crate::Json).
     ///
     /// A value is put by value or by reference, with options in a [`Put`](crate::Put). A take decodes
@@ -40,7 +42,7 @@ impl Tube {
     /// [`Task::value`](crate::Task::value) returns the error.
     #[doc(alias = "serde")]
     #[must_use]
-    pub fn typed<T: Serialize + DeserializeOwned>(&self) -> Tube<T> {
+    pub fn typed<T: Serialize + DeserializeOwned>(&self) -> Tube<T, M> {
         self.with_coder(Coder::json())
     }
 
@@ -62,15 +64,15 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
-    pub fn typed_with<T>(&self, codec: impl Codec<T>) -> Tube<T> {
+    pub fn typed_with<T>(&self, codec: impl Codec<T>) -> Tube<T, M> {
         self.with_coder(Coder::new(codec))
     }
 }
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// A handle of the same tube with bytes as bodies.
     #[must_use]
-    pub fn to_bytes(&self) -> Tube {
+    pub fn to_bytes(&self) -> Tube<Bytes, M> {
         self.with_coder(Coder::BYTES)
     }
 
@@ -98,14 +100,77 @@ impl<T> Tube<T> {
         claim.decode(&self.coder)
     }
 
-    pub(super) fn with_coder<U>(&self, coder: Coder<U>) -> Tube<U> {
-        let Tube { handle, session, guard, head, .. } = self;
+    /// A handle of the same tube whose calls return a [`Ticket`](crate::Ticket) and block no thread.
+    ///
+    /// A ticket is a future for any runtime or none. A thread uses it too: it makes many calls, and then
+    /// [waits](crate::Ticket::wait) for their tickets, whose changes share their flushes. While the write
+    /// buffer is full, changes stand in line, in the order of their calls; the line is in memory, so a caller
+    /// with very many changes awaits the oldest ticket now and then.
+    ///
+    /// # Example: pipelined puts of one thread
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?.to_async();
+    /// let tickets: Vec<_> = (0..100).map(|n| jobs.put(format!("job {n}"))).collect();
+    /// for ticket in tickets {
+    ///     ticket.wait()?; // on the disk
+    /// }
+    /// assert_eq!(jobs.statistics().wait()?.tasks.ready, 100);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "deferred")]
+    #[doc(alias = "pipelining")]
+    #[doc(alias = "tokio")]
+    #[must_use]
+    pub fn to_async(&self) -> Tube<T, Async> {
+        self.with_mode(self.coder.clone())
+    }
+
+    /// A handle of the same tube whose calls block.
+    #[must_use]
+    pub fn to_blocking(&self) -> Tube<T, Blocking> {
+        self.with_mode(self.coder.clone())
+    }
+
+    /// A handle of the same tube whose changes are refused with
+    /// [`Overloaded`](crate::Error::Overloaded) while the write buffer is full
+    /// ([`max_pending`](crate::StoreOptions::max_pending)): they neither block nor stand in line.
+    ///
+    /// # Example: shed load
+    /// ```
+    /// use tubewell::{Error, Result, Tube};
+    ///
+    /// /// Whether the request was accepted. A busy server says no at once.
+    /// async fn accept(jobs: &Tube, request: &str) -> Result<bool> {
+    ///     match jobs.to_async().refuse_when_full().put(request).await {
+    ///         Ok(_) => Ok(true),
+    ///         Err(Error::Overloaded) => Ok(false),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// ```
+    #[doc(alias = "back pressure")]
+    #[must_use]
+    pub fn refuse_when_full(mut self) -> Tube<T, M> {
+        self.when_full = WhenFull::Refuse;
+        self
+    }
+
+    pub(super) fn with_coder<U>(&self, coder: Coder<U>) -> Tube<U, M> {
+        self.with_mode(coder)
+    }
+
+    fn with_mode<U, N: Mode>(&self, coder: Coder<U>) -> Tube<U, N> {
+        let Tube { handle, session, guard, head, when_full, .. } = self;
         Tube {
             handle: handle.clone(),
             session: *session,
             guard: guard.clone(),
             head: head.clone(),
             coder,
+            when_full: *when_full,
+            mode: PhantomData,
         }
     }
 

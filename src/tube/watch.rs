@@ -10,11 +10,10 @@ use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
-use crate::put::Encoded;
-use crate::wait::{self, CallFuture};
-use crate::{Ending, IntoPut, Receipt, Result};
+use crate::wait;
+use crate::{Ending, IntoPut, Mode, Receipt, Result};
 
-impl<T> Tube<T> {
+impl<T, M: Mode> Tube<T, M> {
     /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
     ///
     /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns `None` when
@@ -59,34 +58,9 @@ impl<T> Tube<T> {
         &self,
         id: u64,
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<Option<Ending>> {
-        self.make(&self.wait_for(id, timeout.into()))
-    }
-
-    /// As [`wait_done`](Tube::wait_done), as a future that blocks no thread.
-    ///
-    /// The wait begins with the first poll. Dropping the future ends the wait.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`wait_done`](Tube::wait_done).
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use tubewell::{Ending, Result, Tube};
-    ///
-    /// /// Whether the task is done within a minute.
-    /// async fn is_done(id: u64, tube: &Tube) -> Result<bool> {
-    ///     let ending = tube.wait_done_async(id, Duration::from_secs(60)).await?;
-    ///     Ok(matches!(ending, Some(Ending::Done { .. })))
-    /// }
-    /// ```
-    pub fn wait_done_async(
-        &self,
-        id: u64,
-        timeout: impl Into<Option<Duration>>,
-    ) -> CallFuture<Option<Ending>> {
-        self.make_async(self.wait_for(id, timeout.into()))
+    ) -> M::Answer<Option<Ending>> {
+        let timeout = timeout.into().map(micros_ceil);
+        self.make(WaitDone { session: self.session, id, timeout })
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits for its end as
@@ -125,34 +99,10 @@ impl<T> Tube<T> {
         &self,
         task: impl IntoPut<T>,
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<(Receipt, Option<Ending>)> {
-        self.make(&self.put_and_wait_for(self.encode(task)?, timeout.into()))
-    }
-
-    /// As [`put_and_wait`](Tube::put_and_wait), as a future that blocks no thread.
-    ///
-    /// The put and the wait begin with the first poll. Dropping the future ends the wait. A task
-    /// that was put before the drop stays in the tube and is flushed.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`put_and_wait`](Tube::put_and_wait).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Ending, Result, Tube};
-    ///
-    /// async fn thumbnail(name: &str, tube: &Tube) -> Result<bool> {
-    ///     let (_, ending) = tube.put_and_wait_async(name, None).await?;
-    ///     Ok(matches!(ending, Some(Ending::Done { .. })))
-    /// }
-    /// ```
-    pub fn put_and_wait_async(
-        &self,
-        task: impl IntoPut<T>,
-        timeout: impl Into<Option<Duration>>,
-    ) -> CallFuture<(Receipt, Option<Ending>)> {
-        let encoded = self.encode(task).map(|put| self.put_and_wait_for(put, timeout.into()));
-        self.make_encoded(encoded)
+    ) -> M::Answer<(Receipt, Option<Ending>)> {
+        let (session, timeout) = (self.session, timeout.into().map(micros_ceil));
+        let request = self.encode(task).map(PutRequest::of);
+        self.make_checked(request.map(|request| PutAndWait { session, request, timeout }))
     }
 
     /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
@@ -184,21 +134,10 @@ impl<T> Tube<T> {
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
+    pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<bool> {
         let timeout = timeout.into().map(micros_ceil);
-        Ok(self.make(&WaitDrained { session: self.session, timeout })?.is_some())
-    }
-
-    /// As [`wait_drained`](Tube::wait_drained), as a future that blocks no thread.
-    ///
-    /// The wait begins with the first poll. Dropping the future ends the wait.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`wait_drained`](Tube::wait_drained).
-    pub fn wait_drained_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
-        let timeout = timeout.into().map(micros_ceil);
-        let drained = self.make_async(WaitDrained { session: self.session, timeout });
-        CallFuture::new(async move { Ok(drained.await?.is_some()) })
+        let drained = self.make(WaitDrained { session: self.session, timeout });
+        M::map(drained, |drained| drained.is_some())
     }
 
     /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take)
@@ -237,14 +176,20 @@ impl<T> Tube<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "poll")]
-    pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
+    pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<bool> {
+        M::either(
+            timeout.into(),
+            |timeout| self.to_blocking().block_until_ready(timeout),
+            |timeout| self.to_bytes().await_ready(timeout),
+        )
+    }
+
+    fn block_until_ready(&self, timeout: Option<Duration>) -> Result<bool> {
         let store = match &self.handle {
             StoreHandle::Here(store) => store,
-            StoreHandle::Remote(owner) => {
-                return owner.ask(&self.ready_request(timeout.into()));
-            }
+            StoreHandle::Remote(owner) => return owner.ask(&self.ready_request(timeout)),
         };
-        let until = wait::deadline(store, timeout.into());
+        let until = wait::deadline(store, timeout);
         loop {
             match self.look_for_ready(store, until)? {
                 Some(begun) => return Ok(store.inner()?.finish(begun)?.is_some()),
@@ -254,32 +199,20 @@ impl<T> Tube<T> {
         }
     }
 
-    /// As [`wait_ready`](Tube::wait_ready), as a future that blocks no thread.
-    ///
-    /// The wait begins with the first poll. Dropping the future ends the wait.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`wait_ready`](Tube::wait_ready).
-    pub fn wait_ready_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
-        let timeout = timeout.into();
-        let tube = self.to_bytes();
-        CallFuture::new(async move {
-            let store = match &tube.handle {
-                StoreHandle::Here(store) => store,
-                StoreHandle::Remote(owner) => {
-                    return owner.request(&tube.ready_request(timeout)).await;
+    async fn await_ready(self, timeout: Option<Duration>) -> Result<bool> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => return owner.request(&self.ready_request(timeout)).await,
+        };
+        let until = wait::deadline(store, timeout);
+        loop {
+            match self.look_for_ready(store, until)? {
+                Some(begun) => {
+                    return Ok(wait::answer(store, Decided::now(Ok(begun))).await?.is_some());
                 }
-            };
-            let until = wait::deadline(store, timeout);
-            loop {
-                match tube.look_for_ready(store, until)? {
-                    Some(begun) => {
-                        return Ok(wait::answer(store, Decided::now(Ok(begun))).await?.is_some());
-                    }
-                    None => wait::expiry(store, tube.buffer()).await?,
-                }
+                None => wait::expiry(store, self.buffer()).await?,
             }
-        })
+        }
     }
 
     fn ready_request(&self, timeout: Option<Duration>) -> Request {
@@ -294,14 +227,5 @@ impl<T> Tube<T> {
         until: Option<u64>,
     ) -> Result<Option<Begun<Option<Ending>>>> {
         store.wait_ready(self.as_target(), self.session, until)
-    }
-
-    fn wait_for(&self, id: u64, timeout: Option<Duration>) -> WaitDone {
-        WaitDone { session: self.session, id, timeout: timeout.map(micros_ceil) }
-    }
-
-    fn put_and_wait_for(&self, put: Encoded, timeout: Option<Duration>) -> PutAndWait {
-        let (request, timeout) = (PutRequest::of(put), timeout.map(micros_ceil));
-        PutAndWait { session: self.session, request, timeout }
     }
 }

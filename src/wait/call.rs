@@ -125,42 +125,46 @@ pub(crate) async fn make<V: Begin>(
     answer(store, decided.map(|answer| answer.map(V::begun))).await
 }
 
-/// Waits for the answer of a verb that has begun.
-pub(crate) async fn answer<T>(
+/// Waits for the answer of a verb that has begun. Dropping the future cancels a wait, also if it was never
+/// polled.
+pub(crate) fn answer<T>(
     store: &LocalHandle,
     decided: Decided<Result<Begun<T>>>,
-) -> Result<T> {
-    // Before the first await, since the future may be dropped there.
+) -> impl Future<Output = Result<T>> + use<T> {
     let decided = decided.map(|begun| begun.map(|begun| Coming::of(store, begun)));
-    match commit(decided).await?? {
-        Coming::Here(answer) => Ok(answer),
-        Coming::Later(waiting) => waiting.answer().await,
+    async move {
+        match commit(decided).await?? {
+            Coming::Here(answer) => Ok(answer),
+            Coming::Later(waiting) => waiting.answer().await,
+        }
     }
 }
 
 /// The answer of a verb that has begun.
-enum Coming<'a, T> {
+enum Coming<T> {
     Here(T),
-    Later(Waiting<'a, T>),
+    Later(Waiting<T>),
 }
 
-impl<T> Coming<'_, T> {
-    fn of(store: &LocalHandle, begun: Begun<T>) -> Coming<'_, T> {
+impl<T> Coming<T> {
+    fn of(store: &LocalHandle, begun: Begun<T>) -> Coming<T> {
         match begun {
             Begun::Done(answer) => Coming::Here(answer),
-            Begun::Later(later) => Coming::Later(Waiting { store, later, is_over: false }),
+            Begun::Later(later) => {
+                Coming::Later(Waiting { store: store.clone(), later, is_over: false })
+            }
         }
     }
 }
 
 /// A caller that waits. Dropping it cancels the wait.
-struct Waiting<'a, T> {
-    store: &'a LocalHandle,
+struct Waiting<T> {
+    store: LocalHandle,
     later: Later<T>,
     is_over: bool,
 }
 
-impl<T> Waiting<'_, T> {
+impl<T> Waiting<T> {
     async fn answer(mut self) -> Result<T> {
         let decided = poll_fn(|context| self.later.slot.poll(context.waker())).await;
         self.is_over = true;
@@ -168,7 +172,7 @@ impl<T> Waiting<'_, T> {
     }
 }
 
-impl<T> Drop for Waiting<'_, T> {
+impl<T> Drop for Waiting<T> {
     fn drop(&mut self) {
         if !self.is_over
             && let Ok(inner) = self.store.inner()

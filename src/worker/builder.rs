@@ -340,7 +340,7 @@ impl Worker {
         let mut parts = self.into_parts(false, false)?;
         Ok(CallFuture::new(async move {
             for registered in &mut parts.tubes {
-                let is_timed = registered.tube.is_timed_async();
+                let is_timed = registered.tube.to_async().is_timed();
                 // A worker that stops takes no task any more.
                 let Some(is_timed) = unless_raised(&parts.stop, is_timed).await else { break };
                 registered.set_timed(is_timed?, parts.max_runtime)?;

@@ -125,7 +125,7 @@ async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
     }
     let Some(registered) = pool.tubes.get(job.place()) else { return };
     let mut stop = SignalWait::new(&pool.stop);
-    let mut ended = registered.tube.wait_done_async(job.claim().id(), delay);
+    let mut ended = registered.tube.to_async().wait_done(job.claim().id(), delay);
     poll_fn(|context| match stop.poll(context.waker()) {
         Poll::Ready(()) => Poll::Ready(()),
         Poll::Pending => Pin::new(&mut ended).poll(context).map(drop),

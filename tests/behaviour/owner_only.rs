@@ -37,7 +37,9 @@ const TESTS: &[(&str, &str)] = &[
     ("jobs::replaced_elsewhere::moved_and_advanced_tasks_keep_their_keys", CLAIM),
     ("jobs::replaced_elsewhere::tasks_put_by_a_finish_reject_keep_or_replace", CLAIM),
     ("parity::deferred::calls_are_refused_while_the_write_buffer_is_full", FULL),
-    ("parity::futures::future_dropped_before_its_decision_changes_nothing", FULL),
+    ("parity::futures::close_leaves_no_change_in_line", FULL),
+    ("parity::futures::dropped_ticket_in_line_ends_the_wait_that_its_change_begins", FULL),
+    ("parity::futures::dropped_ticket_leaves_its_change_in_line", FULL),
     ("parity::futures::no_future_blocks_while_the_write_buffer_is_full", FULL),
     (
         "parity::put_wait::invalid_task_is_refused_by_the_first_poll",
@@ -56,7 +58,7 @@ const TESTS: &[(&str, &str)] = &[
         "a take of a connection waits for the flush in progress",
     ),
     ("threads::delivery::close_under_load_loses_no_acknowledged_call", LAST),
-    ("threads::deferred::deferred_calls_block_or_are_refused_when_write_buffer_is_full", FULL),
+    ("threads::deferred::changes_stand_in_line_or_are_refused_when_write_buffer_is_full", FULL),
     ("worker::catalogue_lost::worker_shows_the_jobs_that_run_and_none_while_it_is_idle", AGE),
     (
         "worker::errors::worker_ends_when_the_store_is_closed",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{
     Durability, Error, FIFO, FIFOTTL, Failure, LIMFIFOTTL, ManualClock, Put, Session, Store,
-    StoreOptions, TubeOptions, WhenFull,
+    StoreOptions, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -204,8 +204,7 @@ fn close_flushes_other_changes_beside_a_damaged_claimed_task() {
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
     relaxed.put("flushed because it reserves ids").unwrap();
     relaxed.put("not yet flushed").unwrap();
-    let ticket =
-        store.tube("work").unwrap().deferred(WhenFull::Block).put("not yet flushed").unwrap();
+    let ticket = store.tube("work").unwrap().to_async().put("not yet flushed");
     store.close().unwrap();
     ticket.wait().unwrap();
     let store = options(&clock).open_on(disk.storage()).unwrap();

@@ -1,7 +1,7 @@
 //! Group D: bury, kick, delete and peek.
 
 use tubewell::driver::{FIFO, UTUBE};
-use tubewell::{Error, EventKind, Keep, TaskState, TubeOptions, WhenFull};
+use tubewell::{Error, EventKind, Keep, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -315,7 +315,7 @@ fn kick_task_gives_the_task_to_a_waiting_taker_in_its_old_place() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         case.tube.bury(1).unwrap();
-        case.tube.deferred(WhenFull::Block).kick_task(1).unwrap().wait().unwrap();
+        case.tube.to_async().kick_task(1).wait().unwrap();
         assert_eq!(case.take_all(), [0, 1, 2]);
         case.tube.bury(2).unwrap();
         let waiting = case.begin_take();

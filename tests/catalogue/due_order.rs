@@ -13,7 +13,7 @@ fn task_of_expired_claim_is_given_to_waiting_taker() {
         let holder = case.tube_in_new_session();
         case.add(case.draft("x").ttr(ms(300)));
         assert_eq!(take(&holder), Some(0));
-        let mut waiting = WaitingTake::begin(case.tube.take_async(secs(1)));
+        let mut waiting = WaitingTake::begin(case.tube.to_async().take(secs(1)));
         case.advance(299);
         assert!(waiting.is_pending());
         case.advance(1);

@@ -116,7 +116,7 @@ fn delay_elapses_while_store_is_closed() {
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(state(&tube, 1), Some(TaskState::Delayed));
         assert_eq!(take(&tube), Some(0));
-        let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
         file.clock.advance(ms(499));
         assert_eq!(waiting.id(), Some(1));
         assert_sound(&store);

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
     Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, Store,
-    Subscription, TakeFuture, TaskInfo, TaskState, Tube, TubeOptions,
+    Subscription, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
@@ -156,7 +156,7 @@ impl Case {
 
     /// Begins a take without a timeout for the session of the store.
     pub fn begin_take(&self) -> WaitingTake {
-        WaitingTake::begin(self.tube.take_async(NO_TIMEOUT))
+        WaitingTake::begin(self.tube.to_async().take(NO_TIMEOUT))
     }
 
     /// Logs the events of the tube from now on.
@@ -266,13 +266,13 @@ pub fn counts<const N: usize>(counts: [(&'static str, u64); N]) -> Counts {
 /// A waiting take without a thread. It is polled once at the beginning, and then only after it has
 /// called its waker, so that a missing wakeup fails the test.
 pub struct WaitingTake {
-    future: Option<Pin<Box<TakeFuture>>>,
+    future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
     woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Claim>>>,
 }
 
 impl WaitingTake {
-    pub fn begin(future: TakeFuture) -> WaitingTake {
+    pub fn begin(future: Ticket<Option<Claim>>) -> WaitingTake {
         let mut waiting =
             WaitingTake { future: Some(Box::pin(future)), woken: WakeFlag::raised(), answer: None };
         assert!(waiting.is_pending(), "the take returned immediately");

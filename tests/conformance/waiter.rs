@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, Error, TakeFuture, Task, Tube};
+use tubewell::{Claim, Error, Task, Ticket, Tube};
 
 use super::executor::WakeFlag;
 
 /// A waiting take in a session of its own. The session and its claim last as long as the waiter.
 pub struct Waiter {
     _tube: Tube,
-    future: Option<Pin<Box<TakeFuture>>>,
+    future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
     woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Task>, Error>>,
 }
@@ -21,7 +21,7 @@ impl Waiter {
     /// Begins the take.
     pub fn new(tube: Tube, timeout: Duration) -> Waiter {
         let mut waiter = Waiter {
-            future: Some(Box::pin(tube.take_async(timeout))),
+            future: Some(Box::pin(tube.to_async().take(timeout))),
             _tube: tube,
             woken: WakeFlag::raised(),
             answer: None,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, FIFO, FIFOTTL, ManualClock, OnKey, Put, Store, TubeOptions, UTUBE, Update,
-    WhenFull,
 };
 
 use crate::{flushes_and_commits, with_tube};
@@ -57,9 +56,9 @@ fn batch_costs_one_flush_for_any_number_of_tasks() {
 #[test]
 fn deferred_calls_share_flushes() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
-        let deferred = tube.deferred(WhenFull::Block);
+        let deferred = tube.to_async();
         let (flushes, _) = flushes_and_commits(store, || {
-            let tickets: Vec<_> = (0..1000).map(|_| deferred.put("x").unwrap()).collect();
+            let tickets: Vec<_> = (0..1000).map(|_| deferred.put("x")).collect();
             for ticket in tickets {
                 ticket.wait().unwrap();
             }

@@ -115,11 +115,10 @@ fn many_schedules_cost_an_idle_store_nothing() {
     let open = || Store::options().clock(&clock).open(&path).unwrap();
     let store = open();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let deferred = tube.deferred(tubewell::WhenFull::Block);
+    let deferred = tube.to_async();
     let later = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600) + HOUR * 10;
-    let tickets: Vec<_> = (0..10_000)
-        .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())
-        .collect();
+    let tickets: Vec<_> =
+        (0..10_000).map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later))).collect();
     for ticket in tickets {
         ticket.wait().unwrap();
     }
@@ -193,7 +192,7 @@ fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
         let path = dir.path().join("store");
         let store = crate::store_on(&path);
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let deferred = tube.deferred(tubewell::WhenFull::Block);
+        let deferred = tube.to_async();
         let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         let tickets: Vec<_> = (0..count)
             .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)).unwrap())

@@ -140,7 +140,7 @@ fn put_looks_at_no_caller_that_waits_until_another_tube_is_drained() {
         |store, count| {
             let other = store.create_tube("other", FIFO, relaxed()).unwrap();
             other.put("x").unwrap();
-            let waits = (0..count).map(|_| begin(other.wait_drained_async(None)));
+            let waits = (0..count).map(|_| begin(other.to_async().wait_drained(None)));
             let waits: Vec<_> = waits.collect();
             (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
         },
@@ -161,9 +161,9 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
             let others = (0..count).map(|_| {
                 let session = store.session();
                 let (empty, full) = (session.tube("work").unwrap(), session.tube("full").unwrap());
-                let take = begin(empty.take_async(None));
-                let drained = begin(full.wait_drained_async(None));
-                let done = begin(full.wait_done_async(0, None));
+                let take = begin(empty.to_async().take(None));
+                let drained = begin(full.to_async().wait_drained(None));
+                let done = begin(full.to_async().wait_done(0, None));
                 (session, take, drained, done)
             });
             let others: Vec<_> = others.collect();
@@ -172,7 +172,7 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
         |store, _| {
             let session = store.session();
             let tube = session.tube("full").unwrap();
-            let waits = begin(tube.wait_done_async(0, Duration::from_secs(60)));
+            let waits = begin(tube.to_async().wait_done(0, Duration::from_secs(60)));
             session.end().unwrap();
             drop(waits);
         },
@@ -186,13 +186,16 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
             let other = store.create_tube("other", FIFO, relaxed()).unwrap();
             let id = other.put("x").unwrap().id;
             let waits = (0..count).map(|_| {
-                (begin(other.wait_done_async(id, None)), begin(other.wait_drained_async(None)))
+                (
+                    begin(other.to_async().wait_done(id, None)),
+                    begin(other.to_async().wait_drained(None)),
+                )
             });
             let waits: Vec<_> = waits.collect();
             (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
         },
         |_, tube| {
-            let mut ready = begin(tube.wait_ready_async(None));
+            let mut ready = begin(tube.to_async().wait_ready(None));
             tube.put("x").unwrap();
             let mut context = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut ready).poll(&mut context).is_ready());
@@ -205,9 +208,9 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
 fn waits_in(tube: &Tube, count: usize) -> impl Sized + use<> {
     let id = tube.put(Put::new("x").delay(Duration::from_secs(60))).unwrap().id;
     let waits = (0..count).map(|_| {
-        let done = begin(tube.wait_done_async(id, None));
-        let drained = begin(tube.wait_drained_async(None));
-        (done, drained, begin(tube.wait_ready_async(None)))
+        let done = begin(tube.to_async().wait_done(id, None));
+        let drained = begin(tube.to_async().wait_drained(None));
+        (done, drained, begin(tube.to_async().wait_ready(None)))
     });
     waits.collect::<Vec<_>>()
 }

@@ -46,7 +46,7 @@ fn job_of_a_future_allocates_once_more_than_a_take_and_an_ack() {
         let put = |count| tube.put_many((0..count).map(|_| [7; 128].as_slice())).unwrap();
         let bare = || {
             runtime.block_on(async {
-                while let Some(claim) = tube.take_async(Duration::ZERO).await.unwrap() {
+                while let Some(claim) = tube.to_async().take(Duration::ZERO).await.unwrap() {
                     claim.ack_deferred(WhenFull::Block).unwrap().await.unwrap();
                 }
             });

@@ -93,7 +93,7 @@ fn wait_done_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan, end: En
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = open(&disk, &clock);
     let tube = store.tube("work").unwrap();
-    let mut wait: Wait = Box::pin(tube.wait_done_async(0, None));
+    let mut wait: Wait = Box::pin(tube.to_async().wait_done(0, None));
     assert!(is_pending(&mut wait));
     disk.fail(plan);
     let ended = end(&tube, 0);

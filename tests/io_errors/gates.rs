@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{FIFOTTL, ManualClock, Put, Rate, Result, Store, TubeInfo, TubeOptions, WhenFull};
+use tubewell::{FIFOTTL, ManualClock, Put, Rate, Result, Store, TubeInfo, TubeOptions};
 
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};
@@ -26,9 +26,7 @@ const CALLS: [(&str, &str, Call); 6] = [
     ("create or alter", "paused", |store| {
         store.create_tube("paused", FIFOTTL, altered().or_alter(true)).map(drop)
     }),
-    ("deferred alter", "open", |store| {
-        store.tube("open")?.deferred(WhenFull::Block).alter(altered())?.wait()
-    }),
+    ("deferred alter", "open", |store| store.tube("open")?.to_async().alter(altered()).wait()),
 ];
 
 fn altered() -> TubeOptions {
@@ -85,7 +83,7 @@ fn take_that_waits_at_a_gate_ends_with_a_failure_of_the_disk() {
     let clock = ManualClock::new();
     let store = open(&disk, &clock);
     let tube = store.tube("paused").unwrap();
-    let mut take = std::pin::pin!(tube.take_async(None));
+    let mut take = std::pin::pin!(tube.to_async().take(None));
     let mut poll = || {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         take.as_mut().poll(&mut context)

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, ManualClock, PausedSubQueue, Put, Rate, Result, Store, TaskState, TubeOptions, UTUBE,
-    WhenFull,
 };
 
 use crate::disk::Disk;
@@ -27,7 +26,7 @@ const CALLS: [(&str, Call); 6] = [
     ("pause_sub_queue", |store| store.tube("pages")?.pause_sub_queue("b", HOUR)),
     ("unpause_sub_queue", |store| store.tube("pages")?.unpause_sub_queue("a")),
     ("deferred unpause_sub_queue", |store| {
-        store.tube("pages")?.deferred(WhenFull::Block).unpause_sub_queue("a")?.wait()
+        store.tube("pages")?.to_async().unpause_sub_queue("a").wait()
     }),
     ("set_limit", |store| store.set_limit("new", 3)),
     ("set_limit to another", |store| store.set_limit("a", 1)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, Store, StoreOptions,
-    TakeFuture, TaskInfo, TaskState, TubeOptions, UTUBE, UTUBETTL,
+    Claim, ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, Store,
+    StoreOptions, TaskInfo, TaskState, Ticket, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
@@ -52,7 +52,7 @@ pub(super) struct Scenario {
     pub(super) clock: ManualClock,
     pub(super) store: Option<Store>,
     pub(super) expected: Expected,
-    pub(super) waiting: Option<(TakeFuture, Arc<WakeFlag>)>,
+    pub(super) waiting: Option<(Ticket<Option<Claim>>, Arc<WakeFlag>)>,
     pub(super) puts: u32,
     /// The body's label and the token of each claim that was parked.
     pub(super) tokens: Vec<(String, ClaimToken)>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, ClaimToken, Error, Put, Result, TaskState, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, ClaimToken, Error, Put, Result, TaskState, Tube, TubeOptions};
 
 use crate::expected::{Contents, Level, Stored};
 use crate::scenario::{STEP, Scenario};
@@ -42,8 +42,8 @@ impl Scenario {
     pub(super) fn put_deferred(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let body = self.body(false);
-        let ticket = tube.deferred(WhenFull::Block).put(self.new_put(name, &body));
-        let put = ticket.and_then(tubewell::Ticket::wait).map(drop);
+        let ticket = tube.to_async().put(self.new_put(name, &body));
+        let put = ticket.wait().map(drop);
         self.record(put, level(name), |expected| {
             expected.insert(name, label(&body), Stored::Ready);
         });
@@ -205,7 +205,7 @@ impl Scenario {
         }
         let Ok(tube) = self.store().tube("idle") else { return };
         let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
-        let mut waiting = tube.take_async(None);
+        let mut waiting = tube.to_async().take(None);
         let waker = Waker::from(woken.clone());
         match pin!(&mut waiting).poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => self.waiting = Some((waiting, woken)),

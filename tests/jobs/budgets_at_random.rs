@@ -121,7 +121,7 @@ impl World {
 
     /// A future that is dropped hands out nothing, unless it is ready.
     fn drop_future(&mut self) {
-        let mut take = Box::pin(self.tube.take_async(ZERO));
+        let mut take = Box::pin(self.tube.to_async().take(ZERO));
         if let Poll::Ready(taken) = poll(&mut take, Waker::noop()) {
             self.hand_out(taken);
         }

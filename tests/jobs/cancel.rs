@@ -1,6 +1,6 @@
 //! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
 
-use tubewell::{Error, Keep, TaskState, Ticket, TubeOptions, WhenFull};
+use tubewell::{Error, Keep, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -38,8 +38,7 @@ fn cancel_deletes_tasks_that_have_not_begun() {
                         if (named, its) == (id, state) && !why.is_empty()),
                     "{refused}"
                 );
-                let deferred =
-                    case.tube.deferred(WhenFull::Block).cancel(*id).and_then(Ticket::wait);
+                let deferred = case.tube.to_async().cancel(*id).wait();
                 assert_eq!(deferred.err(), Some(refused));
                 assert_eq!(case.state(*id), Some(*state));
             } else {
@@ -111,8 +110,8 @@ fn delete_if_without_a_state_is_invalid() {
         case.put("x");
         assert!(matches!(case.tube.delete_if(0, &[]), Err(Error::Invalid { .. })));
         assert_eq!(case.state(0), Some(TaskState::Ready));
-        let deferred = case.tube.deferred(WhenFull::Block);
-        deferred.delete_if(0, &[TaskState::Ready]).unwrap().wait().unwrap();
+        let deferred = case.tube.to_async();
+        deferred.delete_if(0, &[TaskState::Ready]).wait().unwrap();
         assert_eq!(case.state(0), None);
     });
 }

@@ -82,7 +82,7 @@ fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
 fn dropped_take_future_uses_no_attempt() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
-        let futures = [tube.take_async(NO_TIMEOUT), tube.take_async(NO_TIMEOUT)];
+        let futures = [tube.to_async().take(NO_TIMEOUT), tube.to_async().take(NO_TIMEOUT)];
         for mut take in futures.map(Box::pin) {
             disk.block_flushes();
             let waker = std::task::Waker::noop();
@@ -96,7 +96,7 @@ fn dropped_take_future_uses_no_attempt() {
             disk.unblock_flushes();
             assert_sound(&store);
         }
-        let claim = block_on(tube.take_async(ZERO)).unwrap().unwrap();
+        let claim = block_on(tube.to_async().take(ZERO)).unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 3));
         drop(claim);
         assert_eq!(state(&tube, 0), Some(TaskState::Buried));
@@ -113,7 +113,7 @@ fn dropped_take_many_future_uses_no_attempt() {
         let states = || [0, 1, 2].map(|id| state(&tube, id));
         for _ in 0..2 {
             disk.block_flushes();
-            let (mut take, waker) = (Box::pin(tube.take_many_async(3, ZERO)), Waker::noop());
+            let (mut take, waker) = (Box::pin(tube.to_async().take_many(3, ZERO)), Waker::noop());
             poll_pending(&mut take, waker);
             disk.let_one_flush_pass();
             wait_until(|| {
@@ -126,7 +126,7 @@ fn dropped_take_many_future_uses_no_attempt() {
             disk.unblock_flushes();
             assert_sound(&store);
         }
-        let claims = block_on(tube.take_many_async(3, ZERO)).unwrap();
+        let claims = block_on(tube.to_async().take_many(3, ZERO)).unwrap();
         assert!(claims.iter().all(|claim| (claim.attempt(), claim.takes()) == (1, 3)));
         drop(claims);
         assert_eq!(states(), [Some(TaskState::Buried); 3]);
@@ -146,7 +146,7 @@ fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
         let refused = if blocking {
             numbers.take_many(4, ZERO)
         } else {
-            block_on(numbers.take_many_async(4, ZERO))
+            block_on(numbers.to_async().take_many(4, ZERO))
         };
         assert!(matches!(refused, Err(Error::Codec { .. })), "{refused:?}");
         stores::settle(&store);
@@ -172,9 +172,9 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
             let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
             claims.extend(tube.take_many(2, ZERO).unwrap());
-            claims.push(block_on(tube.take_async(ZERO)).unwrap().unwrap());
-            claims.extend(block_on(tube.take_many_async(2, ZERO)).unwrap());
-            claims.push(block_on(tube.claim_async(7)).unwrap());
+            claims.push(block_on(tube.to_async().take(ZERO)).unwrap().unwrap());
+            claims.extend(block_on(tube.to_async().take_many(2, ZERO)).unwrap());
+            claims.push(block_on(tube.to_async().claim(7)).unwrap());
             claims.extend(store.take_any(&[&tube], ZERO).unwrap());
             let storage = disk.after_power_cut().storage();
             let cut = stores::serve(Store::options().open_on(storage).unwrap());

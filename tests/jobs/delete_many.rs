@@ -1,6 +1,6 @@
 //! Deletes of many tasks with one commit.
 
-use tubewell::{Durability, Error, Keep, TaskState, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, Keep, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create_with, draft};
 use super::support::*;
@@ -68,9 +68,9 @@ fn delete_many_of_ten_thousand_tasks_is_one_commit() {
 fn delete_many_of_task_whose_delete_is_not_flushed_waits_for_that() {
     for_each_driver(ALL, |case| {
         case.put("x");
-        let deferred = case.tube.deferred(WhenFull::Block);
-        let first = deferred.delete(0).unwrap();
-        let again = deferred.delete_many(&[0]).unwrap();
+        let deferred = case.tube.to_async();
+        let first = deferred.delete(0);
+        let again = deferred.delete_many(&[0]);
         assert_eq!(again.wait().unwrap(), 0);
         // The counts show what is flushed.
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
@@ -92,7 +92,7 @@ fn delete_many_frees_sub_queues_and_capacity() {
     });
     for_each_driver_with(&[tubewell::LIMFIFOTTL], TubeOptions::new().capacity(2), |case| {
         case.put_all([0, 1]);
-        let mut put = std::pin::pin!(case.tube.put_wait_async("waits", NO_TIMEOUT));
+        let mut put = std::pin::pin!(case.tube.to_async().put_wait("waits", NO_TIMEOUT));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(put.as_mut().poll(&mut context).is_pending());
         assert_eq!(case.tube.delete_many(&[0, 1]).unwrap(), 2);

@@ -36,7 +36,7 @@ fn end_of_session_ends_put_that_waits_for_its_task() {
         store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         let session = store.session();
         let tube = session.tube("case").unwrap();
-        let wait = Wait::begin(tube.put_and_wait_async("x", NO_TIMEOUT));
+        let wait = Wait::begin(tube.to_async().put_and_wait("x", NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(end_of(wait).err(), Some(Error::SessionEnded));
         store.flush().unwrap();
@@ -73,13 +73,12 @@ fn close_ends_waits() {
 fn dropped_waits_change_nothing() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
-        drop(case.tube.wait_done_async(id, NO_TIMEOUT));
-        drop(case.tube.put_and_wait_async("never polled", NO_TIMEOUT));
+        drop(case.tube.to_async().wait_done(id, NO_TIMEOUT));
         let dropped = wait_for(&case.tube, id);
-        let kept = Wait::begin(case.tube.wait_done_async(id, secs(1)));
-        drop(Wait::begin(case.tube.wait_done_async(id, secs(1))));
+        let kept = Wait::begin(case.tube.to_async().wait_done(id, secs(1)));
+        drop(Wait::begin(case.tube.to_async().wait_done(id, secs(1))));
         drop(wait_drained(&case.tube));
-        drop(Wait::begin(case.tube.put_and_wait_async(case.draft("y"), secs(1))));
+        drop(Wait::begin(case.tube.to_async().put_and_wait(case.draft("y"), secs(1))));
         case.store.flush().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.ready, 2, "the put stays");
         drop(dropped);

@@ -65,14 +65,14 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
         let ids = ["a", "b", "c"].map(|name| tube.put(name).unwrap().id);
         let claims = ids.map(|id| tube.claim(id).unwrap());
         let flush =
-            disk.block_flush_of(|| plain.deferred(WhenFull::Refuse).put("begins a flush").unwrap());
+            disk.block_flush_of(|| plain.to_async().refuse_when_full().put("begins a flush"));
         let before = ids.map(|id| wait_for(&tube, id));
         let commits = store.counters().unwrap().commits;
         let tickets = claims.map(|claim| {
             let result = format!("result {}", claim.id());
             claim.ack_with_deferred(result, WhenFull::Refuse).unwrap()
         });
-        let forget = tube.deferred(WhenFull::Refuse).forget(ids[2]).unwrap();
+        let forget = tube.to_async().refuse_when_full().forget(ids[2]);
         let after = ids.map(|id| wait_for(&tube, id));
         stores::settle(&store);
         disk.unblock_flushes();
@@ -259,17 +259,17 @@ fn waiter_and_outcome_return_the_same_failure() {
 fn waiter_gets_the_first_of_several_ends_of_one_flush() {
     with_timeout(|| {
         let (disk, _, store, tube) = on_disk(FIFO);
-        let deferred = tube.deferred(WhenFull::Refuse);
+        let deferred = tube.to_async().refuse_when_full();
         let ids = ["failed", "plain"].map(|name| tube.put(name).unwrap().id);
         let claim = tube.claim(ids[0]).unwrap();
-        let flush = disk.block_flush_of(|| deferred.put("begins a flush").unwrap());
+        let flush = disk.block_flush_of(|| deferred.put("begins a flush"));
         let waits = ids.map(|id| wait_for(&tube, id));
         let failed = claim.bury_with_deferred(Failure::new("g", "m"), WhenFull::Refuse).unwrap();
-        let mut tickets = vec![deferred.bury(ids[1]).unwrap()];
-        let kicked = deferred.kick(2).unwrap();
-        tickets.extend(ids.map(|id| deferred.bury(id).unwrap()));
-        let kicked_again = deferred.kick(2).unwrap();
-        tickets.extend(ids.map(|id| deferred.resolve(id, Some(b"result")).unwrap()));
+        let mut tickets = vec![deferred.bury(ids[1])];
+        let kicked = deferred.kick(2);
+        tickets.extend(ids.map(|id| deferred.bury(id)));
+        let kicked_again = deferred.kick(2);
+        tickets.extend(ids.map(|id| deferred.resolve(id, Some(b"result"))));
         stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
@@ -349,7 +349,7 @@ fn wait_through_another_tube_returns_gone() {
     let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
     let id = tube.put("x").unwrap().id;
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
-    let wait = Wait::begin(tube.wait_done_async(id, NO_TIMEOUT));
+    let wait = Wait::begin(tube.to_async().wait_done(id, NO_TIMEOUT));
     tube.resolve(id, Some(b"result")).unwrap();
     assert_eq!(wait.answer(), Ok(Some(done("result"))));
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));

@@ -56,8 +56,8 @@ fn call_names_the_condition_that_it_does_not_use() {
         let changed = ["state", "group", "tag", "limit"];
         assert_uses(&changed, |filter| tube.delete_where(of_group(filter)));
         assert_uses(&changed, |filter| tube.kick_where(filter));
-        assert_uses(&changed, |filter| block_on(tube.delete_where_async(of_group(filter))));
-        assert_uses(&changed, |filter| block_on(tube.kick_where_async(filter)));
+        assert_uses(&changed, |filter| block_on(tube.to_async().delete_where(of_group(filter))));
+        assert_uses(&changed, |filter| block_on(tube.to_async().kick_where(filter)));
         let used = ["tube", "key", "owner", "tag", "kinds"];
         assert_uses(&used, |filter| store.events(filter, 1).map(drop));
     });

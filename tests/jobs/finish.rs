@@ -160,7 +160,7 @@ fn tasks_of_a_finish_share_the_capacity_of_a_tube() {
         assert_eq!(case.tube.claim(0).unwrap().finish(twice(Finish::new())), Err(full.clone()));
         case.tube.claim(0).unwrap().finish(Finish::new().put(&case.tube, "d")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
-        let mut put = case.tube.put_wait_async("waits", None);
+        let mut put = case.tube.to_async().put_wait("waits", None);
         poll_pending(&mut put, Waker::noop());
         case.tube.claim(1).unwrap().finish(Finish::new().put(&case.tube, "e")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
@@ -183,9 +183,9 @@ fn takers_of_all_tubes_get_what_a_finish_puts() {
         let second = tube.put(Put::new("y").sub_queue("host")).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         let takes = [
-            WaitingTake::begin(tube.take_async(NO_TIMEOUT)),
-            WaitingTake::begin(next.take_async(NO_TIMEOUT)),
-            WaitingTake::begin(next.take_async(NO_TIMEOUT)),
+            WaitingTake::begin(tube.to_async().take(NO_TIMEOUT)),
+            WaitingTake::begin(next.to_async().take(NO_TIMEOUT)),
+            WaitingTake::begin(next.to_async().take(NO_TIMEOUT)),
         ];
         let finish = Finish::new().advance(&next, "first").put(&next, Put::new("urgent"));
         let ticket =
@@ -278,8 +278,8 @@ fn typed_claims_advance_and_finish() {
         let more = more.typed::<String>();
         words.move_to(1, &more).unwrap();
         assert_eq!((more.move_all(&words), words.move_all(&more)), (Ok(1), Ok(1)));
-        more.deferred(WhenFull::Block).move_to(1, &words).unwrap().wait().unwrap();
-        assert_eq!(block_on(words.move_all_async(&more)), Ok(1));
+        more.to_async().move_to(1, &words).wait().unwrap();
+        assert_eq!(block_on(words.to_async().move_all(&more)), Ok(1));
         assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
         assert_eq!(more.outcome(0), Ok(Some(Ending::Gone)));
     });

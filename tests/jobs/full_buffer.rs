@@ -5,7 +5,7 @@ use std::thread;
 
 use tubewell::{
     Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Put, Receipt, Schedule,
-    Store, TaskState, Ticket, Tube, TubeOptions, WhenFull,
+    Store, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -58,17 +58,16 @@ impl Filled {
     /// Puts deferred tasks until the write buffer is full and a flush is blocked.
     fn fill(&self) -> Vec<Ticket<Receipt>> {
         let tube = stores::owner(&self.store).tube("case").unwrap();
-        let deferred = tube.deferred(WhenFull::Refuse);
+        let deferred = tube.to_async().refuse_when_full();
         let put = || deferred.put(Put::new("fills the buffer").pri(u32::MAX));
-        let mut tickets = vec![self.disk.block_flush_of(|| put().unwrap())];
+        let mut tickets = vec![self.disk.block_flush_of(put)];
         loop {
-            match put() {
-                Ok(ticket) => tickets.push(ticket),
-                Err(error) => {
-                    assert_eq!(error, Error::Overloaded);
-                    return tickets;
-                }
+            let ticket = put();
+            if let Some(refusal) = ticket.refusal() {
+                assert_eq!(*refusal, Error::Overloaded);
+                return tickets;
             }
+            tickets.push(ticket);
         }
     }
 
@@ -108,13 +107,13 @@ fn reads_return_while_the_write_buffer_is_full() {
         let (ready, child, done, first) = (*ready, *child, *done, &taken[0]);
         // Of a task.
         assert_eq!(tube.peek(ready).unwrap().body, b"body");
-        assert_eq!(block_on(tube.peek_async(ready)).unwrap().body, b"body");
+        assert_eq!(block_on(tube.to_async().peek(ready)).unwrap().body, b"body");
         assert_eq!(tube.history(ready).unwrap().len(), 1);
-        assert_eq!(block_on(tube.history_async(ready)).unwrap().len(), 1);
+        assert_eq!(block_on(tube.to_async().history(ready)).unwrap().len(), 1);
         assert_eq!(tube.steps(first.id()).unwrap().len(), 2);
-        assert_eq!(block_on(tube.steps_async(first.id())).unwrap().len(), 2);
+        assert_eq!(block_on(tube.to_async().steps(first.id())).unwrap().len(), 2);
         assert!(tube.outcome(done).unwrap().is_some());
-        assert!(block_on(tube.outcome_async(done)).unwrap().is_some());
+        assert!(block_on(tube.to_async().outcome(done)).unwrap().is_some());
         assert!(tube.wait_done(done, secs(60)).unwrap().is_some());
         assert_eq!(tube.parents(child).unwrap(), [ready]);
         assert_eq!(tube.children(ready).unwrap(), [child]);
@@ -201,7 +200,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
     Filled::new().while_full(|filled| {
         let Filled { store, tube, ready, taken, parked, .. } = filled;
         drop(tube.claim(*ready).unwrap());
-        drop(block_on(tube.claim_async(*ready)).unwrap());
+        drop(block_on(tube.to_async().claim(*ready)).unwrap());
         tube.try_take().unwrap().unwrap().snooze(secs(0)).unwrap();
         tube.take_many(1, secs(0)).unwrap().pop().unwrap().release(secs(0)).unwrap();
         let claim = taken.pop().unwrap();
@@ -224,7 +223,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         session.end().unwrap();
         // Waits that end, or are given up.
         assert_eq!(tube.wait_done(*ready, secs(0)).unwrap(), None);
-        drop(tube.take_async(None));
+        drop(tube.to_async().take(None));
         assert!(tube.revoke_all().unwrap() > 0);
         taken.clear();
     });
@@ -236,13 +235,13 @@ fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
     Filled::new().while_full(|filled| {
         let Filled { store, taken, .. } = filled;
         // The tickets of a connection may be answered in any order: one after the other.
-        let deferred = store.tube("case").unwrap().deferred(WhenFull::Refuse);
-        deferred.revoke(taken.pop().unwrap().id()).unwrap().wait().unwrap();
+        let deferred = store.tube("case").unwrap().to_async().refuse_when_full();
+        deferred.revoke(taken.pop().unwrap().id()).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.release(id, secs(0)).unwrap().wait().unwrap();
+        deferred.release(id, secs(0)).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.snooze(id, secs(0)).unwrap().wait().unwrap();
-        let refused = deferred.put("x").and_then(Ticket::wait);
+        deferred.snooze(id, secs(0)).wait().unwrap();
+        let refused = deferred.put("x").wait();
         assert_eq!(refused.map(drop), Err(Error::Overloaded));
     });
 }

@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
     Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Put, Restore, Store, StoreOptions,
-    TaskState, Ticket, TubeOptions, WhenFull,
+    TaskState, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -41,12 +41,18 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
             assert_eq!(in_use(case.tube.put(put())), (id, state));
             assert_eq!(in_use(other.put(Put::new("y").key("k"))), (id, state));
             assert_eq!(in_use(case.tube.put_wait(put(), NO_TIMEOUT)), (id, state));
-            assert_eq!(in_use(block_on(case.tube.put_wait_async(put(), NO_TIMEOUT))), (id, state));
+            assert_eq!(
+                in_use(block_on(case.tube.to_async().put_wait(put(), NO_TIMEOUT))),
+                (id, state)
+            );
             assert_eq!(in_use(case.tube.put_many([case.draft("z"), put()])), (id, state));
             assert_eq!(in_use(case.tube.put_and_wait(put(), ZERO)), (id, state));
-            assert_eq!(in_use(block_on(case.tube.put_and_wait_async(put(), ZERO))), (id, state));
             assert_eq!(
-                in_use(case.tube.deferred(WhenFull::Refuse).put(put()).and_then(Ticket::wait)),
+                in_use(block_on(case.tube.to_async().put_and_wait(put(), ZERO))),
+                (id, state)
+            );
+            assert_eq!(
+                in_use(case.tube.to_async().refuse_when_full().put(put()).wait()),
                 (id, state)
             );
             let task = case.store.by_key("k").unwrap().unwrap();
@@ -146,7 +152,7 @@ fn put_that_keeps_a_task_returns_its_id_and_state() {
                 case.tube.put(put("second")).unwrap(),
                 case.tube.put_wait(put("third"), ZERO).unwrap(),
                 case.tube.put_many([put("fourth")]).unwrap()[0],
-                case.tube.deferred(WhenFull::Refuse).put(put("fifth")).unwrap().wait().unwrap(),
+                case.tube.to_async().refuse_when_full().put(put("fifth")).wait().unwrap(),
             ];
             assert!(receipts.iter().all(|receipt| (receipt.id, receipt.state) == (id, state)));
         };
@@ -286,8 +292,8 @@ fn waiting_put_asks_for_its_key_when_it_is_admitted() {
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         let keyed = |on_key| Put::new("x").key("k").on_key(on_key);
         let id = case.put("full");
-        let rejected = Wait::begin(case.tube.put_wait_async(keyed(OnKey::Reject), NO_TIMEOUT));
-        let kept = Wait::begin(case.tube.put_wait_async(keyed(OnKey::Keep), NO_TIMEOUT));
+        let rejected = Wait::begin(case.tube.to_async().put_wait(keyed(OnKey::Reject), NO_TIMEOUT));
+        let kept = Wait::begin(case.tube.to_async().put_wait(keyed(OnKey::Keep), NO_TIMEOUT));
         let first = other.put(Put::new("first").key("k")).unwrap();
         rejected.assert_waits();
         case.tube.delete(id).unwrap();
@@ -302,7 +308,7 @@ fn waiting_put_asks_for_its_key_when_it_is_admitted() {
 fn put_of_a_key_in_use_is_answered_in_a_full_tube() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
         let id = case.add(Put::new("x").key("k"));
-        let waiting = Wait::begin(case.tube.put_wait_async("y", NO_TIMEOUT));
+        let waiting = Wait::begin(case.tube.to_async().put_wait("y", NO_TIMEOUT));
         assert_eq!(in_use(case.tube.put(Put::new("x").key("k"))).0, id);
         assert_eq!(case.tube.put(keep(Put::new("x".into()).key("k"))).unwrap().id, id);
         let replace = Put::new("new").key("k").on_key(OnKey::Replace);
@@ -319,13 +325,13 @@ fn put_of_a_key_in_use_is_answered_in_a_full_tube() {
 fn answers_about_a_key_wait_for_the_flush_of_its_task() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO);
-        let deferred = tube.deferred(WhenFull::Refuse);
+        let deferred = tube.to_async().refuse_when_full();
         let put = || Put::new("x".into()).key("k");
-        let ticket = disk.block_flush_of(|| deferred.put(put()).unwrap());
+        let ticket = disk.block_flush_of(|| deferred.put(put()));
         let found = Wait::begin(store.by_key_async("k"));
-        let kept = Wait::begin(tube.put_wait_async(keep(put()), NO_TIMEOUT));
-        let rejected = Wait::begin(tube.put_wait_async(put(), NO_TIMEOUT));
-        let joined = Wait::begin(tube.put_and_wait_async(put(), NO_TIMEOUT));
+        let kept = Wait::begin(tube.to_async().put_wait(keep(put()), NO_TIMEOUT));
+        let rejected = Wait::begin(tube.to_async().put_wait(put(), NO_TIMEOUT));
+        let joined = Wait::begin(tube.to_async().put_and_wait(put(), NO_TIMEOUT));
         found.assert_waits();
         stores::settle(&store);
         disk.unblock_flushes();
@@ -336,7 +342,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         assert_eq!(in_use(end_of(joined)).0, id);
 
         let _ = tube.try_take().unwrap().unwrap().detach();
-        let ack = disk.block_flush_of(|| deferred.ack(id).unwrap());
+        let ack = disk.block_flush_of(|| deferred.ack(id));
         let found = Wait::begin(store.by_key_async("k"));
         stores::settle(&store);
         disk.unblock_flushes();
@@ -355,9 +361,9 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
             let put = || keep(Put::new("x".into()).key("k"));
             let waits = [
-                Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT)),
-                Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT)),
-                Wait::begin(other.put_and_wait_async(put(), NO_TIMEOUT)),
+                Wait::begin(case.tube.to_async().put_and_wait(put(), NO_TIMEOUT)),
+                Wait::begin(case.tube.to_async().put_and_wait(put(), NO_TIMEOUT)),
+                Wait::begin(other.to_async().put_and_wait(put(), NO_TIMEOUT)),
             ];
             case.store.flush().unwrap();
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -378,7 +384,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             assert_eq!((receipt.id, receipt.state), (buried, TaskState::Buried));
             assert!(matches!(ending, Some(Ending::Buried { failure: Some(_) })), "{ending:?}");
             case.tube.kick(1).unwrap();
-            let wait = Wait::begin(other.put_and_wait_async(put(), NO_TIMEOUT));
+            let wait = Wait::begin(other.to_async().put_and_wait(put(), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             assert_eq!(end_of(wait).unwrap().1, Some(DONE));
         });

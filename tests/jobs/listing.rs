@@ -25,7 +25,7 @@ fn peek_of_unknown_id_returns_not_found() {
         let elsewhere = other.put("elsewhere").unwrap().id;
         for unknown in [elsewhere, 2, u64::MAX] {
             assert_not_found(case.tube.peek(unknown), unknown);
-            assert_not_found(block_on(case.tube.peek_async(unknown)), unknown);
+            assert_not_found(block_on(case.tube.to_async().peek(unknown)), unknown);
         }
         let known: Vec<u64> = [99, 0, elsewhere]
             .into_iter()

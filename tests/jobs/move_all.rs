@@ -67,7 +67,7 @@ fn move_all_goes_on_in_steps() {
         for (n, id) in ids.iter().enumerate().step_by(25) {
             assert_eq!(to.peek(*id).unwrap().body, body(n).into_bytes());
         }
-        assert_eq!(block_on(to.move_all_async(&case.tube)), Ok(700));
+        assert_eq!(block_on(to.to_async().move_all(&case.tube)), Ok(700));
         assert_eq!(case.tasks().get("total"), Some(&700));
         assert_eq!(tasks(&to), counts([("done", 700)]));
     });
@@ -100,7 +100,7 @@ fn late_task_is_left() -> bool {
     let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let to = other(&store, FIFO);
     from.put_many(["x"; 600]).unwrap();
-    let mut moving = from.move_all_async(&to);
+    let mut moving = from.to_async().move_all(&to);
     if poll(&mut moving, Waker::noop()).is_ready() {
         return false;
     }

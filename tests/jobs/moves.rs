@@ -2,8 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, EventKind, Failure, Keep, Put, Store, TaskState, Ticket, Tube, TubeOptions,
-    WhenFull,
+    Backoff, Ending, EventKind, Failure, Keep, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, attempts, create_with, failure, groups};
@@ -147,8 +146,8 @@ fn moved_task_is_given_to_a_waiting_taker() {
     for_each_driver(ALL, |case| {
         let to = other(&case.store, case.driver);
         let id = case.put("work");
-        let first = WaitingTake::begin(to.take_async(NO_TIMEOUT));
-        let mut second = WaitingTake::begin(to.take_async(NO_TIMEOUT));
+        let first = WaitingTake::begin(to.to_async().take(NO_TIMEOUT));
+        let mut second = WaitingTake::begin(to.to_async().take(NO_TIMEOUT));
         case.tube.move_to(id, &to).unwrap();
         assert_eq!(first.id(), Some(id));
         assert!(second.is_pending());
@@ -313,9 +312,9 @@ fn deferred_move_is_visible_with_its_flush() {
     for_each_driver(ALL, |case| {
         let to = other(&case.store, case.driver);
         let id = case.put("x");
-        let deferred = case.tube.deferred(WhenFull::Block);
-        let ticket = deferred.move_to(id, &to).unwrap();
-        assert_not_found(deferred.move_to(id, &to).and_then(Ticket::wait), id);
+        let deferred = case.tube.to_async();
+        let ticket = deferred.move_to(id, &to);
+        assert_not_found(deferred.move_to(id, &to).wait(), id);
         assert_eq!(ticket.wait().unwrap().id, id);
         assert_eq!(take(&to), Some(id));
     });

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
     Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Finish, Keep, OnKey, Put, TaskState,
-    TubeOptions, UTUBETTL, Update, WhenFull,
+    TubeOptions, UTUBETTL, Update,
 };
 
 use super::files::{create, draft};
@@ -452,7 +452,7 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
         let temporary = store.create_tube("temporary", driver, options).unwrap();
         for tube in [&stored, &temporary] {
             let put = || draft(driver, "x").not_before(at(secs(9)));
-            let ticket = tube.deferred(WhenFull::Block).put(put()).unwrap();
+            let ticket = tube.to_async().put(put());
             assert_eq!(ticket.wait().unwrap().state, TaskState::Delayed);
             assert_eq!(tube.put_wait(put(), ZERO).unwrap().state, TaskState::Delayed);
             let listed = tube.list(TaskState::Delayed, None, 9).unwrap().items;

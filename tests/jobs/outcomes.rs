@@ -190,7 +190,7 @@ fn forget_removes_only_what_is_done() {
     assert_eq!(tube.forget(3).unwrap().state, TaskState::Done);
     assert_eq!(tube.forget(3), Err(Error::NotFound { id: 3 }));
     taken.ack().unwrap();
-    tube.deferred(WhenFull::Block).forget(0).unwrap().wait().unwrap();
+    tube.to_async().forget(0).wait().unwrap();
     assert_eq!(kept(&tube), 0);
     assert_sound(&store);
 }
@@ -360,8 +360,8 @@ fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
         let failure = LastFailure::new("crash", "signal 9", 1);
         let acked = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
         let buried = Restore::new("x").id(2).buried(true).failure(failure.clone());
-        let deferred = tube.deferred(WhenFull::Block);
-        let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]).unwrap());
+        let deferred = tube.to_async();
+        let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]));
         let waits = [1, 2].map(|id| wait_for(&tube, id));
         waits.iter().for_each(Wait::assert_waits);
         stores::settle(&store);

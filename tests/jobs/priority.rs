@@ -1,8 +1,6 @@
 //! Priorities that change after the put.
 
-use tubewell::{
-    Durability, Error, EventKind, Failure, Keep, Put, Store, TaskState, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Error, EventKind, Failure, Keep, Put, Store, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{create, create_with, draft};
@@ -273,9 +271,9 @@ fn deferred_priorities_of_one_task_are_in_order() {
             let file = StoreFile::new();
             let (store, tube) = create_with(&file, driver, options.clone());
             tube.put(draft(driver, "other").pri(5)).unwrap();
-            let deferred = tube.deferred(WhenFull::Block);
-            let put = deferred.put(draft(driver, "x").pri(9)).unwrap();
-            let tickets = [7, 8, 1].map(|pri| deferred.set_priority(1, pri).unwrap());
+            let deferred = tube.to_async();
+            let put = deferred.put(draft(driver, "x").pri(9));
+            let tickets = [7, 8, 1].map(|pri| deferred.set_priority(1, pri));
             let id = block_on(put).unwrap().id;
             for ticket in tickets {
                 assert_eq!(block_on(ticket).unwrap().id, id);

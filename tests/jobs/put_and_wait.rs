@@ -39,7 +39,7 @@ fn put_and_wait_does_not_miss_an_end_before_it_waits() {
     for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
         for_each_driver_with(TIMED, options, |case| {
             let taker = case.begin_take();
-            let put = case.tube.put_and_wait_async(case.draft("x").ttl(ZERO), NO_TIMEOUT);
+            let put = case.tube.to_async().put_and_wait(case.draft("x").ttl(ZERO), NO_TIMEOUT);
             let mut put = Box::pin(put);
             let first = put.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             case.advance(1);
@@ -60,7 +60,7 @@ fn refused_put_and_wait_leaves_no_wait() {
         case.put_all([0]);
         let full = case.tube.put_and_wait("x", NO_TIMEOUT).err();
         assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
-        assert_eq!(block_on(case.tube.put_and_wait_async("x", NO_TIMEOUT)).err(), full);
+        assert_eq!(block_on(case.tube.to_async().put_and_wait("x", NO_TIMEOUT)).err(), full);
         case.tube.delete(0).unwrap();
         assert_eq!(case.tube.put_and_wait("x", ZERO).unwrap().0.id, 1);
     });
@@ -68,7 +68,7 @@ fn refused_put_and_wait_leaves_no_wait() {
 
 /// Begins a put that waits for the end of its task, and returns once the task is visible.
 fn begin_put(case: &Case, timeout: Option<Duration>) -> Wait<(Receipt, Option<Ending>)> {
-    let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("x"), timeout));
+    let wait = Wait::begin(case.tube.to_async().put_and_wait(case.draft("x"), timeout));
     case.store.flush().unwrap();
     wait
 }

@@ -30,7 +30,7 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         assert!(claim.is_current().unwrap());
         claim.release(ZERO).unwrap();
         // A put that waits for the place comes first.
-        let mut put = to.put_wait_async("waits", None);
+        let mut put = to.to_async().put_wait("waits", None);
         poll_pending(&mut put, Waker::noop());
         assert_eq!(case.tube.move_to(ready, &to), full);
         to.try_take().unwrap().unwrap().ack().unwrap();

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, TaskState, Ticket,
-    TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, TaskState, TubeOptions,
 };
 
 use super::files::{attempts, failure};
@@ -153,18 +152,15 @@ fn requeue_of_a_removed_task_is_refused() {
         let id = case.add(case.draft("x").key("k"));
         assert_eq!(case.tube.requeue("k", "y").unwrap().id, id);
         assert_eq!(case.tube.peek(id).unwrap().body, b"y");
-        let deferred = case.tube.deferred(WhenFull::Refuse);
-        assert_eq!(deferred.requeue("k", "z").unwrap().wait().unwrap().id, id);
+        let deferred = case.tube.to_async().refuse_when_full();
+        assert_eq!(deferred.requeue("k", "z").wait().unwrap().id, id);
         let typed = case.tube.typed::<u32>();
         assert_eq!(typed.requeue("k", 7).unwrap().id, id);
-        assert_eq!(
-            typed.deferred(WhenFull::Refuse).requeue("k", 8).unwrap().wait().unwrap().id,
-            id
-        );
+        assert_eq!(typed.to_async().refuse_when_full().requeue("k", 8).wait().unwrap().id, id);
         assert_eq!(*typed.try_take().unwrap().unwrap().value(), 8);
         case.tube.delete(id).unwrap();
         assert_eq!(case.tube.requeue("k", "y"), Err(not_found.clone()));
-        assert_eq!(deferred.requeue("k", "y").and_then(Ticket::wait), Err(not_found));
+        assert_eq!(deferred.requeue("k", "y").wait(), Err(not_found));
         assert_eq!(case.tasks().get("total"), None);
     });
 }
@@ -281,7 +277,7 @@ fn replacement_of_a_kept_task_needs_capacity() {
         assert!(is_full(case.tube.requeue("k", "y").map(drop)));
         assert!(is_full(case.tube.put_many([again(Put::new("y".into()))]).map(drop)));
         assert_eq!(case.state(id), Some(TaskState::Done));
-        let waiting = case.tube.put_wait_async(again(Put::new("y".into())), NO_TIMEOUT);
+        let waiting = case.tube.to_async().put_wait(again(Put::new("y".into())), NO_TIMEOUT);
         let waiting = super::wait::Wait::begin(waiting);
         case.tube.delete(other).unwrap();
         assert_eq!(super::wait::end_of(waiting).unwrap().id, id);

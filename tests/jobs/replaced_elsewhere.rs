@@ -117,7 +117,7 @@ fn task_put_again_elsewhere_is_lost_to_its_holder() {
             let log = case.event_log();
             let claim = case.tube.try_take().unwrap().unwrap();
             claim.renew(secs(60)).unwrap();
-            let taker = WaitingTake::begin(other.take_async(NO_TIMEOUT));
+            let taker = WaitingTake::begin(other.to_async().take(NO_TIMEOUT));
             other.put(again(Put::new("new".into()))).unwrap();
             assert_not_taken(claim.renew(secs(60)).and(Ok(())), id);
             assert_not_taken(claim.ack(), id);
@@ -198,7 +198,8 @@ fn full_tube_refuses_a_task_of_another_tube() {
         assert!(is_full(full.put(again(Put::new("new".into()))).map(drop)));
         assert!(is_full(full.put_many([again(Put::new("new".into()))]).map(drop)));
         assert_eq!(case.tube.peek(id).unwrap().body, b"old");
-        let waiting = Wait::begin(full.put_wait_async(again(Put::new("new".into())), NO_TIMEOUT));
+        let waiting =
+            Wait::begin(full.to_async().put_wait(again(Put::new("new".into())), NO_TIMEOUT));
         full.delete(first).unwrap();
         assert_eq!(end_of(waiting).unwrap().id, id);
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));

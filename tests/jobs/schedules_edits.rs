@@ -4,7 +4,7 @@
 
 use tubewell::{
     Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, TaskState,
-    Ticket, TubeOptions, WhenFull,
+    TubeOptions,
 };
 
 use super::files::{create, create_with};
@@ -304,13 +304,13 @@ fn deferred_calls_change_schedules() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-    let deferred = tube.deferred(WhenFull::Refuse);
-    let id = deferred.schedule(every(MINUTE)).unwrap().wait().unwrap().id;
-    let change = deferred.reschedule("R", Reschedule::new().times(7)).unwrap();
+    let deferred = tube.to_async().refuse_when_full();
+    let id = deferred.schedule(every(MINUTE)).wait().unwrap().id;
+    let change = deferred.reschedule("R", Reschedule::new().times(7));
     assert_eq!(change.wait().unwrap().id, id);
     assert_eq!(only_schedule(&tube).times, Some(7));
-    assert_eq!(deferred.unschedule("R").unwrap().wait().unwrap().state, TaskState::Done);
-    let again = deferred.unschedule("R").and_then(Ticket::wait);
+    assert_eq!(deferred.unschedule("R").wait().unwrap().state, TaskState::Done);
+    let again = deferred.unschedule("R").wait();
     assert!(matches!(again, Err(Error::KeyNotFound { .. })));
     assert_sound(&store);
 }

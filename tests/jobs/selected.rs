@@ -87,7 +87,7 @@ fn kicked_tasks_of_a_group_have_all_their_attempts_again() {
         for _ in 0..3 {
             case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "message")).unwrap();
             assert_eq!(case.state(id), Some(TaskState::Buried));
-            assert_eq!(block_on(case.tube.kick_where_async(select().group("g"))), Ok(1));
+            assert_eq!(block_on(case.tube.to_async().kick_where(select().group("g"))), Ok(1));
             assert_eq!(case.info(id).attempts_left, Some(1));
         }
     });
@@ -149,7 +149,7 @@ fn delete_where_deletes_the_tasks_of_a_group() {
         assert_eq!(case.tube.delete_where(select().group("g").limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[0]), None);
         let both = select().group("g").state(TaskState::Buried);
-        assert_eq!(block_on(case.tube.delete_where_async(both)), Ok(2));
+        assert_eq!(block_on(case.tube.to_async().delete_where(both)), Ok(2));
         assert_eq!(groups(&case.tube), [("other".to_owned(), 2)]);
         assert_eq!(case.state(plain), Some(TaskState::Buried));
     });
@@ -178,13 +178,13 @@ fn selections_that_make_no_sense_are_refused() {
         for select in [select(), select().limit(1), wrong.clone()] {
             let deleted = case.tube.delete_where(select.clone());
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
-            let deleted = block_on(case.tube.delete_where_async(select));
+            let deleted = block_on(case.tube.to_async().delete_where(select));
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
         }
         for select in [wrong, select().state(TaskState::Done)] {
             let kicked = case.tube.kick_where(select.clone());
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
-            let kicked = block_on(case.tube.kick_where_async(select));
+            let kicked = block_on(case.tube.to_async().kick_where(select));
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
         }
         assert_eq!(case.state(0), Some(TaskState::Buried));

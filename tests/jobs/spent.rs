@@ -44,7 +44,7 @@ fn take_many_skips_spent_tasks() {
             }
         }
         let mut claims = case.tube.take_many(50, ZERO).unwrap();
-        claims.extend(block_on(case.tube.take_many_async(50, ZERO)).unwrap());
+        claims.extend(block_on(case.tube.to_async().take_many(50, ZERO)).unwrap());
         let ids: Vec<u64> = claims.iter().map(tubewell::Claim::id).collect();
         assert_eq!(ids, fresh);
         assert_eq!(case.tasks().get("buried"), Some(&133));
@@ -58,7 +58,7 @@ fn chosen_take_of_a_spent_task_buries_it() {
         let refused = case.tube.claim(id).unwrap_err();
         assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused:?}");
         assert_eq!(case.tube.kick(10).unwrap(), 1);
-        let claim = block_on(case.tube.claim_async(id)).unwrap();
+        let claim = block_on(case.tube.to_async().claim(id)).unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 4));
         claim.ack().unwrap();
     });

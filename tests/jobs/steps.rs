@@ -293,7 +293,7 @@ fn futures_of_steps_store_what_blocking_ones_do() {
             assert!(polled.is_pending());
             drop(endless);
             assert_eq!(names(&case.tube, 0), ["child", "sum"]);
-            assert_eq!(block_on(case.tube.steps_async(0)), case.tube.steps(0));
+            assert_eq!(block_on(case.tube.to_async().steps(0)), case.tube.steps(0));
         }
         assert_eq!(case.tasks()["total"], 2);
     });
@@ -317,7 +317,7 @@ fn typed_claim_has_the_steps_of_its_claim() {
         assert_eq!(block_on(job.spawn_async("second", &tube, "x")), Ok(2));
         assert_eq!(job.steps(), numbers.steps(0));
         assert_eq!(block_on(job.steps_async()), numbers.steps(0));
-        assert_eq!(block_on(numbers.steps_async(0)).unwrap().len(), 6);
+        assert_eq!(block_on(numbers.to_async().steps(0)).unwrap().len(), 6);
     }
     assert_eq!(tube.statistics().unwrap().tasks.total, 3);
     assert_sound(&store);

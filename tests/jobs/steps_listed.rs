@@ -27,7 +27,7 @@ fn list_of_large_steps_has_all_of_them() {
         assert!(listed == steps, "a value is another one");
     };
     same(tube.steps(0).unwrap());
-    same(block_on(tube.steps_async(0)).unwrap());
+    same(block_on(tube.to_async().steps(0)).unwrap());
     let job = claim(&tube);
     same(job.steps().unwrap());
     same(block_on(job.steps_async()).unwrap());

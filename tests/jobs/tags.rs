@@ -3,7 +3,7 @@
 use tubewell::driver::FIFO;
 use tubewell::{
     Error, Failure, Filter, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, Store, TaskState,
-    TubeOptions, Update, WhenFull,
+    TubeOptions, Update,
 };
 
 use super::support::*;
@@ -97,9 +97,9 @@ fn tags_are_added_and_removed_once() {
         assert_eq!(tags(case, id), ["foo"]);
         add(&[]);
         assert_eq!(tagged(&case.store, "foo"), [id]);
-        let deferred = case.tube.deferred(WhenFull::Refuse);
-        deferred.add_tags(id, ["bar"]).unwrap().wait().unwrap();
-        deferred.remove_tags(id, ["foo"]).unwrap().wait().unwrap();
+        let deferred = case.tube.to_async().refuse_when_full();
+        deferred.add_tags(id, ["bar"]).wait().unwrap();
+        deferred.remove_tags(id, ["foo"]).wait().unwrap();
         assert_eq!(tags(case, id), ["bar"]);
         assert_not_found(case.tube.add_tags(id + 1, ["foo"]), id + 1);
     });

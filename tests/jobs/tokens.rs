@@ -3,7 +3,7 @@
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
     Ending, Error, Filter, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, Store,
-    TOKEN_TIME, TaskState, Tube, TubeOptions, WhenFull,
+    TOKEN_TIME, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -111,16 +111,16 @@ fn every_form_of_put_knows_the_token() {
         for_each_driver(ALL, |case| {
             let (tube, key) = (&case.tube, "k");
             let put = || case.draft("x").token("t");
-            let deferred = tube.deferred(WhenFull::Refuse);
+            let deferred = tube.to_async().refuse_when_full();
             let forms: [&dyn Fn() -> u64; 9] = [
                 &|| tube.put(put()).unwrap().id,
                 &|| tube.put_wait(put(), ZERO).unwrap().id,
-                &|| block_on(tube.put_wait_async(put(), NO_TIMEOUT)).unwrap().id,
+                &|| block_on(tube.to_async().put_wait(put(), NO_TIMEOUT)).unwrap().id,
                 &|| tube.put_many([put()]).unwrap()[0].id,
-                &|| deferred.put(put()).unwrap().wait().unwrap().id,
-                &|| block_on(deferred.put_many([put()]).unwrap()).unwrap()[0].id,
+                &|| deferred.put(put()).wait().unwrap().id,
+                &|| block_on(deferred.put_many([put()])).unwrap()[0].id,
                 &|| tube.put_and_wait(put(), ZERO).unwrap().0.id,
-                &|| block_on(tube.put_and_wait_async(put(), ZERO)).unwrap().0.id,
+                &|| block_on(tube.to_async().put_and_wait(put(), ZERO)).unwrap().0.id,
                 &|| tube.requeue(key, put()).unwrap().id,
             ];
             for (n, first) in forms.iter().enumerate() {
@@ -229,14 +229,14 @@ fn put_with_a_seen_token_needs_no_space() {
         for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
             let put = |token: &str| Put::new("x").token(token);
             let id = case.add(put("a"));
-            let waiting = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
+            let waiting = Wait::begin(case.tube.to_async().put_wait(put("b"), NO_TIMEOUT));
             assert_eq!(of(case.tube.put(put("a"))), (id, TaskState::Ready));
             assert_eq!(of(case.tube.put_wait(put("a"), NO_TIMEOUT)), (id, TaskState::Ready));
             assert_eq!(case.tube.put_many([put("a"), put("a")]).unwrap()[1].id, id);
             // A put that waits has put nothing yet.
             assert!(matches!(case.tube.put(put("b")), Err(Error::Full { .. })));
-            let second = Wait::begin(case.tube.put_wait_async(put("b"), NO_TIMEOUT));
-            let third = Wait::begin(case.tube.put_wait_async(put("c"), NO_TIMEOUT));
+            let second = Wait::begin(case.tube.to_async().put_wait(put("b"), NO_TIMEOUT));
+            let third = Wait::begin(case.tube.to_async().put_wait(put("c"), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             assert_eq!(of(end_of(waiting)), (id + 1, TaskState::Ready));
             third.assert_waits();
@@ -297,7 +297,7 @@ fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
         for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
             let put = || case.draft("x").token("t");
             let id = case.add(put());
-            let wait = Wait::begin(case.tube.put_and_wait_async(put(), NO_TIMEOUT));
+            let wait = Wait::begin(case.tube.to_async().put_and_wait(put(), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             let (receipt, ending) = end_of(wait).unwrap();
             assert_eq!((receipt.id, ending), (id, Some(DONE)));
@@ -318,7 +318,7 @@ fn token_has_1_to_64_bytes() {
         invalid(case.tube.put(case.draft("x").token("")));
         let longest = "ä".repeat(MAX_TOKEN / 2);
         invalid(case.tube.put(case.draft("x").token(format!("{longest}a"))));
-        invalid(case.tube.deferred(WhenFull::Refuse).put(case.draft("x").token("")));
+        invalid(case.tube.to_async().refuse_when_full().put(case.draft("x").token("")).wait());
         let put = || case.draft("x").token(longest.as_str());
         assert_eq!((case.add(put()), case.add(put())), (0, 0));
         assert_eq!(case.add(case.draft("x").token(&longest[2..])), 1);

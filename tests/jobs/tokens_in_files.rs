@@ -6,7 +6,7 @@ use std::time::Duration;
 use tubewell::driver::FIFO;
 use tubewell::{
     Durability, Error, Put, Restore, Salvaged, Store, StoreOptions, TOKEN_TIME, TaskState, Tube,
-    TubeOptions, WhenFull,
+    TubeOptions,
 };
 
 use super::executor::with_timeout;
@@ -86,9 +86,9 @@ fn put_that_is_made_again_waits_for_the_flush_of_the_first_one() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO);
         put(&tube, "warm");
-        let deferred = tube.deferred(WhenFull::Refuse);
-        let again = || tube.put_wait_async(Put::new("x").token("t"), NO_TIMEOUT);
-        let first = disk.block_flush_of(|| deferred.put(Put::new("x").token("t")).unwrap());
+        let deferred = tube.to_async().refuse_when_full();
+        let again = || tube.to_async().put_wait(Put::new("x").token("t"), NO_TIMEOUT);
+        let first = disk.block_flush_of(|| deferred.put(Put::new("x").token("t")));
         let second = Wait::begin(again());
         second.assert_waits();
         stores::settle(&store);

@@ -1,8 +1,7 @@
 //! Updates of tasks that wait: body, priority and delay.
 
 use tubewell::{
-    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, TaskState, Ticket, TubeOptions, Update,
-    WhenFull,
+    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, TaskState, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -150,8 +149,7 @@ fn update_of_taken_done_or_unknown_task_is_refused() {
             assert!(matches!(&refused, Error::NotReady { id: named, state: its, .. }
                 if (*named, *its) == (id, state)));
             assert!(case.tube.update(id, Update::new()).is_err());
-            let deferred =
-                case.tube.deferred(WhenFull::Block).update(id, update()).and_then(Ticket::wait);
+            let deferred = case.tube.to_async().update(id, update()).wait();
             assert_eq!(deferred.err(), Some(refused));
         }
         assert_not_found(case.tube.update(2, update()), 2);
@@ -223,7 +221,7 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
 fn wait_for_the_end_of_a_task_outlives_its_updates() {
     for_each_driver(TIMED, |case| {
         let id = case.add(case.draft("x").delay(secs(1)));
-        let mut wait = std::pin::pin!(case.tube.wait_done_async(id, NO_TIMEOUT));
+        let mut wait = std::pin::pin!(case.tube.to_async().wait_done(id, NO_TIMEOUT));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(wait.as_mut().poll(&mut context).is_pending());
         case.tube.update(id, Update::new().delay(ZERO)).unwrap();
@@ -257,8 +255,8 @@ fn typed_update_encodes_its_value() {
     let numbers = tube.typed::<u64>();
     let [one, two] = [1, 2].map(|number| numbers.put(number).unwrap().id);
     numbers.update(one, Update::new().body(11_u64).priority(5)).unwrap();
-    let deferred = numbers.deferred(WhenFull::Block);
-    deferred.update(two, Update::new().body(22_u64)).unwrap().wait().unwrap();
+    let deferred = numbers.to_async();
+    deferred.update(two, Update::new().body(22_u64)).wait().unwrap();
     let values: Vec<u64> =
         numbers.take_many(9, ZERO).unwrap().iter().map(|claim| *claim.value()).collect();
     assert_eq!(values, [22, 11]);

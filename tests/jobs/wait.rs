@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use tubewell::{CallFuture, Ending, Result, Store, Tube, TubeOptions};
+use tubewell::{Ending, Result, Store, Ticket, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{WakeFlag, block_on, poll};
@@ -17,12 +17,12 @@ pub const BURIED: Ending = Ending::Buried { failure: None };
 /// A wait without a thread. It is polled once at the beginning, and then only after it has called
 /// its waker, so that a missing wakeup fails the test.
 pub struct Wait<T> {
-    future: RefCell<CallFuture<T>>,
+    future: RefCell<Ticket<T>>,
     woken: Arc<WakeFlag>,
 }
 
 impl<T> Wait<T> {
-    pub fn begin(future: CallFuture<T>) -> Wait<T> {
+    pub fn begin(future: Ticket<T>) -> Wait<T> {
         let wait = Wait { future: RefCell::new(future), woken: WakeFlag::raised() };
         assert!(wait.poll().is_pending(), "the wait returned immediately");
         wait
@@ -57,17 +57,17 @@ pub fn end_of<T>(wait: Wait<T>) -> Result<T> {
 }
 
 pub fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
-    Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
+    Wait::begin(tube.to_async().wait_done(id, NO_TIMEOUT))
 }
 
 pub fn wait_drained(tube: &Tube) -> Wait<bool> {
-    Wait::begin(tube.wait_drained_async(NO_TIMEOUT))
+    Wait::begin(tube.to_async().wait_drained(NO_TIMEOUT))
 }
 
 /// What has ended, as a wait that begins now says it.
 pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
     let ended = tube.wait_done(id, ZERO).unwrap();
-    assert_eq!(block_on(tube.wait_done_async(id, ZERO)), Ok(ended.clone()));
+    assert_eq!(block_on(tube.to_async().wait_done(id, ZERO)), Ok(ended.clone()));
     ended
 }
 

@@ -13,11 +13,11 @@ fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
     for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
         for_each_driver_with(ALL, options, |case| {
             assert_eq!(case.tube.wait_drained(NO_TIMEOUT), Ok(true));
-            assert_eq!(block_on(case.tube.wait_drained_async(ZERO)), Ok(true));
+            assert_eq!(block_on(case.tube.to_async().wait_drained(ZERO)), Ok(true));
             case.put_all([0, 1]);
             assert_eq!(case.tube.wait_drained(ZERO), Ok(false));
             let drained = [wait_drained(&case.tube), wait_drained(&case.tube_in_new_session())];
-            let timed = Wait::begin(case.tube.wait_drained_async(secs(1)));
+            let timed = Wait::begin(case.tube.to_async().wait_drained(secs(1)));
             assert_eq!(case.take_all(), [0, 1]);
             case.tube.ack(0).unwrap();
             case.advance(1_000);
@@ -63,11 +63,10 @@ fn wait_drained_sees_no_state_within_a_flush() {
         let first = tube.try_take().unwrap().unwrap();
         let drained = wait_drained(&tube);
         let ballast = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
-        let deferred = tube.deferred(WhenFull::Refuse);
-        let flush =
-            disk.block_flush_of(|| ballast.deferred(WhenFull::Refuse).put("flushed").unwrap());
+        let deferred = tube.to_async().refuse_when_full();
+        let flush = disk.block_flush_of(|| ballast.to_async().refuse_when_full().put("flushed"));
         let ack = first.ack_deferred(WhenFull::Refuse).unwrap();
-        let put = deferred.put("second").unwrap();
+        let put = deferred.put("second");
         stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();

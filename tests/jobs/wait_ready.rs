@@ -1,7 +1,7 @@
 //! Waits until a tube has a task that can be taken.
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{Error, Put, Rate, Tube, TubeOptions, WhenFull};
+use tubewell::{Error, Put, Rate, Tube, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -9,7 +9,7 @@ use super::wait::*;
 use crate::stores;
 
 fn wait_ready(tube: &Tube) -> Wait<bool> {
-    Wait::begin(tube.wait_ready_async(NO_TIMEOUT))
+    Wait::begin(tube.to_async().wait_ready(NO_TIMEOUT))
 }
 
 /// Asserts that the wait ends after this time, and not a millisecond earlier.
@@ -25,8 +25,8 @@ fn assert_ready_after(case: &Case, wait: Wait<bool>, millis: u64) {
 fn wait_ready_of_an_empty_tube_ends_with_its_timeout() {
     for_each_driver(ALL, |case| {
         assert_eq!(case.tube.wait_ready(ZERO), Ok(false));
-        assert_eq!(block_on(case.tube.wait_ready_async(ZERO)), Ok(false));
-        let wait = Wait::begin(case.tube.wait_ready_async(ms(100)));
+        assert_eq!(block_on(case.tube.to_async().wait_ready(ZERO)), Ok(false));
+        let wait = Wait::begin(case.tube.to_async().wait_ready(ms(100)));
         case.advance(99);
         wait.assert_waits();
         case.advance(1);
@@ -247,7 +247,7 @@ fn wait_ready_finds_a_stored_task_behind_expired_ones() {
     let store = file.reopen_after(store, secs(2));
     let tube = store.tube("case").unwrap();
     assert_eq!(tube.wait_ready(NO_TIMEOUT), Ok(true));
-    assert_eq!(block_on(tube.wait_ready_async(ZERO)), Ok(true));
+    assert_eq!(block_on(tube.to_async().wait_ready(ZERO)), Ok(true));
     assert_eq!(tube.try_take().unwrap().unwrap().id(), id);
     assert_sound(&store);
 }
@@ -259,8 +259,8 @@ fn wait_ready_ends_after_the_flush_of_a_put() {
         for driver in [FIFO, UTUBE] {
             let (disk, _, store, tube) = on_disk(driver);
             let wait = wait_ready(&tube);
-            let deferred = tube.deferred(WhenFull::Refuse);
-            let put = disk.block_flush_of(|| deferred.put("x").unwrap());
+            let deferred = tube.to_async().refuse_when_full();
+            let put = disk.block_flush_of(|| deferred.put("x"));
             wait.assert_waits();
             assert_eq!(tube.wait_ready(ZERO), Ok(false));
             stores::settle(&store);

@@ -35,8 +35,8 @@ fn wait_done_returns_none_when_its_timeout_elapses() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
         assert_eq!(ended(&case.tube, id), None);
-        let wait = Wait::begin(case.tube.wait_done_async(id, secs(1)));
-        let endless = Wait::begin(case.tube.wait_done_async(id, Duration::MAX));
+        let wait = Wait::begin(case.tube.to_async().wait_done(id, secs(1)));
+        let endless = Wait::begin(case.tube.to_async().wait_done(id, Duration::MAX));
         case.advance(999);
         wait.assert_waits();
         case.advance(1);
@@ -166,7 +166,7 @@ fn wait_done_of_ended_task_returns_immediately() {
         assert_eq!(endings, [Ending::Gone, Ending::Gone, BURIED, Ending::Gone].map(Some));
         for timeout in [Some(ZERO), NO_TIMEOUT] {
             assert_not_found(case.tube.wait_done(4, timeout), 4);
-            assert_not_found(block_on(case.tube.wait_done_async(4, timeout)), 4);
+            assert_not_found(block_on(case.tube.to_async().wait_done(4, timeout)), 4);
         }
         case.tube.restore_many([Restore::new("buried").buried(true)]).unwrap();
         assert_eq!(ended(&case.tube, 4), Some(BURIED));
@@ -179,17 +179,17 @@ fn wait_done_of_ended_task_returns_immediately() {
 fn wait_done_returns_after_the_flush_of_the_end() {
     with_timeout(|| {
         let (disk, _, store, tube) = on_disk(FIFOTTL);
-        let deferred = tube.deferred(WhenFull::Refuse);
+        let deferred = tube.to_async().refuse_when_full();
         let ids = ["acked", "deleted", "buried", "kicked", "deleted later"]
             .map(|name| tube.put(name).unwrap().id);
         let claim = tube.claim(ids[0]).unwrap();
         let before = ids.map(|id| wait_for(&tube, id));
         let mut tickets =
             vec![disk.block_flush_of(|| claim.ack_deferred(WhenFull::Refuse).unwrap())];
-        tickets.push(deferred.delete(ids[1]).unwrap());
-        tickets.push(deferred.bury(ids[2]).unwrap());
-        tickets.push(deferred.bury(ids[3]).unwrap());
-        let kicked = deferred.kick(1).unwrap();
+        tickets.push(deferred.delete(ids[1]));
+        tickets.push(deferred.bury(ids[2]));
+        tickets.push(deferred.bury(ids[3]));
+        let kicked = deferred.kick(1);
         let meanwhile = ids.map(|id| wait_for(&tube, id));
         assert_eq!(tube.wait_done(ids[0], ZERO), Ok(None));
         before.iter().chain(&meanwhile).for_each(Wait::assert_waits);
@@ -244,7 +244,7 @@ fn answer_about_a_task_that_has_just_ended_waits_for_its_write_in_a_written_tube
         let id = tube.put("x").unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         let ack = disk.block_write_of(|| thread::spawn(|| claim.ack().map(drop)));
-        let waits = [wait_for(&tube, id), Wait::begin(tube.outcome_async(id))];
+        let waits = [wait_for(&tube, id), Wait::begin(tube.to_async().outcome(id))];
         waits.iter().for_each(Wait::assert_waits);
         stores::settle(&store);
         disk.unblock_writes();
@@ -324,11 +324,11 @@ fn typed_tube_waits_for_the_end_of_tasks() {
     with_timeout(|| {
         let store = store_in_memory();
         let numbers = store.create_tube("case", FIFO, TubeOptions::new()).unwrap().typed::<u64>();
-        let wait = Wait::begin(numbers.put_and_wait_async(7, NO_TIMEOUT));
+        let wait = Wait::begin(numbers.to_async().put_and_wait(7, NO_TIMEOUT));
         // A tube is drained until the put is visible.
         store.flush().unwrap();
-        let done = Wait::begin(numbers.wait_done_async(0, NO_TIMEOUT));
-        let drained = Wait::begin(numbers.wait_drained_async(NO_TIMEOUT));
+        let done = Wait::begin(numbers.to_async().wait_done(0, NO_TIMEOUT));
+        let drained = Wait::begin(numbers.to_async().wait_drained(NO_TIMEOUT));
         numbers.try_take().unwrap().unwrap().ack().unwrap();
         assert_eq!(wait.answer().unwrap().1, Some(DONE));
         assert_eq!(done.answer(), Ok(Some(DONE)));

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{FIFO, Put, Store, Tube, UTUBE, WhenFull};
+use tubewell::{FIFO, Put, Store, Tube, UTUBE};
 
 use crate::durability::options_of;
 use crate::executor::HANGS_AFTER;
@@ -58,7 +58,7 @@ fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
             reports.write(&format!("a {name} {limit}"));
             match rng.range(0..2) {
                 0 => tube.alter(altered).unwrap(),
-                _ => tube.deferred(WhenFull::Block).alter(altered).unwrap().wait().unwrap(),
+                _ => tube.to_async().alter(altered).wait().unwrap(),
             }
             reports.write(&format!("A {name} {limit}"));
             continue;

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, Store, TaskState, Tube, UTUBE, Update, WhenFull,
+    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, Store, TaskState, Tube, UTUBE, Update,
 };
 
 use crate::body;
@@ -214,7 +214,7 @@ impl Worker<'_> {
     fn put_as(&mut self, key: &str, put: Put<Vec<u8>>, task: Keyed) -> Option<Keyed> {
         let (tube, way) = (&self.tubes[task.tube], self.rng.range(0..3));
         self.call(key, Some(task), || match way {
-            0 => tube.deferred(WhenFull::Block).put(put).unwrap().wait().map(|receipt| receipt.id),
+            0 => tube.to_async().put(put).wait().map(|receipt| receipt.id),
             1 => tube.put_many([put, Put::new(b"beside".to_vec())]).map(|receipts| receipts[0].id),
             _ => tube.put(put).map(|receipt| receipt.id),
         })

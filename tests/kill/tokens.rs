@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
 
-use tubewell::{FIFO, FIFOTTL, Put, Store, TaskState, Tube, WhenFull};
+use tubewell::{FIFO, FIFOTTL, Put, Store, TaskState, Tube};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -66,7 +66,7 @@ fn put(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, token: &str) {
     let put = || with_token(token);
     reports.write(&format!("p {} {token}", tube.name()));
     let id = match rng.range(0..4) {
-        0 => tube.deferred(WhenFull::Block).put(put()).unwrap().wait().unwrap().id,
+        0 => tube.to_async().put(put()).wait().unwrap().id,
         1 => tube.put_many([put(), put()]).unwrap()[1].id,
         2 => tube.put_wait(put(), None).unwrap().id,
         _ => tube.put(put()).unwrap().id,

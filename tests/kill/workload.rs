@@ -168,10 +168,11 @@ impl Workload<'_> {
                 self.reports.write(&format!("p {} {label} {id}", tube.name()));
             };
             if rng.one_in(2) {
-                match tube.deferred(WhenFull::Block).put(put) {
-                    Ok(ticket) => tickets.push((tube, label, ticket)),
-                    Err(Error::Full { .. }) => {}
-                    Err(other) => panic!("put: {other}"),
+                let ticket = tube.to_async().put(put);
+                match ticket.refusal() {
+                    None => tickets.push((tube, label, ticket)),
+                    Some(Error::Full { .. }) => {}
+                    Some(other) => panic!("put: {other}"),
                 }
             } else {
                 match tube.put_wait(put, 5 * MS) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
-use tubewell::{CallFuture, Error, FIFO, Result, Store, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, FIFO, Result, Store, Ticket, TubeOptions};
 
 use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_all, wait_until,
@@ -15,11 +15,11 @@ use crate::stores;
 
 /// Puts a task with a future that waits for space first.
 async fn put(small: &SmallBuffer, body: String) -> Result<()> {
-    let deferred = small.tube.deferred(WhenFull::Refuse);
+    let deferred = small.tube.to_async().refuse_when_full();
     loop {
-        deferred.capacity_async().await?;
-        match deferred.put(body.clone()) {
-            Ok(ticket) => return ticket.await.map(drop),
+        small.store.capacity_async().await?;
+        match deferred.put(body.clone()).await {
+            Ok(_) => return Ok(()),
             Err(error) => assert_eq!(error, Error::Overloaded),
         }
     }
@@ -29,12 +29,11 @@ async fn put(small: &SmallBuffer, body: String) -> Result<()> {
 fn capacity_is_there_when_a_call_would_be_accepted() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let deferred = small.tube.deferred(WhenFull::Refuse);
-        block_on(deferred.capacity_async()).unwrap();
+        let deferred = small.tube.to_async().refuse_when_full();
         block_on(small.store.capacity_async()).unwrap();
         let tickets = small.fill();
         let wakes = WakeCount::default();
-        let mut waits = [deferred.capacity_async(), small.store.capacity_async()];
+        let mut waits = [small.store.capacity_async(), small.store.capacity_async()];
         for wait in &mut waits {
             poll_pending(wait, &wakes.waker());
             poll_pending(wait, &wakes.waker());
@@ -44,7 +43,7 @@ fn capacity_is_there_when_a_call_would_be_accepted() {
         for wait in waits {
             block_on(wait).unwrap();
         }
-        deferred.put("accepted").unwrap().wait().unwrap();
+        deferred.put("accepted").wait().unwrap();
         wait_all(tickets);
         small.assert_verified();
     });
@@ -57,11 +56,11 @@ fn waiting_futures_are_served_in_order_of_arrival() {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let deferred = tube.deferred(WhenFull::Refuse);
-        let first = disk.block_flush_of(|| deferred.put("in flight").unwrap());
-        let second = deferred.put("pending").unwrap();
+        let deferred = tube.to_async().refuse_when_full();
+        let first = disk.block_flush_of(|| deferred.put("in flight"));
+        let second = deferred.put("pending");
         let woken = Arc::new(Mutex::new(Vec::new()));
-        let mut waits: Vec<CallFuture<()>> = (0..5).map(|_| deferred.capacity_async()).collect();
+        let mut waits: Vec<Ticket<()>> = (0..5).map(|_| store.capacity_async()).collect();
         for (n, wait) in waits.iter_mut().enumerate() {
             let woken = woken.clone();
             poll_pending(wait, &waker_calling(move || woken.lock().unwrap().push(n)));
@@ -87,25 +86,26 @@ fn call_that_lost_its_space_stays_first_in_the_queue() {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let deferred = tube.deferred(WhenFull::Refuse);
-        let in_flight = disk.block_flush_of(|| deferred.put("in flight").unwrap());
-        let pending = deferred.put("pending").unwrap();
+        let at_once = TubeOptions::new().durability(Durability::relaxed());
+        let relaxed = store.create_tube("relaxed", FIFO, at_once).unwrap();
+        let deferred = tube.to_async().refuse_when_full();
+        let in_flight = disk.block_flush_of(|| deferred.put("in flight"));
+        let pending = deferred.put("pending");
         let wakes = [WakeCount::default(), WakeCount::default()];
-        let mut waits = [deferred.capacity_async(), deferred.capacity_async()];
+        let mut waits = [store.capacity_async(), store.capacity_async()];
         for (wait, wakes) in waits.iter_mut().zip(&wakes) {
             poll_pending(wait, &wakes.waker());
         }
         disk.unblock_flushes();
         wait_all([in_flight, pending]);
         wait_until(|| wakes[0].get() == 1);
-        // Another call takes the space before the first future is polled.
-        let in_flight = disk.block_flush_of(|| deferred.put("overtakes").unwrap());
-        let pending = deferred.put("fills").unwrap();
+        // A thread takes the space before the first future is polled.
+        disk.block_flush_of(|| relaxed.put("overtakes").unwrap());
+        relaxed.put("fills").unwrap();
         let [mut first, mut second] = waits;
         poll_pending(&mut first, &wakes[0].waker());
         poll_pending(&mut second, &wakes[1].waker());
         disk.unblock_flushes();
-        wait_all([in_flight, pending]);
         wait_until(|| wakes[0].get() == 2);
         assert_eq!(wakes[1].get(), 0, "the second future overtook the first");
         assert_eq!(poll(&mut first, &wakes[0].waker()), Poll::Ready(Ok(())));
@@ -118,7 +118,7 @@ fn close_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.tube.deferred(WhenFull::Refuse).capacity_async();
+        let mut wait = small.store.capacity_async();
         let wakes = WakeCount::default();
         poll_pending(&mut wait, &wakes.waker());
         thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn failed_flush_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let wait = small.tube.deferred(WhenFull::Refuse).capacity_async();
+        let wait = small.store.capacity_async();
         small.disk.fail_flushes(true);
         thread::scope(|scope| {
             let waiter = scope.spawn(|| block_on(wait));
@@ -167,7 +167,7 @@ fn no_future_waits_forever_when_threads_share_a_small_buffer() {
                 scope.spawn(move || {
                     for m in 0..EACH {
                         // A dropped wait must not keep a turn.
-                        let mut dropped = small.tube.deferred(WhenFull::Refuse).capacity_async();
+                        let mut dropped = small.store.capacity_async();
                         let _ = poll(&mut dropped, &WakeCount::default().waker());
                         drop(dropped);
                         if n == 0 {
@@ -192,7 +192,7 @@ fn waker_of_a_waiting_future_may_call_the_store() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.tube.deferred(WhenFull::Refuse).capacity_async();
+        let mut wait = small.store.capacity_async();
         let (tube, calls) = (small.tube.clone(), WakeCount::default());
         let called = calls.waker();
         let waker = waker_calling(move || {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::thread;
 
-use tubewell::{Durability, Error, FIFO, Store, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, FIFO, Store, TubeOptions};
 
 use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_until, waker_calling,
@@ -21,8 +21,8 @@ fn close_flushes_and_frees_the_file() {
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
         let tube = store.create_tube("work", FIFO, relaxed).unwrap();
         tube.put("relaxed").unwrap();
-        let ticket = tube.deferred(WhenFull::Block).put("deferred").unwrap();
-        let waiting = tube.take_many_async(3, None);
+        let ticket = tube.to_async().put("deferred");
+        let waiting = tube.to_async().take_many(3, None);
         block_on(store.close_async()).unwrap();
         assert_eq!(tube.put("late"), Err(Error::Closed));
         assert!(ticket.is_done());
@@ -48,7 +48,7 @@ fn subscription_to_a_closed_store_is_refused() {
 fn close_does_not_block_its_executor() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let mut ticket = small.tube.deferred(WhenFull::Block).put("x").unwrap();
+        let mut ticket = small.tube.to_async().put("x");
         small.disk.block_flushes();
         let mut closing = [small.store.close_async(), small.store.close_async()];
         let wakes = WakeCount::default();
@@ -58,7 +58,7 @@ fn close_does_not_block_its_executor() {
         }
         // Other calls return during the last flush, too.
         wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
-        let mut refused = small.tube.put_wait_async("late", None);
+        let mut refused = small.tube.to_async().put_wait("late", None);
         assert_eq!(poll(&mut refused, &wakes.waker()), Poll::Ready(Err(Error::Closed)));
         let _ = poll(&mut ticket, &wakes.waker());
         assert_eq!(wakes.get(), 0);
@@ -114,11 +114,11 @@ fn waker_of_a_close_may_call_the_store() {
             store.close().unwrap();
             woken.wake_by_ref();
         });
-        let slow = small.disk.block_flush_of(|| small.tube.deferred(WhenFull::Block).put("x"));
+        let slow = small.disk.block_flush_of(|| small.tube.to_async().put("x"));
         poll_pending(&mut close, &waker);
         small.disk.unblock_flushes();
         wait_until(|| wakes.get() == 1);
-        slow.unwrap().wait().unwrap();
+        slow.wait().unwrap();
         block_on(close).unwrap();
     });
 }
@@ -128,9 +128,9 @@ fn waker_of_a_close_may_call_the_store() {
 fn waker_of_a_ticket_that_the_close_flushes_may_call_the_store() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let deferred = small.tube.deferred(WhenFull::Block);
-        let first = small.disk.block_flush_of(|| deferred.put("first").unwrap());
-        let mut second = deferred.put("second").unwrap();
+        let deferred = small.tube.to_async();
+        let first = small.disk.block_flush_of(|| deferred.put("first"));
+        let mut second = deferred.put("second");
         let (store, tube) = (small.store.clone(), small.tube.clone());
         let wakes = WakeCount::default();
         let woken = wakes.waker();

@@ -1,17 +1,17 @@
-//! Deferred calls by id.
+//! Calls by id whose answers come later.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket, TubeOptions, WhenFull,
+    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket, TubeOptions,
 };
 
 use super::executor::eventually_ready;
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
 
 /// The answer of a deferred call, which may be refused at once or by its ticket.
-fn answer<T>(ticket: Result<Ticket<T>>) -> Result<()> {
-    ticket?.wait().map(drop)
+fn answer<T>(ticket: Ticket<T>) -> Result<()> {
+    ticket.wait().map(drop)
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn ack_many_returns_one_result_for_each_id() {
     tube.put_many(["a", "b"]).unwrap();
     let ids: Vec<u64> =
         tube.take_many(2, None).unwrap().into_iter().map(|claim| claim.detach().info.id).collect();
-    let ticket = tube.deferred(WhenFull::Block).ack_many(&[ids[0], 99, ids[1]]).unwrap();
+    let ticket = tube.to_async().ack_many(&[ids[0], 99, ids[1]]);
     let acked = ticket.wait().unwrap();
     assert!(acked[0].is_ok() && acked[2].is_ok());
     assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
@@ -32,12 +32,12 @@ fn ack_many_returns_one_result_for_each_id() {
 fn touch_extends_the_claim_of_the_session() {
     let (store, clock) = timed_store();
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
-    let deferred = tube.deferred(WhenFull::Block);
+    let deferred = tube.to_async();
     let id = tube.put(Put::new("x").ttr(ms(10))).unwrap().id;
     assert_eq!(answer(deferred.touch(id, ms(5))), Err(Error::NotTaken { id }));
     let _ = tube.try_take().unwrap().unwrap().detach();
-    assert_eq!(deferred.touch(id, Duration::ZERO).unwrap().wait(), Ok(None));
-    assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, TaskState::Taken);
+    assert_eq!(deferred.touch(id, Duration::ZERO).wait(), Ok(None));
+    assert_eq!(deferred.touch(id, ms(5)).wait().unwrap().unwrap().state, TaskState::Taken);
     clock.advance(ms(14));
     tube.ack(id).unwrap();
 }
@@ -47,7 +47,7 @@ fn attempts_are_reported_by_id() {
     let (store, _clock) = timed_store();
     let options = TubeOptions::new().max_attempts(2);
     let tube = store.create_tube("work", FIFOTTL, options).unwrap();
-    let deferred = tube.deferred(WhenFull::Block);
+    let deferred = tube.to_async();
     let timeout = Failure::new("timeout", "no answer");
     let taken = || tube.try_take().unwrap().unwrap().detach().info.id;
     let id = tube.put("x").unwrap().id;
@@ -55,7 +55,7 @@ fn attempts_are_reported_by_id() {
     taken();
     let nameless = answer(deferred.fail(id, &Failure::new("", "no answer")));
     assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
-    let state = |ticket: Result<Ticket<Receipt>>| ticket.unwrap().wait().unwrap().state;
+    let state = |ticket: Ticket<Receipt>| ticket.wait().unwrap().state;
     assert_eq!(state(deferred.snooze(id, Duration::ZERO)), TaskState::Ready);
     taken();
     assert_eq!(state(deferred.fail(id, &timeout)), TaskState::Ready);
@@ -70,18 +70,21 @@ fn attempts_are_reported_by_id() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
+/// It takes two steps, the first of which is made by the call.
 #[test]
-fn kick_makes_at_most_512_tasks_ready() {
+fn kick_begins_with_its_call_and_ends_with_its_ticket() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     for receipt in tube.put_many((0..600).map(|n| n.to_string())).unwrap() {
-        tube.deferred(WhenFull::Block).bury(receipt.id).unwrap().wait().unwrap();
+        tube.to_async().bury(receipt.id).wait().unwrap();
     }
-    let deferred = tube.deferred(WhenFull::Block);
-    assert_eq!(deferred.kick(10).unwrap().wait(), Ok(10));
-    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(512));
-    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(78));
-    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(0));
+    let deferred = tube.to_async();
+    assert_eq!(deferred.kick(10).wait(), Ok(10));
+    let ticket = deferred.kick(u64::MAX);
+    store.flush().unwrap();
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 522);
+    assert_eq!(ticket.wait(), Ok(590));
+    assert_eq!(deferred.kick(u64::MAX).wait(), Ok(0));
     assert_eq!(tube.statistics().unwrap().tasks.ready, 600);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -91,8 +94,8 @@ fn truncate_takes_effect_with_its_flush() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         small.tube.put_many(["a", "b"]).unwrap();
-        let deferred = small.tube.deferred(WhenFull::Refuse);
-        let ticket = small.disk.block_flush_of(|| deferred.truncate().unwrap());
+        let deferred = small.tube.to_async().refuse_when_full();
+        let ticket = small.disk.block_flush_of(|| deferred.truncate());
         assert!(!ticket.is_done());
         small.disk.unblock_flushes();
         ticket.wait().unwrap();
@@ -108,21 +111,21 @@ fn pause_and_alter_take_effect_before_their_flush() {
         let small = SmallBuffer::new();
         let (tube, disk) = (&small.tube, &small.disk);
         tube.put_many(["a", "b"]).unwrap();
-        let deferred = tube.deferred(WhenFull::Refuse);
-        let mut ticket = disk.block_flush_of(|| deferred.pause().unwrap());
+        let deferred = tube.to_async().refuse_when_full();
+        let mut ticket = disk.block_flush_of(|| deferred.pause());
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
-        ticket = disk.block_flush_of(|| deferred.unpause().unwrap());
+        ticket = disk.block_flush_of(|| deferred.unpause());
         let _ = tube.try_take().unwrap().unwrap().detach();
         disk.unblock_flushes();
         ticket.wait().unwrap();
         let options = tube.info().unwrap().options().max_taken(1);
-        ticket = disk.block_flush_of(|| deferred.alter(options).unwrap());
+        ticket = disk.block_flush_of(|| deferred.alter(options));
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
-        deferred.pause_for(ms(3_600_000)).unwrap().wait().unwrap();
+        deferred.pause_for(ms(3_600_000)).wait().unwrap();
         let info = tube.info().unwrap();
         assert!(info.paused && info.max_taken == Some(1));
         small.assert_verified();
@@ -135,26 +138,25 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
         let tickets = small.fill();
-        let deferred = small.tube.deferred(WhenFull::Refuse);
-        assert_eq!(deferred.when_full(), WhenFull::Refuse);
+        let deferred = small.tube.to_async().refuse_when_full();
         let refused = [
-            deferred.put("x").map(drop),
-            deferred.put_many(["x"]).map(drop),
-            deferred.ack(id).map(drop),
-            deferred.ack_many(&[id]).map(drop),
-            deferred.release(id, ms(1)).map(drop),
-            deferred.touch(id, ms(1)).map(drop),
-            deferred.bury(id).map(drop),
-            deferred.kick(1).map(drop),
-            deferred.delete(id).map(drop),
-            deferred.truncate().map(drop),
-            deferred.pause().map(drop),
-            deferred.pause_for(ms(1)).map(drop),
-            deferred.pause_until(UNIX_EPOCH).map(drop),
-            deferred.unpause().map(drop),
-            deferred.alter(TubeOptions::new()).map(drop),
-            deferred.pause_sub_queue("x", ms(1)).map(drop),
-            deferred.unpause_sub_queue("x").map(drop),
+            deferred.put("x").wait().map(drop),
+            deferred.put_many(["x"]).wait().map(drop),
+            deferred.ack(id).wait().map(drop),
+            deferred.ack_many(&[id]).wait().map(drop),
+            deferred.release(id, ms(1)).wait().map(drop),
+            deferred.touch(id, ms(1)).wait().map(drop),
+            deferred.bury(id).wait().map(drop),
+            deferred.kick(1).wait().map(drop),
+            deferred.delete(id).wait().map(drop),
+            deferred.truncate().wait().map(drop),
+            deferred.pause().wait().map(drop),
+            deferred.pause_for(ms(1)).wait().map(drop),
+            deferred.pause_until(UNIX_EPOCH).wait().map(drop),
+            deferred.unpause().wait().map(drop),
+            deferred.alter(TubeOptions::new()).wait().map(drop),
+            deferred.pause_sub_queue("x", ms(1)).wait().map(drop),
+            deferred.unpause_sub_queue("x").wait().map(drop),
         ];
         assert!(refused.iter().all(|answer| *answer == Err(Error::Overloaded)), "{refused:?}");
         small.disk.unblock_flushes();
@@ -168,7 +170,7 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
 fn future_that_is_polled_again_says_that_its_answer_was_returned() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let mut ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
+    let mut ticket = tube.to_async().put("x");
     eventually_ready(&mut ticket).unwrap();
     let again = eventually_ready(&mut ticket);
     assert!(matches!(again, Err(Error::Invalid { .. })), "{again:?}");
@@ -176,7 +178,7 @@ fn future_that_is_polled_again_says_that_its_answer_was_returned() {
     assert!(matches!(waited, Err(Error::Invalid { .. })), "{waited:?}");
 
     tube.put("y").unwrap();
-    let mut take = tube.take_async(None);
+    let mut take = tube.to_async().take(None);
     let claim = eventually_ready(&mut take).unwrap().unwrap();
     let again = eventually_ready(&mut take);
     assert!(matches!(again, Err(Error::Invalid { .. })), "{again:?}");

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    CallFuture, Claim, Error, FIFO, FIFOTTL, Put, Store, TaskState, TubeOptions, UTUBETTL, WhenFull,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, TubeOptions, UTUBETTL,
 };
 
 use super::support::{
@@ -17,7 +17,7 @@ use crate::stores::{self, ManualClock};
 const NO_TIMEOUT: Option<Duration> = None;
 
 /// Polls a future, which must be pending. Returns a closure that waits for its result.
-fn begin<T: 'static>(mut call: CallFuture<T>) -> Box<dyn FnOnce()> {
+fn begin<T: 'static>(mut call: Ticket<T>) -> Box<dyn FnOnce()> {
     poll_pending(&mut call, Waker::noop());
     Box::new(move || drop(block_on(call)))
 }
@@ -35,9 +35,8 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let tickets = small.fill();
         let options = || TubeOptions::new().temporary(true);
         let calls: Vec<Box<dyn FnOnce()>> = vec![
-            begin(tube.put_wait_async("x", NO_TIMEOUT)),
-            begin(tube.kick_async(10)),
-            begin(tube.deferred(WhenFull::Refuse).capacity_async()),
+            begin(tube.to_async().put_wait("x", NO_TIMEOUT)),
+            begin(tube.to_async().kick(10)),
             begin(store.create_tube_async("a", FIFO, options())),
             begin(session.create_tube_async("b", FIFO, options())),
             begin(store.drop_tube_async("a")),
@@ -56,23 +55,75 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
     });
 }
 
+/// Changes stand in line, in the order of their calls. A read that was never polled has not begun.
 #[test]
-fn future_dropped_before_its_decision_changes_nothing() {
+fn dropped_ticket_leaves_its_change_in_line() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut create = small.store.create_tube_async("new", FIFO, TubeOptions::new());
-        let mut put = small.tube.put_wait_async("new", NO_TIMEOUT);
-        poll_pending(&mut create, Waker::noop());
-        poll_pending(&mut put, Waker::noop());
-        drop((create, put));
-        drop(small.tube.kick_async(1));
+        let jobs = small.tube.to_async();
+        let create = small.store.create_tube_async("new", FIFO, TubeOptions::new());
+        let mut polled = jobs.put("polled and dropped");
+        poll_pending(&mut polled, Waker::noop());
+        let waited = jobs.put("waited for");
+        drop((create, polled, jobs.put("dropped"), jobs.take(NO_TIMEOUT)));
+        let last = jobs.put("last");
+        assert!(!waited.is_done() && !last.is_done());
         small.disk.unblock_flushes();
-        let count = tickets.len() as u64;
+        let before = tickets.len() as u64;
         wait_all(tickets);
-        assert_eq!(small.tube.statistics().unwrap().tasks.total, count);
-        assert_eq!(small.store.tubes().unwrap().len(), 1);
+        let ids = [waited, last].map(|ticket| ticket.wait().unwrap().id);
+        assert_eq!(ids, [before + 1, before + 3]);
+        let tasks = small.tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.ready, tasks.taken), (before + 4, 0));
+        small.store.tube("new").unwrap();
         small.assert_verified();
+    });
+}
+
+/// Both puts find their tube full once they have space in the write buffer. One caller has gone by then.
+#[test]
+fn dropped_ticket_in_line_ends_the_wait_that_its_change_begins() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let options = TubeOptions::new().capacity(1);
+        let one = small.store.create_tube("one", LIMFIFOTTL, options).unwrap();
+        let first = one.put("first").unwrap().id;
+        let tickets = small.fill();
+        let puts = one.to_async();
+        drop(puts.put_wait("nobody waits", NO_TIMEOUT));
+        let mut waiting = puts.put_wait("somebody waits", NO_TIMEOUT);
+        poll_pending(&mut waiting, Waker::noop());
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        wait_until(|| one.info().unwrap().waiting_puts == 1);
+        one.delete(first).unwrap();
+        let second = block_on(waiting).unwrap().id;
+        assert_eq!(one.peek(second).unwrap().body, "somebody waits");
+        small.assert_verified();
+    });
+}
+
+/// A close carries out what stands in line.
+#[test]
+fn close_leaves_no_change_in_line() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let tickets = small.fill();
+        let in_line = small.tube.to_async().put("in line");
+        drop(small.tube.to_async().put("in line, too"));
+        thread::scope(|scope| {
+            let closer = scope.spawn(|| small.store.close());
+            wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
+            small.disk.unblock_flushes();
+            closer.join().unwrap().unwrap();
+        });
+        let count = tickets.len() as u64 + 2;
+        wait_all(tickets);
+        assert!(in_line.is_done());
+        in_line.wait().unwrap();
+        let store = small.disk.open(tubewell::Store::options());
+        assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, count);
     });
 }
 
@@ -98,7 +149,7 @@ fn flush_resolves_after_the_flush() {
         assert_eq!(block_on(small.store.flush_async()), Ok(commit), "nothing was to be flushed");
         let mut flush = small.store.flush_async();
         let put = small.disk.block_flush_of(|| {
-            let put = small.tube.deferred(WhenFull::Block).put("x").unwrap();
+            let put = small.tube.to_async().put("x");
             poll_pending(&mut flush, Waker::noop());
             put
         });
@@ -119,7 +170,7 @@ fn failed_flush_resolves_to_outcome_unknown() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         small.disk.fail_flushes(true);
-        let put = small.tube.put_wait_async("x", NO_TIMEOUT);
+        let put = small.tube.to_async().put_wait("x", NO_TIMEOUT);
         assert!(matches!(block_on(put), Err(Error::OutcomeUnknown { .. })));
         let flush = block_on(small.store.flush_async());
         assert!(matches!(flush, Err(Error::Unavailable { .. })), "{flush:?}");
@@ -132,11 +183,11 @@ fn peek_waits_for_the_flush_of_a_change() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
-        assert_eq!(block_on(small.tube.peek_async(id)).unwrap().body, b"x");
-        assert_eq!(block_on(small.tube.peek_async(99)), Err(Error::NotFound { id: 99 }));
-        let deferred = small.tube.deferred(WhenFull::Block);
-        let delete = small.disk.block_flush_of(|| deferred.delete(id).unwrap());
-        let mut peek = small.tube.peek_async(id);
+        assert_eq!(block_on(small.tube.to_async().peek(id)).unwrap().body, b"x");
+        assert_eq!(block_on(small.tube.to_async().peek(99)), Err(Error::NotFound { id: 99 }));
+        let deferred = small.tube.to_async();
+        let delete = small.disk.block_flush_of(|| deferred.delete(id));
+        let mut peek = small.tube.to_async().peek(id);
         let wakes = WakeCount::default();
         poll_pending(&mut peek, &wakes.waker());
         small.disk.unblock_flushes();
@@ -152,13 +203,13 @@ fn kick_makes_all_tasks_ready_in_several_commits() {
         let (store, _clock) = timed_store();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         for receipt in tube.put_many((0..BURIED).map(|n| n.to_string())).unwrap() {
-            drop(tube.deferred(WhenFull::Block).bury(receipt.id).unwrap());
+            drop(tube.to_async().bury(receipt.id));
         }
         let before = store.flush().unwrap();
-        assert_eq!(block_on(tube.kick_async(600)), Ok(600));
+        assert_eq!(block_on(tube.to_async().kick(600)), Ok(600));
         assert_eq!(store.flush().unwrap(), before + 2);
-        assert_eq!(block_on(tube.kick_async(u64::MAX)), Ok(500));
-        assert_eq!(block_on(tube.kick_async(u64::MAX)), Ok(0));
+        assert_eq!(block_on(tube.to_async().kick(u64::MAX)), Ok(500));
+        assert_eq!(block_on(tube.to_async().kick(u64::MAX)), Ok(0));
         assert_eq!(tube.statistics().unwrap().tasks.ready, BURIED);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
@@ -193,12 +244,12 @@ fn take_many_waits_for_the_first_task_only() {
     with_timeout(|| {
         let (store, clock) = timed_store();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        assert_eq!(block_on(tube.take_many_async(0, NO_TIMEOUT)).unwrap().len(), 0);
-        let mut late = tube.take_many_async(10, ms(5));
+        assert_eq!(block_on(tube.to_async().take_many(0, NO_TIMEOUT)).unwrap().len(), 0);
+        let mut late = tube.to_async().take_many(10, ms(5));
         poll_pending(&mut late, Waker::noop());
         clock.advance(ms(5));
         assert_eq!(block_on(late).unwrap().len(), 0);
-        let mut take = tube.take_many_async(600, NO_TIMEOUT);
+        let mut take = tube.to_async().take_many(600, NO_TIMEOUT);
         poll_pending(&mut take, Waker::noop());
         let ids: Vec<u64> = tube
             .put_many((0..500).map(|n| n.to_string()))
@@ -211,7 +262,7 @@ fn take_many_waits_for_the_first_task_only() {
         drop(claims);
         // A dropped future releases the task that was assigned to it.
         let first = tube.take_many(500, Duration::ZERO).unwrap();
-        let mut dropped = tube.take_many_async(2, NO_TIMEOUT);
+        let mut dropped = tube.to_async().take_many(2, NO_TIMEOUT);
         poll_pending(&mut dropped, Waker::noop());
         drop(first);
         drop(dropped);
@@ -238,7 +289,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let later = ManualClock::at(wall + ms(2000));
             let store = stores::open_with(&path, Store::options().clock(later));
             let tube = store.tube("work").unwrap();
-            let claim = block_on(tube.take_async(NO_TIMEOUT)).unwrap().unwrap();
+            let claim = block_on(tube.to_async().take(NO_TIMEOUT)).unwrap().unwrap();
             assert_eq!(claim.body(), b"alive");
             let calls = tube.statistics().unwrap().calls;
             assert!(calls.ttl >= EXPIRED / 2, "{} tasks expired", calls.ttl);
@@ -253,11 +304,11 @@ fn futures_may_be_sent_to_other_threads() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let puts = (0..4).map(|n| tube.put_wait_async(format!("{n}"), NO_TIMEOUT));
+        let puts = (0..4).map(|n| tube.to_async().put_wait(format!("{n}"), NO_TIMEOUT));
         let threads: Vec<_> = puts.map(|put| thread::spawn(|| block_on(put).unwrap())).collect();
         for thread in threads {
             assert_eq!(thread.join().unwrap().state, TaskState::Ready);
         }
-        assert_eq!(eventually_ready(&mut tube.kick_async(1)), Ok(0));
+        assert_eq!(eventually_ready(&mut tube.to_async().kick(1)), Ok(0));
     });
 }

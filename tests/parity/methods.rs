@@ -68,36 +68,6 @@ fn implemented_type(line: &str) -> &str {
 fn every_call_that_can_block_has_a_form_that_does_not() {
     const NEVER_BLOCKS: &str = "";
     let table = [
-        ("Tube", "name driver session statistics on_task_change typed typed_with", NEVER_BLOCKS),
-        ("Tube", "renew release_all revoke_all list deferred owner_of claim_async", NEVER_BLOCKS),
-        ("Tube", "list_bodies peek_ready", NEVER_BLOCKS),
-        ("Tube", "add_tags remove_tags", "Deferred::"),
-        ("Tube", "groups outcome_async history_async parents children", NEVER_BLOCKS),
-        ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
-        ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
-        ("Tube", "restore_many kick_task revoke requeue add_parents remove_parents", "Deferred::"),
-        ("Tube", "set_priority update cancel delete_if delete_many log", "Deferred::"),
-        ("Tube", "delete_where kick_where", "_async"),
-        ("Tube", "delete_where_async kick_where_async", NEVER_BLOCKS),
-        ("Tube", "fail fail_in snooze bury_with ack_with resolve forget", "Deferred::"),
-        ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
-        ("Tube", "wait_ready_async", NEVER_BLOCKS),
-        ("Tube", "info to_bytes", NEVER_BLOCKS),
-        // It blocks for a body that cannot be decoded only, which it buries.
-        ("Tube", "read", NEVER_BLOCKS),
-        ("Tube", "pause pause_for pause_until unpause alter", "Deferred::"),
-        ("Tube", "paused_sub_queues day days", NEVER_BLOCKS),
-        ("Tube", "pause_sub_queue unpause_sub_queue", "Deferred::"),
-        ("Tube", "take take_many put_wait kick peek claim", "_async"),
-        ("Tube", "wait_done wait_drained wait_ready put_and_wait outcome history", "_async"),
-        ("Tube", "steps", "_async"),
-        ("Tube", "steps_async", NEVER_BLOCKS),
-        ("Tube", "move_to", "Deferred::"),
-        ("Tube", "schedule reschedule unschedule", "Deferred::"),
-        ("Tube", "schedules", NEVER_BLOCKS),
-        ("Tube", "move_all", "_async"),
-        ("Tube", "move_all_async", NEVER_BLOCKS),
-        ("Tube", "try_take", "Tube::take_async"),
         ("Claim", "value into_parts", NEVER_BLOCKS),
         ("Claim", "id body tube takes pri sub_queue key tags epoch renew detach", NEVER_BLOCKS),
         ("Claim", "ack_deferred ack_many_deferred release_deferred bury_deferred", NEVER_BLOCKS),
@@ -139,7 +109,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Subscription", "recv recv_timeout", "Subscription::into_stream"),
         ("Subscription", "delivered", "EventStream::"),
     ];
-    for of in ["Tube", "Claim", "Session", "Store", "Subscription"] {
+    for of in ["Claim", "Session", "Store", "Subscription"] {
         let listed: BTreeSet<String> = table
             .iter()
             .filter(|(name, ..)| *name == of)
@@ -165,13 +135,11 @@ fn handles_and_futures_may_be_sent_and_boxed() {
     fn is_send<T: Send + 'static>() {}
     fn is_send_and_sync<T: Send + Sync + 'static>() {}
     fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-    is_send::<tubewell::CallFuture<tubewell::Receipt>>();
-    is_send::<tubewell::TakeFuture>();
-    is_send_and_sync::<tubewell::Ticket<tubewell::Receipt>>();
+    is_send::<tubewell::Ticket<tubewell::Receipt>>();
     is_send_and_sync::<tubewell::Subscription>();
     is_send_and_sync::<tubewell::EventStream>();
     is_send_and_sync::<tubewell::Tube<u64>>();
-    is_send_and_sync::<tubewell::Deferred<u64>>();
+    is_send_and_sync::<tubewell::AsyncTube<u64>>();
     is_send_and_sync::<tubewell::Claim<u64>>();
     is_error::<tubewell::Refused>();
     is_error::<tubewell::Refused<tubewell::Claim<u64>>>();

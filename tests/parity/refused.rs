@@ -114,18 +114,12 @@ fn deferred_ack_claim_gives_the_claim_back() {
         let small = SmallBuffer::new();
         let claim = small.put_and_take();
         let tickets = small.fill();
-        let refused = small.tube.deferred(WhenFull::Refuse).ack_claim(claim).unwrap_err();
+        let refused = claim.ack_deferred(WhenFull::Refuse).unwrap_err();
         let touched = refused.claim().touch_deferred(ms(1), WhenFull::Refuse).map(drop);
         assert_eq!(touched, Err(Error::Overloaded));
         small.disk.unblock_flushes();
         wait_all(tickets);
-        small
-            .tube
-            .deferred(WhenFull::Block)
-            .ack_claim(refused.into_claim())
-            .unwrap()
-            .wait()
-            .unwrap();
+        refused.into_claim().ack_deferred(WhenFull::Block).unwrap().wait().unwrap();
     });
 }
 

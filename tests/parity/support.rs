@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, FIFO, Receipt, Store, Ticket, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Error, FIFO, Receipt, Store, Ticket, Tube, TubeOptions};
 
 use crate::stores::{self, ManualClock};
 
@@ -31,16 +31,15 @@ impl SmallBuffer {
 
     /// Puts deferred tasks until the write buffer is full and a flush is blocked.
     pub fn fill(&self) -> Vec<Ticket<Receipt>> {
-        let deferred = self.tube.deferred(WhenFull::Refuse);
-        let mut tickets = vec![self.disk.block_flush_of(|| deferred.put("in flight").unwrap())];
+        let deferred = self.tube.to_async().refuse_when_full();
+        let mut tickets = vec![self.disk.block_flush_of(|| deferred.put("in flight"))];
         loop {
-            match deferred.put("pending") {
-                Ok(ticket) => tickets.push(ticket),
-                Err(error) => {
-                    assert_eq!(error, Error::Overloaded);
-                    return tickets;
-                }
+            let ticket = deferred.put("pending");
+            if let Some(refusal) = ticket.refusal() {
+                assert_eq!(*refusal, Error::Overloaded);
+                return tickets;
             }
+            tickets.push(ticket);
         }
     }
 

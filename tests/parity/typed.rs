@@ -5,8 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, Tube, TubeOptions,
-    WhenFull,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Tube, TubeOptions, WhenFull,
 };
 
 use super::support::{
@@ -44,19 +43,19 @@ fn values_come_out_as_they_went_in() {
     jobs.put(job(0)).unwrap();
     jobs.put_many(&[job(1), job(2)]).unwrap();
     jobs.put_wait(job(3), None).unwrap();
-    block_on(jobs.put_wait_async(job(4), None)).unwrap();
-    let deferred = jobs.deferred(WhenFull::Block);
-    deferred.put(job(5)).unwrap().wait().unwrap();
-    deferred.put(Put::new(&job(6))).unwrap().wait().unwrap();
-    deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
+    block_on(jobs.to_async().put_wait(job(4), None)).unwrap();
+    let deferred = jobs.to_async();
+    deferred.put(job(5)).wait().unwrap();
+    deferred.put(Put::new(&job(6))).wait().unwrap();
+    deferred.put_many(&[job(7), job(8)]).wait().unwrap();
     assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
-    assert_eq!(block_on(jobs.peek_async(4)).unwrap().value().unwrap(), job(4));
+    assert_eq!(block_on(jobs.to_async().peek(4)).unwrap().value().unwrap(), job(4));
     assert_eq!(jobs.list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
 
     let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
     claims.extend(jobs.take_many(2, None).unwrap());
-    claims.push(block_on(jobs.take_async(None)).unwrap().unwrap());
-    claims.extend(block_on(jobs.take_many_async(10, None)).unwrap());
+    claims.push(block_on(jobs.to_async().take(None)).unwrap().unwrap());
+    claims.extend(block_on(jobs.to_async().take_many(10, None)).unwrap());
     let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(Claim::ack_many(claims).unwrap().iter().all(Result::is_ok));
@@ -91,7 +90,7 @@ fn claim_has_the_attributes_of_its_task() {
 fn ids_of_typed_and_untyped_handles_are_the_same() {
     let (store, _clock) = timed_store();
     let jobs = tube(&store, FIFO).typed::<Job>();
-    let deferred = jobs.deferred(WhenFull::Block);
+    let deferred = jobs.to_async();
     let ids: Vec<u64> =
         jobs.put_many(&[job(0), job(1), job(2)]).unwrap().iter().map(|it| it.id).collect();
     for claim in jobs.take_many(3, None).unwrap() {
@@ -102,37 +101,36 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert_eq!(jobs.release_all().unwrap(), 1);
     jobs.bury(ids[2]).unwrap();
     assert_eq!(jobs.kick(1).unwrap(), 1);
-    deferred.bury(ids[2]).unwrap().wait().unwrap();
-    assert_eq!(deferred.kick(1).unwrap().wait(), Ok(1));
-    assert_eq!(block_on(jobs.kick_async(1)), Ok(0));
+    deferred.bury(ids[2]).wait().unwrap();
+    assert_eq!(deferred.kick(1).wait(), Ok(1));
+    assert_eq!(block_on(jobs.to_async().kick(1)), Ok(0));
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    deferred.release(ids[2], Duration::ZERO).unwrap().wait().unwrap();
+    deferred.release(ids[2], Duration::ZERO).wait().unwrap();
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    let refused = deferred.touch(ids[2], ms(1)).and_then(Ticket::wait);
+    let refused = deferred.touch(ids[2], ms(1)).wait();
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
-    assert!(deferred.ack_many(&[ids[2]]).unwrap().wait().unwrap()[0].is_ok());
+    assert!(deferred.ack_many(&[ids[2]]).wait().unwrap()[0].is_ok());
     let missing = Error::NotTaken { id: ids[2] };
-    assert_eq!(deferred.ack(ids[2]).and_then(Ticket::wait), Err(missing));
+    assert_eq!(deferred.ack(ids[2]).wait(), Err(missing));
     let id = jobs.put(job(3)).unwrap().id;
-    deferred.delete(id).unwrap().wait().unwrap();
+    deferred.delete(id).wait().unwrap();
     assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));
     jobs.put(job(4)).unwrap();
-    deferred.truncate().unwrap().wait().unwrap();
+    deferred.truncate().wait().unwrap();
     jobs.truncate().unwrap();
     jobs.pause().unwrap();
-    deferred.unpause().unwrap().wait().unwrap();
+    deferred.unpause().wait().unwrap();
     jobs.pause_for(ms(5)).unwrap();
-    deferred.pause().unwrap().wait().unwrap();
+    deferred.pause().wait().unwrap();
     jobs.pause_until(UNIX_EPOCH).unwrap();
-    deferred.pause_until(UNIX_EPOCH).unwrap().wait().unwrap();
-    deferred.pause_for(ms(9)).unwrap().wait().unwrap();
+    deferred.pause_until(UNIX_EPOCH).wait().unwrap();
+    deferred.pause_for(ms(9)).wait().unwrap();
     assert_eq!(jobs.info().unwrap().resumes_in, Some(ms(9)));
     jobs.unpause().unwrap();
     jobs.alter(TubeOptions::new().max_taken(3)).unwrap();
     assert_eq!(jobs.info().unwrap().max_taken, Some(3));
-    deferred.alter(TubeOptions::new()).unwrap().wait().unwrap();
+    deferred.alter(TubeOptions::new()).wait().unwrap();
     assert!(!jobs.info().unwrap().paused && jobs.info().unwrap().max_taken.is_none());
-    block_on(deferred.capacity_async()).unwrap();
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
     let of_owner = stores::owner(&store).tube("jobs").unwrap().typed::<Job>();
     assert!(of_owner.on_task_change(None).unwrap().is_none());
@@ -150,7 +148,7 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             let undecodable = put_undecodable(&tube);
             jobs.put(job(2)).unwrap();
             let taken = if asynchronous {
-                block_on(jobs.take_many_async(10, None))
+                block_on(jobs.to_async().take_many(10, None))
             } else {
                 jobs.take_many(10, None)
             };
@@ -162,7 +160,7 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             assert_eq!(again, [0, 2]);
             // A peek leaves the task as it is.
             assert!(matches!(jobs.peek(undecodable).unwrap().value(), Err(Error::Codec { .. })));
-            assert!(block_on(jobs.peek_async(undecodable)).unwrap().value().is_err());
+            assert!(block_on(jobs.to_async().peek(undecodable)).unwrap().value().is_err());
             assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
@@ -177,7 +175,7 @@ fn future_buries_undecodable_task_without_blocking() {
         let small = SmallBuffer::new();
         let undecodable = put_undecodable(&small.tube);
         let tickets = small.fill();
-        let mut take = small.tube.typed::<Job>().take_async(None);
+        let mut take = small.tube.typed::<Job>().to_async().take(None);
         poll_pending(&mut take, Waker::noop());
         assert_eq!(small.tube.statistics().unwrap().tasks.taken, 1);
         small.disk.unblock_flushes();
@@ -204,9 +202,9 @@ fn value_that_cannot_be_encoded_is_not_put() {
         never.put(&Never).map(drop),
         never.put_many([&Never]).map(drop),
         never.put_wait(&Never, None).map(drop),
-        block_on(never.put_wait_async(&Never, None)).map(drop),
-        never.deferred(WhenFull::Block).put(&Never).map(drop),
-        never.deferred(WhenFull::Block).put_many([&Never]).map(drop),
+        block_on(never.to_async().put_wait(&Never, None)).map(drop),
+        never.to_async().put(&Never).wait().map(drop),
+        never.to_async().put_many([&Never]).wait().map(drop),
     ];
     let is_codec = |answer: &tubewell::Result<()>| matches!(answer, Err(Error::Codec { .. }));
     assert!(refused.iter().all(is_codec), "{refused:?}");
@@ -236,7 +234,7 @@ fn refused_typed_claim_keeps_its_value() {
         let refused = second.ack_deferred(WhenFull::Refuse).unwrap_err();
         let refused = refused.into_claim().bury_deferred(WhenFull::Refuse).unwrap_err();
         let again = refused.into_claim().release_deferred(ms(1), WhenFull::Refuse);
-        let again = jobs.deferred(WhenFull::Refuse).ack_claim(again.unwrap_err().into_claim());
+        let again = again.unwrap_err().into_claim().ack_deferred(WhenFull::Refuse);
         let (second, error) = again.unwrap_err().into_parts();
         assert_eq!((second.value(), error), (&job(2), Error::Overloaded));
         assert_eq!(claims[0].value(), &job(1));
@@ -256,7 +254,7 @@ fn waiting_typed_put_is_dropped_with_its_future() {
         let options = TubeOptions::new().capacity(1);
         let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
         jobs.put(job(0)).unwrap();
-        let mut put = jobs.put_wait_async(job(1), None);
+        let mut put = jobs.to_async().put_wait(job(1), None);
         poll_pending(&mut put, Waker::noop());
         drop(put);
         let claim: Claim = jobs.take(None).unwrap().unwrap().into_parts().1;

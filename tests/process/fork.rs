@@ -13,8 +13,7 @@ use fork::{Fork, fork, waitpid};
 use tempfile::TempDir;
 use tubewell::worker::{Job, Worker, WorkerHandle};
 use tubewell::{
-    Claim, Error, FIFOTTL, Result, ServeOptions, Served, Session, Store, Ticket, Tube, TubeOptions,
-    WhenFull, connect,
+    Claim, Error, FIFOTTL, Result, ServeOptions, Served, Session, Store, Tube, TubeOptions, connect,
 };
 
 use crate::patience::HANGS_AFTER;
@@ -101,16 +100,16 @@ fn calls<'a>(
     session: &Session,
     claim: Claim,
 ) -> Vec<(&'a str, Result<()>)> {
-    let deferred = tube.deferred(WhenFull::Block);
+    let deferred = tube.to_async();
     vec![
         ("put", tube.put("lost").map(drop)),
         ("put_many", tube.put_many(["lost"]).map(drop)),
         ("put_wait", tube.put_wait("lost", None).map(drop)),
-        ("deferred put", deferred.put("lost").and_then(Ticket::wait).map(drop)),
-        ("put_wait_async", poll_once(tube.put_wait_async("lost", None))),
+        ("deferred put", deferred.put("lost").wait().map(drop)),
+        ("put_wait_async", poll_once(tube.to_async().put_wait("lost", None))),
         ("take", tube.take(None).map(drop)),
         ("try_take", tube.try_take().map(drop)),
-        ("take_async", poll_once(tube.take_async(None))),
+        ("take_async", poll_once(tube.to_async().take(None))),
         ("take_many", tube.take_many(9, None).map(drop)),
         ("wait_ready", tube.wait_ready(None).map(drop)),
         ("peek", tube.peek(1).map(drop)),
@@ -145,8 +144,8 @@ fn calls<'a>(
 #[test]
 fn every_call_of_a_fork_is_refused() {
     let Owner { store, tube, session, claim, served, folder } = owner();
-    let ticket = tube.deferred(WhenFull::Block).put("deferred").unwrap();
-    let take = tube.take_async(None);
+    let ticket = tube.to_async().put("deferred");
+    let take = tube.to_async().take(None);
     let events = store.subscribe(10).unwrap();
     let worker = worker(&store);
     let refused = in_fork(|| {
@@ -173,7 +172,7 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     let Owner { store, tube, session, claim, served, folder } = owner();
     let path = folder.path().join("store");
     let (events, take, url) =
-        (store.subscribe(10).unwrap(), tube.take_async(None), served.url().to_owned());
+        (store.subscribe(10).unwrap(), tube.to_async().take(None), served.url().to_owned());
     let worker = worker(&store);
     assert_eq!(claim.as_ref().unwrap().id(), 0);
     let mut all = Some((claim, take, events, worker, served, session, tube, store));
@@ -236,8 +235,7 @@ fn fork_of_a_connected_process_does_not_share_the_connection() {
     let jobs = remote.tube("jobs").unwrap();
     let session = remote.session();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
-    let (events, pending) =
-        (remote.subscribe(10).unwrap(), jobs.deferred(WhenFull::Block).put("deferred").unwrap());
+    let (events, pending) = (remote.subscribe(10).unwrap(), jobs.to_async().put("deferred"));
     let mut parts = Some((remote, jobs, session, claim, events, pending));
     let found = in_fork(|| {
         let (remote, jobs, session, claim, events, pending) = parts.take().unwrap();
@@ -275,7 +273,7 @@ fn fork_beside_busy_threads_does_not_hang() {
             std::thread::spawn(move || {
                 let mut puts = 0;
                 while !stop.load(Ordering::SeqCst) {
-                    drop(tube.deferred(WhenFull::Block).put("busy").unwrap());
+                    drop(tube.to_async().put("busy"));
                     puts += 1;
                 }
                 puts

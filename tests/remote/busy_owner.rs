@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::{
     ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, Store, StoreOptions,
-    TaskState, Ticket, Tube, TubeOptions, WhenFull,
+    TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -44,8 +44,8 @@ impl Pair {
 
     /// Puts a task whose flush is blocked.
     fn block(&self) -> Ticket<tubewell::Receipt> {
-        let deferred = self.tube.deferred(WhenFull::Block);
-        self.disk.block_flush_of(|| deferred.put("blocked").unwrap())
+        let deferred = self.tube.to_async();
+        self.disk.block_flush_of(|| deferred.put("blocked"))
     }
 
     /// Makes calls that wait for no flush and for no space in the write buffer.
@@ -78,7 +78,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
         let blocked = pair.block();
         let remote = pair.remote.clone();
         let flush = thread::spawn(move || remote.flush());
-        let put = pair.tube.deferred(WhenFull::Refuse).put("behind it").unwrap();
+        let put = pair.tube.to_async().refuse_when_full().put("behind it");
         pair.assert_takes_and_lists_are_answered();
         assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
         let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
@@ -98,9 +98,9 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
     with_timeout(|| {
         let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
         let blocked = pair.block();
-        let blocks = pair.tube.deferred(WhenFull::Block);
-        let tickets: Vec<_> = (0..100).map(|_| blocks.put("x").unwrap()).collect();
-        let refused = pair.tube.deferred(WhenFull::Refuse).put("x").unwrap();
+        let blocks = pair.tube.to_async();
+        let tickets: Vec<_> = (0..100).map(|_| blocks.put("x")).collect();
+        let refused = pair.tube.to_async().refuse_when_full().put("x");
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();
         assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
@@ -128,9 +128,9 @@ fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
     with_timeout(|| {
         let pair = Pair::new(Store::options().max_pending(PENDING, 1 << 20));
         let blocked = pair.block();
-        let deferred = pair.tube.deferred(WhenFull::Block);
-        let tickets: Vec<_> = (0..CALLS).map(|_| deferred.put("x").unwrap()).collect();
-        let mut capacity = deferred.capacity_async();
+        let deferred = pair.tube.to_async();
+        let tickets: Vec<_> = (0..CALLS).map(|_| deferred.put("x")).collect();
+        let mut capacity = pair.remote.capacity_async();
         let polled = Pin::new(&mut capacity).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending() && tickets.iter().all(|ticket| !ticket.is_done()));
         pair.disk.unblock_flushes();

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::worker::{Job as WorkerJob, Worker};
-use tubewell::{ConnectOptions, Error, Put, ServeOptions, Store, Tube, WhenFull, socket_beside};
+use tubewell::{ConnectOptions, Error, Put, ServeOptions, Store, Tube, socket_beside};
 
 use super::executor::poll_pending;
 use super::process::{Job, ReportWriter};
@@ -32,7 +32,7 @@ pub fn run(job: &Job) {
             drop(tube.put_wait("waits", None));
         }
         "waits_for_an_end" => {
-            let mut wait = tube.wait_done_async(0, None);
+            let mut wait = tube.to_async().wait_done(0, None);
             poll_pending(&mut wait, Waker::noop());
             // The owner has begun the wait when it answers the flush: it polls them in their order.
             store.flush().unwrap();
@@ -41,7 +41,7 @@ pub fn run(job: &Job) {
         }
         "puts_one" => drop(tube.put("of the client")),
         "puts_one_later" => {
-            let _put = tube.deferred(WhenFull::Block).put("of the client").unwrap();
+            let _put = tube.to_async().put("of the client");
             // The owner has read the put when it answers this call, which waits for nothing.
             tube.info().unwrap();
             reports.write("waits");

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tubewell::worker::Worker;
 use tubewell::{
     Error, FIFO, LIMFIFOTTL, ServeOptions, Store, StoreOptions, TaskState, Tube, TubeOptions,
-    WhenFull, socket_beside,
+    socket_beside,
 };
 
 use super::blocking_disk::Disk;
@@ -187,13 +187,14 @@ fn put_that_waits_for_the_write_buffer_is_not_made_if_its_client_is_killed() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let owner = Owner::on(&disk, Store::options().max_pending(20, 1 << 20));
-        let deferred = owner.tube.deferred(WhenFull::Refuse);
-        let mut tickets = vec![disk.block_flush_of(|| deferred.put("x").unwrap())];
+        let deferred = owner.tube.to_async().refuse_when_full();
+        let mut tickets = vec![disk.block_flush_of(|| deferred.put("x"))];
         let refusal = loop {
-            match deferred.put("x") {
-                Ok(ticket) => tickets.push(ticket),
-                Err(error) => break error,
+            let ticket = deferred.put("x");
+            if let Some(refusal) = ticket.refusal() {
+                break refusal.clone();
             }
+            tickets.push(ticket);
         };
         assert_eq!(refusal, Error::Overloaded);
         let mut client = owner.client("puts_one_later");

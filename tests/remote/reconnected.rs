@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::{
     Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, SessionId, Store,
-    StoreOptions, TaskState, Tube, TubeOptions, WhenFull,
+    StoreOptions, TaskState, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -219,8 +219,8 @@ fn call_in_flight_when_its_connection_breaks_has_an_unknown_outcome() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let disk = pair.disk.clone();
-        let deferred = pair.tube.deferred(WhenFull::Block);
-        let ticket = disk.block_flush_of(|| deferred.put("x").unwrap());
+        let deferred = pair.tube.to_async();
+        let ticket = disk.block_flush_of(|| deferred.put("x"));
         pair.break_connections(|_| disk.unblock_flushes());
         let unknown = ticket.wait();
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
@@ -236,9 +236,9 @@ fn put_with_a_token_is_made_once_although_its_connection_breaks() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let disk = pair.disk.clone();
-        let deferred = pair.tube.deferred(WhenFull::Block);
+        let deferred = pair.tube.to_async();
         let put = || Put::new("x").token("once");
-        let ticket = disk.block_flush_of(|| deferred.put(put()).unwrap());
+        let ticket = disk.block_flush_of(|| deferred.put(put()));
         pair.break_connections(|_| disk.unblock_flushes());
         let first = ticket.wait();
         let is_known = matches!(first, Ok(_) | Err(Error::OutcomeUnknown { .. }));
@@ -255,9 +255,9 @@ fn put_with_a_token_is_made_once_although_its_connection_breaks() {
 fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_connection() {
     with_timeout(|| {
         let pair = Pair::brief();
-        let deferred = pair.tube.deferred(WhenFull::Block);
+        let deferred = pair.tube.to_async();
         let put = || Put::new("x").token("once");
-        let ticket = pair.disk.block_flush_of(|| deferred.put(put()).unwrap());
+        let ticket = pair.disk.block_flush_of(|| deferred.put(put()));
         pair.served.stop();
         let unknown = ticket.wait();
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
@@ -274,8 +274,8 @@ fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome
         let mut pair = Pair::new(Store::options());
         let here = pair.owner.tube("case").unwrap();
         let put = || Put::new("x").token("once");
-        let deferred = pair.tube.deferred(WhenFull::Block);
-        let ticket = pair.disk.block_flush_of(|| deferred.put(put()).unwrap());
+        let deferred = pair.tube.to_async();
+        let ticket = pair.disk.block_flush_of(|| deferred.put(put()));
         pair.break_connections(|pair| {
             pair.disk.unblock_flushes();
             wait_until(|| here.statistics().unwrap().tasks.ready == 1);
@@ -296,8 +296,8 @@ fn change_in_flight_has_an_unknown_outcome_when_its_connection_is_closed() {
     with_timeout(|| {
         for put in [Put::new("x"), Put::new("x").token("once")] {
             let pair = Pair::new(Store::options());
-            let deferred = pair.tube.deferred(WhenFull::Block);
-            let ticket = pair.disk.block_flush_of(|| deferred.put(put).unwrap());
+            let deferred = pair.tube.to_async();
+            let ticket = pair.disk.block_flush_of(|| deferred.put(put));
             pair.remote.close().unwrap();
             let unknown = ticket.wait();
             assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
@@ -362,8 +362,8 @@ fn change_that_was_not_sent_changes_nothing() {
             let refused = pair.tube.put(put);
             assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
         }
-        let deferred = pair.tube.deferred(WhenFull::Block);
-        let ticket = deferred.put("x").unwrap();
+        let deferred = pair.tube.to_async();
+        let ticket = deferred.put("x");
         pair.remote.close().unwrap();
         assert_eq!(ticket.wait(), Err(Error::Closed));
         assert_eq!(pair.tube.put("x"), Err(Error::Closed));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tubewell::{
     Durability, Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, LastFailure, ManualClock, Put,
     Restore, Salvaged, Store, StoreOptions, Task, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
-    UTUBETTL, WhenFull,
+    UTUBETTL,
 };
 
 const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
@@ -217,8 +217,8 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
             let body = if n % 7 == 0 { large.clone() } else { format!("{name}{n}") };
             named(&body, id).takes(u32::try_from(n).unwrap()).buried(n % 5 == 0)
         });
-        let ticket = store.tube(name).unwrap().deferred(WhenFull::Block).restore_many(tasks);
-        assert_eq!(ticket.unwrap().wait().unwrap().len(), 50);
+        let ticket = store.tube(name).unwrap().to_async().restore_many(tasks);
+        assert_eq!(ticket.wait().unwrap().len(), 50);
     }
     assert_sound(&store);
     let next = store.next_id().unwrap();

@@ -52,7 +52,7 @@ fn counted_take_beside_flush_of_other_call_survives_crash() {
                 let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
                 (claim, after_crash(&at_take, counting))
             });
-            let awaits = spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)));
+            let awaits = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)));
             let (claim, crashed) = takes.join().unwrap();
             puts.join().unwrap();
             let other = awaits.join().unwrap().unwrap().unwrap();
@@ -144,7 +144,7 @@ fn close_beside_counted_takes_keeps_attempts_of_handed_out_tasks() {
             let tube = tube(&store, FIFO, counting);
             tube.put_many(["x", "y"]).unwrap();
             let takes = spawn_with(&tube, |tube| tube.try_take());
-            let awaits = spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)));
+            let awaits = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)));
             store.close().unwrap();
             let answers = [takes.join().unwrap(), awaits.join().unwrap()];
             let mut handed_out = Vec::new();
@@ -196,7 +196,7 @@ fn failed_flush_beside_counted_take_hands_out_nothing() {
             let tube = tube(&store, FIFO, counting);
             let id = tube.put("x").unwrap().id;
             let takes = spawn_with(&tube, |tube| tube.try_take());
-            let awaits = spawn_with(&tube, move |tube| block_on(tube.claim_async(id)));
+            let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
             disk.is_broken.raise();
             let takes = takes.join().unwrap();
             let awaits = awaits.join().unwrap();

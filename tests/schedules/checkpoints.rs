@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{
-    Durability, Error, FIFO, ManualClock, Receipt, Result, Store, Tube, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Error, FIFO, ManualClock, Receipt, Result, Store, Tube, TubeOptions};
 
 use crate::disk::Disk;
 use crate::explore::{explore, explore_few};
@@ -95,9 +93,9 @@ fn close_ends_while_a_checkpoint_waits_or_runs() {
         let putters =
             [(); 2].map(|()| spawn_with(&tube, |tube| tube.put(large()).map(|put| put.id)));
         let defers = spawn_with(&flushed, |flushed| {
-            flushed.deferred(WhenFull::Block).put("deferred")?.wait().map(|put| put.id)
+            flushed.to_async().put("deferred").wait().map(|put| put.id)
         });
-        drop(flushed.deferred(WhenFull::Block).put("dropped").unwrap());
+        drop(flushed.to_async().put("dropped"));
         store.close().unwrap();
         let mut known = 0;
         for answer in putters.map(|putter| putter.join().unwrap()) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Claim, Error, FIFO, Result, Store, TaskState, Tube, UTUBE, WhenFull};
+use tubewell::{Claim, Error, FIFO, Result, Store, TaskState, Tube, UTUBE};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -33,7 +33,7 @@ fn concurrent_claims_of_one_task_have_one_winner() {
         let tube = tube(&store, UTUBE);
         let id = tube.put(large(7)).unwrap().id;
         let claims = spawn_with(&tube, move |tube| tube.claim(id));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.claim_async(id)));
+        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
         let takes = spawn_with(&tube, |tube| tube.try_take().unwrap());
         // The claims are kept until all threads have returned.
         let claimed = [claims.join().unwrap(), awaits.join().unwrap()];
@@ -117,7 +117,7 @@ fn store_with_deferred_put(
     let store = disk.open_with_manual_clock();
     let tube = tube(&store, FIFO);
     let id = store.next_id().unwrap();
-    let ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
+    let ticket = tube.to_async().put("x");
     (store, tube, id, ticket)
 }
 
@@ -130,7 +130,7 @@ fn claims_of_unflushed_task_return_beside_the_leader() {
         let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
         let at_claim = Arc::clone(&disk);
         let claims = spawn_with(&tube, move |tube| (tube.claim(id), at_claim.after_power_cut()));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.claim_async(id)));
+        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
         let (claimed, flushed) = claims.join().unwrap();
         let claimed = [claimed, awaits.join().unwrap()];
         assert_eq!(claimed.iter().filter(|answer| has_claimed(answer)).count(), 1);
@@ -151,7 +151,7 @@ fn claims_of_unflushed_task_return_when_storage_fails() {
         let disk = Disk::new();
         let (store, tube, id, ticket) = store_with_deferred_put(&disk);
         let claims = spawn_with(&tube, move |tube| tube.claim(id));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.claim_async(id)));
+        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
         disk.is_broken.raise();
         let answers = [claims.join().unwrap(), awaits.join().unwrap()];
         let is_put = ticket.wait().is_ok();

@@ -2,7 +2,7 @@
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, Result, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, Result, TubeOptions};
 
 use crate::explore::explore;
 use crate::support::{
@@ -18,8 +18,9 @@ fn close_ends_all_waiting_takes_and_puts() {
         let full = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
         full.put("0").unwrap();
         let takes = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
-        let awaits =
-            spawn_with(&idle, |idle| block_on(idle.take_async(NO_TIMEOUT)).map(|c| c.is_some()));
+        let awaits = spawn_with(&idle, |idle| {
+            block_on(idle.to_async().take(NO_TIMEOUT)).map(|c| c.is_some())
+        });
         let puts = spawn_with(&full, |full| full.put_wait("1", NO_TIMEOUT));
         let closes = {
             let store = store.clone();
@@ -39,8 +40,7 @@ fn close_answers_calls_in_progress_and_refuses_later_calls() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let puts = spawn_with(&tube, |tube| tube.put("put"));
-        let defers =
-            spawn_with(&tube, |tube| tube.deferred(WhenFull::Block).put("deferred")?.wait());
+        let defers = spawn_with(&tube, |tube| tube.to_async().put("deferred").wait());
         let flushes = {
             let store = store.clone();
             thread::spawn(move || store.flush())
@@ -60,7 +60,7 @@ fn close_flushes_call_of_dropped_ticket() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let puts = spawn_with(&tube, |tube| tube.put("put"));
-        drop(tube.deferred(WhenFull::Block).put("deferred").unwrap());
+        drop(tube.to_async().put("deferred"));
         // The leader of the put's commit passes leadership on while the store closes.
         store.close().unwrap();
         let answer = puts.join().unwrap();
@@ -79,7 +79,7 @@ fn close_releases_callers_blocked_by_full_write_buffer() {
         let tube = tube(&store, FIFO);
         let putters = ["a", "b", "c"].map(|text| {
             spawn_with(&tube, move |tube| {
-                tube.deferred(WhenFull::Block).put(text)?.wait()?;
+                tube.to_async().put(text).wait()?;
                 tube.put(text)
             })
         });
@@ -95,7 +95,7 @@ fn store_closes_when_last_handle_is_dropped_on_any_thread() {
     explore("store_closes_when_last_handle_is_dropped_on_any_thread", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
+        let ticket = tube.to_async().put("x");
         let taker = spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap());
         let dropper = thread::spawn(move || drop(ticket));
         drop((store, tube));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -50,14 +50,9 @@ fn deferred_calls_commit_whether_waited_for_awaited_or_dropped() {
     explore("deferred_calls_commit_whether_waited_for_awaited_or_dropped", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let waits = spawn_with(&tube, |tube| {
-            tube.deferred(WhenFull::Block).put("waited for").unwrap().wait().unwrap()
-        });
-        let awaits = spawn_with(&tube, |tube| {
-            block_on(tube.deferred(WhenFull::Block).put("awaited").unwrap()).unwrap()
-        });
-        let drops =
-            spawn_with(&tube, |tube| drop(tube.deferred(WhenFull::Block).put("dropped").unwrap()));
+        let waits = spawn_with(&tube, |tube| tube.to_async().put("waited for").wait().unwrap());
+        let awaits = spawn_with(&tube, |tube| block_on(tube.to_async().put("awaited")).unwrap());
+        let drops = spawn_with(&tube, |tube| drop(tube.to_async().put("dropped")));
         let puts = tube.put("put").unwrap();
         drops.join().unwrap();
         let flushed = store.flush().unwrap();
@@ -79,7 +74,7 @@ fn flush_commits_call_of_dropped_ticket() {
         let tube = tube(&store, FIFO);
         let taker =
             spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap());
-        let ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
+        let ticket = tube.to_async().put("x");
         let flusher = {
             let store = store.clone();
             thread::spawn(move || store.flush().unwrap())
@@ -102,12 +97,12 @@ fn full_write_buffer_blocks_callers_until_space_is_free() {
             tube.put("b").unwrap();
         });
         let deferring = spawn_with(&tube, |tube| {
-            let deferred = tube.deferred(WhenFull::Block);
-            let tickets = ["c", "d"].map(|text| deferred.put(text).unwrap());
+            let deferred = tube.to_async();
+            let tickets = ["c", "d"].map(|text| deferred.put(text));
             tickets.map(|ticket| ticket.wait().unwrap().id)
         });
-        let refused = match tube.deferred(WhenFull::Refuse).put("e") {
-            Ok(ticket) => ticket.wait().map(|_| 0).unwrap(),
+        let refused = match tube.to_async().refuse_when_full().put("e").wait() {
+            Ok(_) => 0,
             Err(error) => {
                 assert_eq!(error, Error::Overloaded);
                 1
@@ -133,7 +128,7 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
         let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
         let waits = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
         let putters = ["a", "b"].map(|text| spawn_with(&tube, move |tube| tube.put(text)));
-        let deferring = spawn_with(&tube, |tube| tube.deferred(WhenFull::Block).put("c")?.wait());
+        let deferring = spawn_with(&tube, |tube| tube.to_async().put("c").wait());
         disk.is_broken.raise();
         // The store notices the failure only when it writes.
         assert!(failed(&tube.put("d").unwrap_err()));
@@ -200,7 +195,7 @@ fn leadership_passed_to_writer_during_failure_is_released() {
     explore("leadership_passed_to_writer_during_failure_is_released", || {
         let (disk, clock) = (Disk::new(), ManualClock::new());
         let (store, tube) = without_cache(&disk, &clock);
-        let defers = spawn_with(&tube, |tube| drop(tube.deferred(WhenFull::Block).put("b")));
+        let defers = spawn_with(&tube, |tube| drop(tube.to_async().put("b")));
         put_and_break_disk(&tube, &disk, &clock);
         defers.join().unwrap();
         assert!(store.close().is_err());

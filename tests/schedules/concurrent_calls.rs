@@ -128,7 +128,7 @@ fn ack_with_dropped_ticket_frees_its_sub_queue() {
         let first = tube.try_take().unwrap().unwrap();
         let next = taker(&tube);
         let awaits =
-            spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)).unwrap().unwrap());
+            spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).unwrap().unwrap());
         let acks = thread::spawn(move || drop(first.ack_deferred(WhenFull::Block).unwrap()));
         tube.put(Put::new("c").sub_queue("other")).unwrap();
         acks.join().unwrap();

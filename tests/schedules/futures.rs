@@ -9,8 +9,8 @@ use futures_core::Stream;
 use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{
-    CallFuture, Error, EventKind, EventStream, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt,
-    Store, Subscription, Tube, TubeOptions, WhenFull,
+    Error, EventKind, EventStream, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt, Store,
+    Subscription, Ticket, Tube, TubeOptions,
 };
 
 use crate::explore::explore;
@@ -30,19 +30,12 @@ fn full_tube(store: &Store) -> Tube {
     tube
 }
 
-/// Puts a task without blocking, and waits for space as often as needed.
+/// Puts a task without blocking: it stands in line while there is no space.
 async fn put(tube: Tube, text: &'static str) -> Receipt {
-    let deferred = tube.deferred(WhenFull::Refuse);
-    loop {
-        deferred.capacity_async().await.unwrap();
-        match deferred.put(text) {
-            Ok(ticket) => return ticket.await.unwrap(),
-            Err(error) => assert_eq!(error, Error::Overloaded),
-        }
-    }
+    tube.to_async().put(text).await.unwrap()
 }
 
-fn poll_once<T>(future: &mut CallFuture<T>) -> bool {
+fn poll_once<T>(future: &mut Ticket<T>) -> bool {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
@@ -60,7 +53,7 @@ fn every_future_that_waits_for_capacity_is_served() {
             ["a", "b", "c"].map(|text| spawn_with(&tube, move |tube| block_on(put(tube, text))));
         let blocking = spawn_with(&tube, |tube| tube.put("d").unwrap());
         let waiting_put =
-            spawn_with(&tube, |tube| block_on(tube.put_wait_async("e", NO_TIMEOUT)).unwrap());
+            spawn_with(&tube, |tube| block_on(tube.to_async().put_wait("e", NO_TIMEOUT)).unwrap());
         for putter in putters {
             putter.join().unwrap();
         }
@@ -71,17 +64,61 @@ fn every_future_that_waits_for_capacity_is_served() {
     });
 }
 
+/// Two callers of changes in line go, before or after their change is made. One of the changes waits for space
+/// in its tube. What is left is in the order of the calls.
+#[test]
+fn changes_in_line_are_made_whoever_goes() {
+    explore("changes_in_line_are_made_whoever_goes", || {
+        let store = small_buffer_store();
+        let (tube, one) = (tube(&store, FIFO), full_tube(&store));
+        let fill = spawn_with(&tube, |tube| tube.put("fill").unwrap());
+        let goer = spawn_with(&one, |one| drop(one.to_async().put_wait("gone", NO_TIMEOUT)));
+        let jobs = tube.to_async();
+        let tickets = ["a", "b"].map(|text| jobs.put(text));
+        drop(jobs.put("c"));
+        let ids = tickets.map(|ticket| block_on(ticket).unwrap().id);
+        assert!(ids.is_sorted(), "{ids:?}");
+        goer.join().unwrap();
+        fill.join().unwrap();
+        store.flush().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 4);
+        one.try_take().unwrap().unwrap().ack().unwrap();
+        assert!(one.try_take().unwrap().is_none(), "the put of a caller that has gone was made");
+        verify_and_close(&store);
+    });
+}
+
+/// A close carries out the changes that stand in line before it.
+#[test]
+fn close_beside_changes_in_line_loses_none_that_it_acknowledges() {
+    explore("close_beside_changes_in_line_loses_none_that_it_acknowledges", || {
+        let store = small_buffer_store();
+        let tube = tube(&store, FIFO);
+        let putters = ["a", "b", "c"].map(|text| {
+            spawn_with(&tube, move |tube| {
+                let ticket = tube.to_async().put(text);
+                if text == "a" { ticket.wait() } else { block_on(ticket) }.map(drop)
+            })
+        });
+        store.close().unwrap();
+        for answer in putters.map(|putter| putter.join().unwrap()) {
+            assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
+        }
+    });
+}
+
 #[test]
 fn dropped_capacity_future_passes_its_turn_on() {
     explore("dropped_capacity_future_passes_its_turn_on", || {
         let store = small_buffer_store();
         let tube = tube(&store, FIFO);
         let fill = spawn_with(&tube, |tube| {
-            tube.deferred(WhenFull::Block).put("fill").unwrap().wait().unwrap();
+            tube.to_async().put("fill").wait().unwrap();
         });
         let droppers = [(); 2].map(|()| {
-            spawn_with(&tube, |tube| {
-                let mut wait = tube.deferred(WhenFull::Refuse).capacity_async();
+            let store = store.clone();
+            thread::spawn(move || {
+                let mut wait = store.capacity_async();
                 poll_once(&mut wait);
                 drop(wait);
             })
@@ -104,15 +141,7 @@ fn close_ends_futures_that_wait_for_capacity() {
         let store = small_buffer_store();
         let tube = tube(&store, FIFO);
         let putters = ["a", "b", "c"].map(|text| {
-            spawn_with(&tube, move |tube| {
-                let deferred = tube.deferred(WhenFull::Refuse);
-                block_on(deferred.capacity_async())?;
-                match deferred.put(text) {
-                    Ok(ticket) => block_on(ticket).map(drop),
-                    Err(Error::Overloaded) => block_on(deferred.capacity_async()),
-                    Err(error) => Err(error),
-                }
-            })
+            spawn_with(&tube, move |tube| block_on(tube.to_async().put(text)).map(drop))
         });
         block_on(store.close_async()).unwrap();
         for answer in putters.map(|putter| putter.join().unwrap()) {
@@ -128,10 +157,11 @@ fn dropped_waiting_put_leaves_its_space_to_the_next() {
     explore("dropped_waiting_put_leaves_its_space_to_the_next", || {
         let (store, _) = manual_clock_store();
         let tube = full_tube(&store);
-        let mut dropped = tube.put_wait_async("dropped", NO_TIMEOUT);
+        let mut dropped = tube.to_async().put_wait("dropped", NO_TIMEOUT);
         assert!(!poll_once(&mut dropped));
-        let next =
-            spawn_with(&tube, |tube| block_on(tube.put_wait_async("next", NO_TIMEOUT)).unwrap());
+        let next = spawn_with(&tube, |tube| {
+            block_on(tube.to_async().put_wait("next", NO_TIMEOUT)).unwrap()
+        });
         let taker = spawn_with(&tube, |tube| {
             loop {
                 let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
@@ -234,7 +264,7 @@ fn close_future_resolves_while_other_threads_call_and_close() {
             let store = store.clone();
             thread::spawn(move || block_on(store.flush_async()).map(drop))
         };
-        let takes = spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)).map(drop));
+        let takes = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).map(drop));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close())

@@ -7,9 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use shuttle::thread::{self, JoinHandle};
-use tubewell::{
-    Claim, Error, ManualClock, Result, Store, StoreOptions, TakeFuture, Tube, TubeOptions,
-};
+use tubewell::{Claim, Error, ManualClock, Result, Store, StoreOptions, Ticket, Tube, TubeOptions};
 
 pub const NO_TIMEOUT: Option<Duration> = None;
 
@@ -54,8 +52,8 @@ pub fn taker(tube: &Tube) -> JoinHandle<Claim> {
 }
 
 /// A take that already waits.
-pub fn waiting_take(tube: &Tube) -> Pin<Box<TakeFuture>> {
-    let mut future = Box::pin(tube.take_async(NO_TIMEOUT));
+pub fn waiting_take(tube: &Tube) -> Pin<Box<Ticket<Option<Claim>>>> {
+    let mut future = Box::pin(tube.to_async().take(NO_TIMEOUT));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");
     future

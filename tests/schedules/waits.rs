@@ -219,9 +219,9 @@ fn wait_ready_ends_with_a_put_and_leaves_the_task() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let blocking = spawn_with(&tube, |tube| tube.wait_ready(NO_TIMEOUT));
-        let future = tube.wait_ready_async(NO_TIMEOUT);
+        let future = tube.to_async().wait_ready(NO_TIMEOUT);
         let future = thread::spawn(move || block_on(future));
-        let dropped = tube.wait_ready_async(NO_TIMEOUT);
+        let dropped = tube.to_async().wait_ready(NO_TIMEOUT);
         let dropper = thread::spawn(move || drop(dropped));
         tube.put("x").unwrap();
         assert_eq!((blocking.join().unwrap(), future.join().unwrap()), (Ok(true), Ok(true)));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{Durability, Error, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, FIFO, Store, Tube, TubeOptions};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -87,12 +87,10 @@ fn written_calls_return_while_a_flush_is_blocked() {
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
         let before = written.put("before").unwrap().id;
         // These may be decided before the flush begins, or during it.
-        let waits = spawn_with(&written, |written| {
-            written.deferred(WhenFull::Block).put("waited for").unwrap().wait().unwrap().id
-        });
-        let awaits = spawn_with(&written, |written| {
-            block_on(written.deferred(WhenFull::Block).put("awaited").unwrap()).unwrap().id
-        });
+        let waits =
+            spawn_with(&written, |written| written.to_async().put("waited for").wait().unwrap().id);
+        let awaits =
+            spawn_with(&written, |written| block_on(written.to_async().put("awaited")).unwrap().id);
         let leader =
             disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
         let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
@@ -115,12 +113,9 @@ fn deferred_written_calls_return_while_the_writer_thread_flushes() {
         let disk = Disk::new();
         let store = disk.open();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
-        let ticket =
-            disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("flushed").unwrap());
+        let ticket = disk.block_flush_of(|| flushed.to_async().put("flushed"));
         let await_put = |text: &'static str| {
-            spawn_with(&written, move |written| {
-                block_on(written.deferred(WhenFull::Block).put(text).unwrap()).unwrap().id
-            })
+            spawn_with(&written, move |written| block_on(written.to_async().put(text)).unwrap().id)
         };
         let awaits = ["a", "b", "c"].map(await_put);
         let during = awaits.map(|thread| thread.join().unwrap());
@@ -142,10 +137,10 @@ fn close_answers_deferred_written_calls_beside_a_flush_of_the_writer_thread() {
         let disk = Disk::with_power_cuts();
         let store = disk.open();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
-        drop(flushed.deferred(WhenFull::Block).put("flushed").unwrap());
+        drop(flushed.to_async().put("flushed"));
         let await_put = |text: &'static str| {
             spawn_with(&written, move |written| {
-                block_on(written.deferred(WhenFull::Block).put(text)?).map(|receipt| receipt.id)
+                block_on(written.to_async().put(text)).map(|receipt| receipt.id)
             })
         };
         let awaits = ["a", "b"].map(await_put);
@@ -171,13 +166,11 @@ fn deferred_written_calls_are_written_whether_waited_for_awaited_or_dropped() {
         let store = disk.open_with_manual_clock();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
         let puts = spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap());
-        let waits = spawn_with(&written, |written| {
-            written.deferred(WhenFull::Block).put("waited for").unwrap().wait().unwrap().id
-        });
-        let awaits = spawn_with(&written, |written| {
-            block_on(written.deferred(WhenFull::Block).put("awaited").unwrap()).unwrap().id
-        });
-        drop(written.deferred(WhenFull::Block).put("dropped").unwrap());
+        let waits =
+            spawn_with(&written, |written| written.to_async().put("waited for").wait().unwrap().id);
+        let awaits =
+            spawn_with(&written, |written| block_on(written.to_async().put("awaited")).unwrap().id);
+        drop(written.to_async().put("dropped"));
         let answered = [waits, awaits].map(|thread| thread.join().unwrap());
         let kept = ids_on(&disk.after_kill(), &answered);
         assert!(answered.iter().all(|id| kept.contains(id)), "{answered:?} in {kept:?}");
@@ -195,9 +188,8 @@ fn writer_thread_writes_the_call_of_a_dropped_ticket() {
         let store = disk.open_with_manual_clock();
         let tube = written_tube(&store);
         let before = disk.journal_writes();
-        let other =
-            spawn_with(&tube, |tube| drop(tube.deferred(WhenFull::Block).put("other").unwrap()));
-        drop(tube.deferred(WhenFull::Block).put("x").unwrap());
+        let other = spawn_with(&tube, |tube| drop(tube.to_async().put("other")));
+        drop(tube.to_async().put("x"));
         other.join().unwrap();
         // No other thread writes them.
         while ids_written(&disk, before) < 2 {
@@ -239,13 +231,13 @@ fn close_answers_written_calls_and_keeps_them() {
         let disk = Disk::with_power_cuts();
         let store = disk.open_with_manual_clock();
         let tube = written_tube(&store);
-        drop(tube.deferred(WhenFull::Block).put("dropped").unwrap());
+        drop(tube.to_async().put("dropped"));
         let puts = spawn_with(&tube, |tube| tube.put("put").map(|receipt| receipt.id));
         let waits = spawn_with(&tube, |tube| {
-            tube.deferred(WhenFull::Block).put("waited for")?.wait().map(|receipt| receipt.id)
+            tube.to_async().put("waited for").wait().map(|receipt| receipt.id)
         });
         let awaits = spawn_with(&tube, |tube| {
-            block_on(tube.deferred(WhenFull::Block).put("awaited")?).map(|receipt| receipt.id)
+            block_on(tube.to_async().put("awaited")).map(|receipt| receipt.id)
         });
         store.close().unwrap();
         let mut known = Vec::new();

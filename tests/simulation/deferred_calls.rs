@@ -1,4 +1,4 @@
-//! Deferred calls. The disk blocks the writer thread before the flush of the first call, so that
+//! Calls with tickets. The disk blocks the writer thread before the flush of the first call, so that
 //! the other calls always run while a commit is in flight, which keeps the run deterministic.
 
 use std::future::Future;
@@ -95,7 +95,7 @@ impl Simulator {
                 return None;
             }
             let (seq, put, edit) = self.random_put(no, rng);
-            let answer = tube.deferred(WhenFull::Block).put(put);
+            let answer = unless_refused(tube.to_async().put(put));
             return self.start_call("put deferred", seq, Ok(vec![edit]), answer);
         }
         if choice == 2 {
@@ -129,7 +129,7 @@ impl Simulator {
             return None;
         }
         let expected = self.if_stored(seq, None);
-        let answer = tube.deferred(WhenFull::Block).delete(id);
+        let answer = unless_refused(tube.to_async().delete(id));
         self.start_call("delete deferred", seq, expected, answer)
     }
 
@@ -193,4 +193,9 @@ impl Simulator {
             self.model.mark_answered(call.number, no);
         }
     }
+}
+
+/// The ticket of a call that was not refused at once.
+fn unless_refused<R>(ticket: Ticket<R>) -> Result<Ticket<R>> {
+    ticket.refusal().cloned().map_or(Ok(ticket), Err)
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, TakeFuture, Tube};
+use tubewell::{Claim, Error, Result, Ticket, Tube};
 
 use crate::model::{Micros, NEVER, STORE_SESSION, SessionNo, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Outcome, Simulator, micros};
 
 pub struct Waiter {
-    future: TakeFuture,
+    future: Ticket<Option<Claim>>,
     woken: Arc<WokenFlag>,
     pub session: SessionNo,
     pub tubes: Vec<TubeNo>,
@@ -54,7 +54,7 @@ impl Simulator {
         let handles: Option<Vec<Tube>> = tubes.iter().map(|no| self.tube(*no, session)).collect();
         let Some(handles) = handles else { return };
         let future = match &handles[..] {
-            [one] => one.take_async(timeout),
+            [one] => one.to_async().take(timeout),
             several => self.store().take_any_async(&several.iter().collect::<Vec<_>>(), timeout),
         };
         let until = timeout.map_or(NEVER, |timeout| self.model.now + micros(timeout));

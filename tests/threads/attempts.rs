@@ -9,7 +9,7 @@ use std::thread;
 
 use tubewell::{
     Counting, Durability, Error, FIFO, Failure, Receipt, Store, TaskState, Ticket, Tube,
-    TubeOptions, WhenFull,
+    TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -35,7 +35,7 @@ fn store(counting: Counting) -> (Arc<Disk>, Store, Tube, Tube) {
 
 /// Blocks the flush of a put into this tube. Returns when it has begun.
 fn block_flush(disk: &Disk, other: &Tube) -> Ticket<Receipt> {
-    disk.block_flush_of(|| other.deferred(WhenFull::Block).put("other").unwrap())
+    disk.block_flush_of(|| other.to_async().put("other"))
 }
 
 fn attempts(tube: &Tube) -> (TaskState, u32) {
@@ -79,7 +79,7 @@ fn dropped_future_and_revoke_forgive_take_that_is_being_counted() {
     with_timeout(|| {
         let (disk, store, tube, other) = store(Counting::Flushed);
         let ticket = block_flush(&disk, &other);
-        let mut takes = [tube.claim_async(0), tube.claim_async(0)];
+        let mut takes = [tube.to_async().claim(0), tube.to_async().claim(0)];
         poll_pending(&mut takes[0], Waker::noop());
         assert_eq!(attempts(&tube), (TaskState::Taken, 1));
         let [dropped, mut revoked] = takes;
@@ -107,7 +107,7 @@ fn close_during_count_of_take_counts_it() {
         with_timeout(move || {
             let (disk, store, tube, other) = store(counting);
             let ticket = block_flush(&disk, &other);
-            let mut take = tube.take_async(None);
+            let mut take = tube.to_async().take(None);
             let polled = super::executor::poll(&mut take, Waker::noop());
             thread::scope(|scope| {
                 scope.spawn(|| stores::close(&store));

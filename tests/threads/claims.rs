@@ -38,7 +38,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
             let id = store.next_id().unwrap();
-            let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
+            let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
             let is_unblocked = AtomicBool::new(false);
             let (answer, answered) = mpsc::channel();
@@ -70,9 +70,10 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
             let id = store.next_id().unwrap();
-            let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
+            let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
-            let mut claims = [tube.claim_async(id), tube.claim_async(id), tube.claim_async(id)];
+            let mut claims =
+                [tube.to_async().claim(id), tube.to_async().claim(id), tube.to_async().claim(id)];
             for claim in &mut claims {
                 poll_pending(claim, Waker::noop());
             }
@@ -102,13 +103,13 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::write());
             let id = store.next_id().unwrap();
-            let put = || tube.deferred(WhenFull::Block).put("second").unwrap();
+            let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
             let (answer, answered) = mpsc::channel();
             thread::scope(|scope| {
                 let tube = &tube;
                 scope.spawn(move || {
-                    let claimed = [tube.claim(id), block_on(tube.claim_async(0))];
+                    let claimed = [tube.claim(id), block_on(tube.to_async().claim(0))];
                     answer
                         .send(claimed.map(|claim| claim.unwrap().detach().body.to_vec()))
                         .unwrap();
@@ -128,8 +129,8 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
 fn claim_of_deleted_task_returns_not_found_after_flush() {
     with_timeout(|| {
         let (disk, store, tube) = store(Durability::Flush);
-        let ticket = disk.block_flush_of(|| tube.deferred(WhenFull::Block).delete(0).unwrap());
-        let mut claim = tube.claim_async(0);
+        let ticket = disk.block_flush_of(|| tube.to_async().delete(0));
+        let mut claim = tube.to_async().claim(0);
         poll_pending(&mut claim, Waker::noop());
         stores::settle(&store);
         disk.unblock_flushes();
@@ -150,7 +151,7 @@ fn claim_after_release_gets_new_body_after_its_flush() {
             .block_flush_of(|| claim.checkpoint_deferred(body.clone(), WhenFull::Block).unwrap());
         claim.release(ms(0)).unwrap();
         assert!(tube.try_take().unwrap().is_none(), "a take got a body that is not flushed");
-        let mut next = tube.claim_async(0);
+        let mut next = tube.to_async().claim(0);
         poll_pending(&mut next, Waker::noop());
         stores::settle(&store);
         disk.unblock_flushes();

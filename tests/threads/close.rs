@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, mpsc};
 
 use tempfile::TempDir;
-use tubewell::{FIFO, FIFOTTL, Put, TubeOptions, WhenFull};
+use tubewell::{FIFO, FIFOTTL, Put, TubeOptions};
 
 use super::support::{FileStore, HANGS_AFTER, NO_TIMEOUT, eventually, waiting_take};
 use crate::stores;
@@ -74,7 +74,7 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let claim = session.tube("work").unwrap().try_take().unwrap().unwrap();
     tube.put(Put::new("later").delay(HANGS_AFTER)).unwrap();
     let waits = waiting_take(&tube, NO_TIMEOUT);
-    let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(HANGS_AFTER)).unwrap();
+    let ticket = tube.to_async().put(Put::new("last").delay(HANGS_AFTER));
     let events = store.subscribe(10).unwrap();
     vec![
         Box::new(store),

@@ -1,4 +1,4 @@
-//! Deferred calls that share a flush, and calls that do not wait for one.
+//! Tickets of calls that share a flush, and calls that do not wait for one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ fn hundreds_of_deferred_calls_share_commits() {
     for driver in ALL_DRIVERS {
         let file = FileStore::new();
         let tube = file.tube(driver);
-        let deferred = tube.deferred(WhenFull::Block);
-        let puts: Vec<_> = (0..CALLS).map(|n| deferred.put(task(&tube, "", n)).unwrap()).collect();
+        let deferred = tube.to_async();
+        let puts: Vec<_> = (0..CALLS).map(|n| deferred.put(task(&tube, "", n))).collect();
         let mut commits = HashMap::<u64, usize>::new();
         let mut ids = Vec::new();
         for (n, ticket) in puts.into_iter().enumerate() {
@@ -33,7 +33,7 @@ fn hundreds_of_deferred_calls_share_commits() {
         let claims = tube.take_many(CALLS, Duration::ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
         let acks: Vec<_> =
-            claims.into_iter().map(|claim| deferred.ack_claim(claim).unwrap()).collect();
+            claims.into_iter().map(|claim| claim.ack_deferred(WhenFull::Block).unwrap()).collect();
         // Every third ticket is dropped. Its call still takes effect.
         let kept: Vec<_> =
             acks.into_iter().enumerate().filter(|(n, _)| n % 3 > 0).map(|(_, ack)| ack).collect();
@@ -58,11 +58,11 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
     let store = gate.open_store(10_000);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let ready = tube.put("ready").unwrap().id;
-    let deferred = tube.deferred(WhenFull::Block);
+    let deferred = tube.to_async();
     gate.shut();
-    let first = deferred.put("first").unwrap();
+    let first = deferred.put("first");
     eventually("its flush is blocked", || gate.blocked.load(Ordering::SeqCst) == 1);
-    let others: Vec<_> = (0..100).map(|n| deferred.put(format!("{n}")).unwrap()).collect();
+    let others: Vec<_> = (0..100).map(|n| deferred.put(format!("{n}"))).collect();
 
     let (sender, answers) = mpsc::channel();
     let taker = thread::spawn({
@@ -89,31 +89,30 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
 }
 
 #[test]
-fn deferred_calls_block_or_are_refused_when_write_buffer_is_full() {
+fn changes_stand_in_line_or_are_refused_when_write_buffer_is_full() {
     let gate = Arc::new(SyncGate::default());
     let store = gate.open_store(20);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let (refuses, blocks) = (tube.deferred(WhenFull::Refuse), tube.deferred(WhenFull::Block));
+    let (refuses, blocks) = (tube.to_async().refuse_when_full(), tube.to_async());
     let fill = || {
         gate.shut();
-        let mut tickets = vec![blocks.put("blocked in its flush").unwrap()];
+        let mut tickets = vec![blocks.put("blocked in its flush")];
         eventually("its flush is blocked", || gate.blocked.load(Ordering::SeqCst) == 1);
         loop {
-            match refuses.put("queued") {
-                Ok(ticket) => tickets.push(ticket),
-                Err(error) => {
-                    assert_eq!(error, Error::Overloaded);
-                    break tickets;
-                }
+            let ticket = refuses.put("queued");
+            if let Some(refusal) = ticket.refusal() {
+                assert_eq!(*refusal, Error::Overloaded);
+                break tickets;
             }
+            tickets.push(ticket);
             assert!(tickets.len() <= 100, "more than 20 pending rows are accepted");
         }
     };
 
-    // A blocked call continues when the write buffer has space.
+    // A call in line is made when the write buffer has space.
     let tickets = fill();
     let put = thread::scope(|scope| {
-        let late = scope.spawn(|| blocks.put("late").unwrap().wait().unwrap().id);
+        let late = scope.spawn(|| blocks.put("late").wait().unwrap().id);
         gate.open();
         let ids: Vec<u64> = tickets.into_iter().map(|one| one.wait().unwrap().id).collect();
         let late = late.join().unwrap();
@@ -122,15 +121,14 @@ fn deferred_calls_block_or_are_refused_when_write_buffer_is_full() {
     });
     assert_eq!(tube.statistics().unwrap().tasks.ready, put as u64);
 
-    // Close refuses a blocked call, and writes all accepted calls.
-    let tickets = fill();
+    // Close carries out the calls in line, writes all accepted calls, and refuses those that come later.
+    let mut tickets = fill();
+    tickets.push(blocks.put("in line"));
     thread::scope(|scope| {
-        let (sender, answer) = mpsc::channel();
-        scope.spawn(move || sender.send(blocks.put("too late").map(drop)).unwrap());
         let closer = scope.spawn(|| store.close());
-        let answer = answer.recv_timeout(HANGS_AFTER);
+        eventually("the store closes", || tube.try_take().err() == Some(Error::Closed));
+        assert_eq!(blocks.put("too late").refusal(), Some(&Error::Closed));
         gate.open();
-        assert_eq!(answer, Ok(Err(Error::Closed)));
         assert_eq!(closer.join().unwrap(), Ok(()));
     });
     let accepted = tickets.len();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, TaskState, UTUBETTL, WhenFull};
+use tubewell::{Claim, Durability, Error, FIFO, TaskState, UTUBETTL};
 
 use super::support::{
     ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body,
@@ -41,7 +41,7 @@ fn every_task_is_acked_exactly_once() {
                 scope.spawn(move || {
                     loop {
                         let taken = if consumer == 0 {
-                            block_on(tube.take_async(HANGS_AFTER))
+                            block_on(tube.to_async().take(HANGS_AFTER))
                         } else {
                             tube.take(HANGS_AFTER)
                         };
@@ -108,8 +108,8 @@ fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
                 });
             }
             for n in 0..TASKS {
-                let receipt = tube.deferred(WhenFull::Block).put(task(&tube, "", n % SUB_QUEUES));
-                drop(receipt.unwrap());
+                let receipt = tube.to_async().put(task(&tube, "", n % SUB_QUEUES));
+                drop(receipt);
             }
             eventually("all tasks are done", || done.load(Ordering::SeqCst) >= TASKS);
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);

@@ -61,14 +61,14 @@ fn children_become_free_with_commits_of_calls_that_never_pause() {
             .map(|name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap());
         tube.put("parent").unwrap();
         tube.put_many((0..600).map(|_| Put::new("child").after(&tube, [0]))).unwrap();
-        let (claim, calls) = (tube.claim(0).unwrap(), busy.deferred(WhenFull::Block));
+        let (claim, calls) = (tube.claim(0).unwrap(), busy.to_async());
         let blocked = || tube.statistics().unwrap().tasks.blocked;
-        let mut tickets = vec![disk.block_flush_of(|| calls.put("busy").unwrap())];
+        let mut tickets = vec![disk.block_flush_of(|| calls.put("busy"))];
         let ack = claim.ack_deferred(WhenFull::Block).unwrap();
         let mut flushes = 0;
         while blocked() > 0 && flushes < 40 {
             disk.step_flush();
-            tickets.push(calls.put("busy").unwrap());
+            tickets.push(calls.put("busy"));
             flushes += 1;
         }
         let left = blocked();

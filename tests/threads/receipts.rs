@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, Receipt, Store, TaskState, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, FIFO, Receipt, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::with_timeout;
@@ -46,7 +46,7 @@ fn name_the_last_flushed_commit(durability: Durability) {
     };
     check(last);
     // The next commit is decided, and perhaps written, and its flush is in progress.
-    let ticket = disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("x").unwrap());
+    let ticket = disk.block_flush_of(|| flushed.to_async().put("x"));
     check(last);
     disk.unblock_flushes();
     let last = ticket.wait().unwrap().commit;

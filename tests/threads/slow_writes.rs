@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Counting, Durability, FIFO, Store, TaskState, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Counting, Durability, FIFO, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, with_timeout};
@@ -28,7 +28,7 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     let store = stores::serve(disk.open(Store::options().durability(durability)));
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let ready = [tube.put("one").unwrap().id, tube.put("two").unwrap().id];
-    let put = || tube.deferred(WhenFull::Block).put("three").unwrap();
+    let put = || tube.to_async().put("three");
     let ticket = if blocks_write { disk.block_write_of(put) } else { disk.block_flush_of(put) };
 
     let (sender, answers) = mpsc::channel();
@@ -70,16 +70,15 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
         let written = store.create_tube("written", FIFO, written).unwrap();
         let counted = store.create_tube("counted", FIFO, counted).unwrap();
         counted.put("the first put of a run reserves ids").unwrap();
-        let leader =
-            disk.block_flush_of(|| flushed.deferred(WhenFull::Block).put("flushed").unwrap());
-        let deferred = written.deferred(WhenFull::Block);
+        let leader = disk.block_flush_of(|| flushed.to_async().put("flushed"));
+        let deferred = written.to_async();
         for round in 0..3 {
-            let ticket = deferred.put(format!("ticket {round}")).unwrap();
+            let ticket = deferred.put(format!("ticket {round}"));
             eventually("the ticket is answered", || ticket.is_done());
             assert_eq!(ticket.wait().unwrap().state, TaskState::Ready);
-            block_on(deferred.put(format!("future {round}")).unwrap()).unwrap();
+            block_on(deferred.put(format!("future {round}"))).unwrap();
         }
-        let claim = block_on(counted.take_async(None)).unwrap().unwrap();
+        let claim = block_on(counted.to_async().take(None)).unwrap().unwrap();
         assert_eq!(claim.attempt(), 1);
         assert!(!leader.is_done());
         disk.unblock_flushes();
@@ -105,10 +104,10 @@ fn deferred_written_calls_are_answered_during_a_flush_and_a_checkpoint() {
         let put = || written.put_many(batch.clone()).unwrap().len();
         let tasks = disk.block_flush_of(|| (0..8).map(|_| put()).sum::<usize>());
         // This disk makes one flush at a time: that of the writer thread waits for the other one.
-        let leader = flushed.deferred(WhenFull::Block).put("flushed").unwrap();
-        let deferred = written.deferred(WhenFull::Block);
+        let leader = flushed.to_async().put("flushed");
+        let deferred = written.to_async();
         for round in 0..3 {
-            block_on(deferred.put(format!("future {round}")).unwrap()).unwrap();
+            block_on(deferred.put(format!("future {round}"))).unwrap();
         }
         assert!(!leader.is_done());
         disk.unblock_flushes();
@@ -130,7 +129,7 @@ fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {
         let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
         clock.advance(Duration::ZERO); // nothing else is due
         relaxed.put("due in 50 ms").unwrap();
-        let put = || flushed.deferred(WhenFull::Block).put("now").unwrap();
+        let put = || flushed.to_async().put("now");
         let ticket = disk.block_flush_of(put);
 
         let (sender, answers) = mpsc::channel();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TakeFuture, Tube, TubeInfo,
-    TubeOptions, UTUBE, UTUBETTL,
+    Claim, Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Ticket, Tube, TubeInfo, TubeOptions,
+    UTUBE, UTUBETTL,
 };
 
 use crate::stores;
@@ -123,8 +123,11 @@ pub fn drain(tube: &Tube) -> Vec<String> {
 }
 
 /// A take that already waits.
-pub fn waiting_take(tube: &Tube, timeout: impl Into<Option<Duration>>) -> Pin<Box<TakeFuture>> {
-    let mut future = Box::pin(tube.take_async(timeout));
+pub fn waiting_take(
+    tube: &Tube,
+    timeout: impl Into<Option<Duration>>,
+) -> Pin<Box<Ticket<Option<Claim>>>> {
+    let mut future = Box::pin(tube.to_async().take(timeout));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");
     future

@@ -5,9 +5,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
-};
+use tubewell::{Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Tube, TubeOptions, UTUBE, UTUBETTL};
 
 use super::support::{
     ALL_DRIVERS, FileStore, HANGS_AFTER, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
@@ -28,7 +26,7 @@ fn waiting_takers_are_served_in_order_of_arrival() {
                         let claim = match n % 3 {
                             0 => tube.take(NO_TIMEOUT),
                             1 => tube.take(HANGS_AFTER),
-                            _ => block_on(tube.take_async(HANGS_AFTER)),
+                            _ => block_on(tube.to_async().take(HANGS_AFTER)),
                         };
                         claim.unwrap().unwrap().detach().info.id
                     });
@@ -89,7 +87,7 @@ fn task_put_as_a_wait_times_out_is_taken_or_stays_ready() {
     let mut taken = 0;
     let mut spins = 100_u64;
     for _ in 0..300 {
-        let late = tube.take_async(Duration::from_micros(200));
+        let late = tube.to_async().take(Duration::from_micros(200));
         let start = Barrier::new(2);
         let (id, claim) = thread::scope(|scope| {
             let putter = scope.spawn(|| {
@@ -168,7 +166,11 @@ fn ended_session_wakes_only_its_own_waiting_takers() {
             .map(|n| {
                 let its = &its;
                 scope.spawn(move || {
-                    if n == 0 { block_on(its.take_async(NO_TIMEOUT)) } else { its.take(NO_TIMEOUT) }
+                    if n == 0 {
+                        block_on(its.to_async().take(NO_TIMEOUT))
+                    } else {
+                        its.take(NO_TIMEOUT)
+                    }
                 })
             })
             .collect();
@@ -200,7 +202,7 @@ fn close_wakes_every_waiter() {
                 let (a, b, store) = (&a, &b, &file.store);
                 scope.spawn(move || match n {
                     0 => a.take(NO_TIMEOUT),
-                    1 => block_on(a.take_async(NO_TIMEOUT)),
+                    1 => block_on(a.to_async().take(NO_TIMEOUT)),
                     2 => store.take_any(&[a, b], NO_TIMEOUT),
                     _ => block_on(store.take_any_async(&[b, a], NO_TIMEOUT)),
                 })
@@ -224,7 +226,7 @@ fn close_wakes_every_waiter() {
     assert_eq!(file.store.close(), Ok(()));
     assert_eq!(a.put("x").map(drop), Err(Error::Closed));
     assert_eq!(a.try_take().map(drop), Err(Error::Closed));
-    let deferred = a.deferred(WhenFull::Block).put("x").and_then(Ticket::wait);
+    let deferred = a.to_async().put("x").wait();
     assert_eq!(deferred.map(drop), Err(Error::Closed));
     assert_eq!(held.ack().map(drop), Err(Error::Closed));
 }

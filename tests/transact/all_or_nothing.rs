@@ -166,8 +166,8 @@ fn refused_put_takes_everything_back() {
         assert!(matches!(tx.put(&full, "three"), Err(Error::Full { .. })));
         std::thread::scope(|scope| {
             // Decided, and not waited for: its commit waits for the closure.
-            let late = scope.spawn(|| full.deferred(tubewell::WhenFull::Block).put("late"));
-            drop(late.join().unwrap().unwrap());
+            let late = scope.spawn(|| full.to_async().put("late"));
+            drop(late.join().unwrap());
         });
         Ok(())
     });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Result, Store, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Result, Store, TubeOptions};
 
 use super::support::{serve, served};
 
@@ -13,7 +13,7 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
     let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let held = work.try_take().unwrap().unwrap();
-    let ticket = work.deferred(WhenFull::Block).put("c").unwrap();
+    let ticket = work.to_async().put("c");
     let refused = Err(Error::InTransaction);
     store
         .transact(|tx| -> Result<()> {
@@ -26,8 +26,8 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.delete(1).map(drop), refused);
             assert_eq!(work.kick(1).map(drop), refused);
             assert_eq!(work.truncate(), refused);
-            assert_eq!(work.deferred(WhenFull::Block).put("d").map(drop), refused);
-            assert_eq!(work.deferred(WhenFull::Refuse).put("d").map(drop), refused);
+            assert_eq!(work.to_async().put("d").wait().map(drop), refused);
+            assert_eq!(work.to_async().refuse_when_full().put("d").wait().map(drop), refused);
             assert_eq!(work.release(held.id(), Duration::ZERO).map(drop), refused);
             assert_eq!(work.snooze(held.id(), Duration::ZERO).map(drop), refused);
             assert_eq!(held.steps().map(drop), refused);

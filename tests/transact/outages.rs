@@ -406,7 +406,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
         other.ack_with("third").unwrap();
         gone.put("later").unwrap();
         late.delete(released[0].id()).unwrap();
-        drop(gone.deferred(tubewell::WhenFull::Block).truncate().unwrap());
+        drop(gone.to_async().truncate());
         go_on.send(()).unwrap();
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });
@@ -456,14 +456,9 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
             })
         });
         has_begun.recv().unwrap();
-        drop(work.deferred(tubewell::WhenFull::Block).move_to(moved, &other).unwrap());
+        drop(work.to_async().move_to(moved, &other));
         later = Some(store.next_id().unwrap());
-        drop(
-            other
-                .deferred(tubewell::WhenFull::Block)
-                .put(Put::new("later").key("k").tag("all"))
-                .unwrap(),
-        );
+        drop(other.to_async().put(Put::new("later").key("k").tag("all")));
         go_on.send(()).unwrap();
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Put, Result, Store, TaskState,
-    Transaction, Tube, TubeOptions, WhenFull,
+    Transaction, Tube, TubeOptions,
 };
 
 use crate::outages::{Blocked, resume};
@@ -138,8 +138,8 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
             let children = tubes.put_children(parent);
             assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
             if moves {
-                let moved = tubes.work.deferred(WhenFull::Block).move_to(parent, &tubes.other);
-                drop(moved.unwrap());
+                let moved = tubes.work.to_async().move_to(parent, &tubes.other);
+                drop(moved);
             }
             children
         });
@@ -188,7 +188,7 @@ fn children_of_an_acked_task_follow_their_rules_if_its_tube_was_truncated() {
         let calls = |tx: &Transaction<'_>| tx.ack(&claim);
         let children = beside_commit(&blocked, fails, calls, || {
             let children = tubes.put_children(parent);
-            drop(tubes.work.deferred(WhenFull::Block).truncate().unwrap());
+            drop(tubes.work.to_async().truncate());
             children
         });
         let gone = [TaskState::Buried, TaskState::Ready, TaskState::Buried];
@@ -205,12 +205,12 @@ fn children_of_a_released_task_wait_for_it() {
     type Beside = fn(&Tubes, u64);
     let besides: [Beside; 4] = [
         |_, _| {},
-        |tubes, id| drop(tubes.work.deferred(WhenFull::Block).move_to(id, &tubes.other).unwrap()),
-        |tubes, id| drop(tubes.work.deferred(WhenFull::Block).bury(id).unwrap()),
+        |tubes, id| drop(tubes.work.to_async().move_to(id, &tubes.other)),
+        |tubes, id| drop(tubes.work.to_async().bury(id)),
         |tubes, id| {
             let above = tubes.other.put("above").unwrap().id;
-            let waits = tubes.work.deferred(WhenFull::Block);
-            drop(waits.add_parents(id, &tubes.other, &[above]).unwrap());
+            let waits = tubes.work.to_async();
+            drop(waits.add_parents(id, &tubes.other, &[above]));
         },
     ];
     for beside in besides {
@@ -239,7 +239,7 @@ fn task_that_was_resolved_above_a_failed_release_stays_done() {
         let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
-            drop(tubes.work.deferred(WhenFull::Block).resolve(parent, None).unwrap());
+            drop(tubes.work.to_async().resolve(parent, None));
             children
         });
         assert_eq!(tubes.states(children), [TaskState::Ready; 3]);

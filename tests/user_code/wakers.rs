@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tubewell::{
     Error, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Receipt, Store, Ticket, Tube, TubeOptions,
-    WhenFull,
 };
 
 use super::support::{
@@ -16,7 +15,7 @@ use super::support::{
 };
 
 fn put_deferred(tube: &Tube) -> Ticket<Receipt> {
-    tube.deferred(WhenFull::Block).put("later").unwrap()
+    tube.to_async().put("later")
 }
 
 /// Two tickets. The flush of the first is blocked, and its waker makes this call. The second is in
@@ -54,7 +53,7 @@ fn panicking_waker_does_not_block_other_tickets() {
 fn panicking_waker_does_not_block_next_waiting_taker() {
     with_timeout(|| {
         let (_disk, store, tube) = new_store();
-        let mut first = tube.take_async(None);
+        let mut first = tube.to_async().take(None);
         poll_pending(&mut first, &waker_calling(|| panic!("a waker panics")));
         thread::scope(|scope| {
             let second = scope.spawn(|| tube.take(None).unwrap().unwrap().id());
@@ -124,7 +123,7 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
         let full = store.create_tube("full", LIMFIFOTTL, options).unwrap();
         full.put("taken").unwrap();
         let _taken = full.try_take().unwrap().unwrap();
-        let mut take = full.take_async(None);
+        let mut take = full.to_async().take(None);
         let to_log = log.clone();
         poll_pending(&mut take, &waker_calling(move || assert!(to_log.put("woken").is_ok())));
         thread::scope(|scope| {
@@ -148,7 +147,7 @@ fn waker_run_by_manual_clock_may_wait_for_a_commit() {
         for millis in [1000, 1050] {
             delayed.put(Put::new("later").delay(Duration::from_millis(millis))).unwrap();
         }
-        let mut takes = [delayed.take_async(None), delayed.take_async(None)];
+        let mut takes = [delayed.to_async().take(None), delayed.to_async().take(None)];
         let to_log = log.clone();
         let putting = waker_calling(move || assert!(to_log.put("woken").is_ok()));
         for (take, waker) in takes.iter_mut().zip([Waker::noop(), &putting]) {
@@ -176,7 +175,7 @@ impl Drop for PutOnDrop {
 fn replaced_waker_may_put_when_it_is_dropped() {
     with_timeout(|| {
         let (_disk, _store, tube) = new_store();
-        let mut take = tube.take_async(None);
+        let mut take = tube.to_async().take(None);
         poll_pending(&mut take, &Arc::new(PutOnDrop(tube.clone())).into());
         poll_pending(&mut take, Waker::noop());
         drop(take);
@@ -238,7 +237,7 @@ fn waker_of_taker_may_wait_for_the_commit_that_put_its_task() {
         let ticket = Arc::new(Mutex::new(None::<Ticket<Receipt>>));
         let waited = Arc::new(Mutex::new(None));
         let (to_wait_for, result) = (ticket.clone(), waited.clone());
-        let mut take = tube.take_async(None);
+        let mut take = tube.to_async().take(None);
         let wait_for_ticket = move || {
             let ticket = to_wait_for.lock().unwrap().take();
             *result.lock().unwrap() = ticket.map(Ticket::wait);

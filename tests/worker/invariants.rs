@@ -123,7 +123,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         };
         let worker = start();
         wait_until(|| case.state(id) == Some(TaskState::Taken));
-        let mut taker = case.tube.take_async(None);
+        let mut taker = case.tube.to_async().take(None);
         poll_pending(&mut taker, Waker::noop());
         gate.open();
         assert_eq!(worker.wait().unwrap().panicked, 1);
@@ -133,7 +133,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         // The last attempt buries the task, and wakes no taker.
         assert_eq!(start().wait().unwrap().panicked, 1);
         assert_eq!(case.state(id), Some(TaskState::Buried));
-        let mut taker = case.tube.take_async(None);
+        let mut taker = case.tube.to_async().take(None);
         poll_pending(&mut taker, Waker::noop());
         case.tube.kick(1).unwrap();
         assert!(eventually_ready(&mut taker).unwrap().is_some());
@@ -157,7 +157,7 @@ fn dropped_worker_uses_an_attempt_and_wakes_the_next_taker() {
             poll_pending(&mut worker, Waker::noop());
             begun.load(Ordering::SeqCst) == 2
         });
-        let mut takers = [(); 3].map(|()| case.tube.take_async(None));
+        let mut takers = [(); 3].map(|()| case.tube.to_async().take(None));
         for taker in &mut takers {
             poll_pending(taker, Waker::noop());
         }

@@ -1,6 +1,6 @@
 //! The lines of an export.
 
-use tubewell::{Error, OnKey, SpawnedBy, Tube, WhenFull};
+use tubewell::{Error, OnKey, SpawnedBy, Tube};
 
 use super::batches::{Import, Target, Task};
 use super::exported::{self, Exported, ExportedTask};
@@ -96,9 +96,9 @@ impl Import<'_> {
         };
         let (old, on_key) = (schedule.id, self.on_key());
         let key = schedule.key.clone();
-        let stored = match tube.schedule(schedule.restore(&driver, new)) {
+        let stored = match tube.schedule(schedule.restore(&driver, new)).wait() {
             Err(Error::KeyInUse { id, .. }) if on_key == OnKey::Keep => Ok(id),
-            stored => stored.and_then(|ticket| Ok(ticket.wait()?.id)),
+            stored => stored.map(|receipt| receipt.id),
         };
         let id = stored.map_err(|error| {
             Refusal::Line(format!("schedule {key:?}: {}", Failure::from(error).message))
@@ -139,7 +139,7 @@ impl Import<'_> {
             name: tube.name().to_owned(),
             driver: tube.driver().to_owned(),
             keeps_done: tube.info().is_ok_and(|info| info.keep_done.is_some()),
-            tube: tube.deferred(WhenFull::Block),
+            tube: tube.to_async(),
             number,
         };
         if number == next {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube};
+use tubewell::{AsyncTube, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube};
 
 use super::ids::{NewIds, Place};
 use super::lines::{Chunk, Input};
@@ -32,7 +32,7 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) driver: String,
     pub(super) keeps_done: bool,
-    pub(super) tube: Deferred,
+    pub(super) tube: AsyncTube,
     /// Its place among the tubes of the import.
     pub(super) number: u32,
 }
@@ -246,11 +246,17 @@ impl Import<'_> {
             return Ok(());
         };
         let (first, last, tube, to) = (first.line, last.line, to.number, to.tube.clone());
-        match to.restore_many(batch.iter().map(|task| task.restore.clone())) {
-            Ok(ticket) => {
-                let ids = batch.iter().map(|task| task.id).collect();
-                let before = self.in_flight.replace(InFlight { ticket, first, last, tube, ids });
-                before.map_or(Ok(()), |batch| self.wait(batch))
+        let ticket = to.restore_many(batch.iter().map(|task| task.restore.clone()));
+        let ids = batch.iter().map(|task| task.id).collect();
+        if !ticket.is_done() {
+            let before = self.in_flight.replace(InFlight { ticket, first, last, tube, ids });
+            return before.map_or(Ok(()), |batch| self.wait(batch));
+        }
+        match ticket.wait() {
+            Ok(receipts) => {
+                self.finish_batch()?;
+                self.note(last, tube, ids, receipts);
+                Ok(())
             }
             Err(error) if is_refusal(&error) && batch.len() > 1 => {
                 let (early, late) = batch.split_at(batch.len() / 2);
@@ -265,6 +271,20 @@ impl Import<'_> {
         }
     }
 
+    /// A batch is stored.
+    fn note(&mut self, last: u64, tube: u32, ids: Vec<Option<u64>>, receipts: Vec<Receipt>) {
+        self.stored += receipts.len() as u64;
+        self.last = self.last.max(last);
+        // Only a task that was kept for its key is buried by no line.
+        let buried = receipts.iter().filter(|receipt| receipt.state == tubewell::TaskState::Buried);
+        self.kept_buried += if self.args.all { 0 } else { buried.count() as u64 };
+        for (old, receipt) in ids.into_iter().zip(receipts) {
+            let Some(old) = old else { continue };
+            self.ids.add(old, Place::Stored { tube, id: receipt.id });
+            self.unresolved.remove(&old);
+        }
+    }
+
     pub(super) fn finish_batch(&mut self) -> Result<(), Stop> {
         self.in_flight.take().map_or(Ok(()), |batch| self.wait(batch))
     }
@@ -273,17 +293,7 @@ impl Import<'_> {
         let InFlight { ticket, first, last, tube, ids } = batch;
         match ticket.wait() {
             Ok(receipts) => {
-                self.stored += receipts.len() as u64;
-                self.last = self.last.max(last);
-                // Only a task that was kept for its key is buried by no line.
-                let buried =
-                    receipts.iter().filter(|receipt| receipt.state == tubewell::TaskState::Buried);
-                self.kept_buried += if self.args.all { 0 } else { buried.count() as u64 };
-                for (old, receipt) in ids.into_iter().zip(receipts) {
-                    let Some(old) = old else { continue };
-                    self.ids.add(old, Place::Stored { tube, id: receipt.id });
-                    self.unresolved.remove(&old);
-                }
+                self.note(last, tube, ids, receipts);
                 Ok(())
             }
             Err(error) => {

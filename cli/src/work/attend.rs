@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
-use tubewell::{Error, Session, Store, TaskState, Tube, WhenFull};
+use tubewell::{Error, Session, Store, TaskState, Tube};
 
 use super::child::{self, Child, is_output_closed, not_started};
 use super::outcome::{CommandEnd, Decision, Finished, Outcome, Policy};
@@ -220,7 +220,7 @@ impl Attendant {
         // They share a few flushes.
         let mut tickets = Vec::new();
         for (tube, id, end) in kept {
-            let deferred = tube.deferred(WhenFull::Block);
+            let deferred = tube.to_async();
             let ticket = match end {
                 End::Fail(failure) => deferred.fail(id, &failure),
                 End::FailIn(delay, failure) => deferred.fail_in(id, delay, &failure),
@@ -228,13 +228,12 @@ impl Attendant {
                 End::Release(delay) => deferred.release(id, delay),
                 _ => continue,
             };
-            match ticket {
-                Ok(ticket) => tickets.push(ticket),
-                Err(Error::NotTaken { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+            tickets.push(ticket);
         }
-        tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop)).map_err(Failure::from)
+        tickets.into_iter().try_for_each(|ticket| match ticket.wait() {
+            Ok(_) | Err(Error::NotTaken { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Prints the summary. Returns whether a task was not done, too.

@@ -441,7 +441,7 @@ fn import_keeps_ids_of_tubes_that_interleave() {
     let (mail, other) = (store.tube("mail").unwrap(), store.tube("other").unwrap());
     for n in 0..3000 {
         let tube = if n % 3 == 0 { &other } else { &mail };
-        drop(tube.deferred(tubewell::WhenFull::Block).put(format!("task {n}")).unwrap());
+        drop(tube.to_async().put(format!("task {n}")));
     }
     for id in (0..3000).step_by(7) {
         let tube = if id % 3 == 0 { &other } else { &mail };

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tubewell::{Error, FIFOTTL, Put, ServeOptions, Store, TubeOptions, UTUBE, WhenFull};
+use tubewell::{Error, FIFOTTL, Put, ServeOptions, Store, TubeOptions, UTUBE};
 
 use crate::blocking_disk::Disk;
 use crate::support::{Running, Sandbox, columns_of};
@@ -208,8 +208,8 @@ fn commands_ask_no_owner_to_catch_up() {
     let store = disk.open(Store::options());
     let mail = store.create_tube("mail", FIFOTTL, TubeOptions::new()).unwrap();
     let served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
-    let deferred = mail.deferred(WhenFull::Block);
-    let put = disk.block_flush_of(|| deferred.put("blocked").unwrap());
+    let deferred = mail.to_async();
+    let put = disk.block_flush_of(|| deferred.put("blocked"));
     let caught_up: Vec<_> = (0..5)
         .map(|_| {
             let remote = tubewell::connect(served.url()).unwrap();

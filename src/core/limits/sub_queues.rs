@@ -313,7 +313,7 @@ mod tests {
                 tube.put(Put::new("first").sub_queue("x")).unwrap();
                 shut(&tube);
                 tube.put(Put::new("second").sub_queue("x")).unwrap();
-                let mut waiting = pin!(tube.take_async(None));
+                let mut waiting = pin!(tube.to_async().take(None));
                 let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 assert!(poll().is_pending());
                 store.inner().run(|core| {

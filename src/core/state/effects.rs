@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::waits::{CapacitySlot, PutSlot, TakeSlot, WatchSlot};
+use super::waits::{CapacitySlot, Filled, PutSlot, TakeSlot, WatchSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
 use crate::signal::Signal;
@@ -62,6 +62,8 @@ pub(crate) struct Deeds {
     pub(crate) put_slots: Vec<Arc<PutSlot>>,
     pub(crate) watch_slots: Vec<Arc<WatchSlot>>,
     pub(crate) capacity_slots: Vec<Arc<CapacitySlot>>,
+    /// Those of calls that have stood in line.
+    pub(crate) line_slots: Vec<Arc<dyn Filled>>,
     /// The signals of claims that have ended.
     pub(crate) end_signals: Vec<Arc<Signal>>,
     /// Wakers of event streams.
@@ -80,6 +82,7 @@ impl Deeds {
         self.put_slots.drain(..).for_each(|slot| slot.wake());
         self.watch_slots.drain(..).for_each(|slot| slot.wake());
         self.capacity_slots.drain(..).for_each(|slot| slot.wake());
+        self.line_slots.drain(..).for_each(|slot| slot.wake());
         self.end_signals.drain(..).for_each(|signal| signal.raise());
         self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {

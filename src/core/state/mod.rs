@@ -75,5 +75,5 @@ pub(crate) use update::UpdateRequest;
 pub(super) use wait_keys::SessionWait;
 pub(crate) use wait_keys::WatchKey;
 pub(crate) use wait_slot::WaitSlot;
-pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot, WatchSlot};
-pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake, Watch, Watches};
+pub(crate) use waits::{CapacitySlot, CarriedOut, Filled, LineCall, PutSlot, TakeSlot, WatchSlot};
+pub(super) use waits::{InLine, WaitingPut, WaitingTake, Watch, Watches};

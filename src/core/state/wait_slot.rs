@@ -57,6 +57,11 @@ impl<T> WaitSlot<T> {
         }
     }
 
+    /// Whether there is a value, and this holds for it.
+    pub(crate) fn is_filled_with(&self, holds: impl FnOnce(&T) -> bool) -> bool {
+        self.state.lock().0.as_ref().is_some_and(holds)
+    }
+
     /// Takes the value, if there is one.
     pub(crate) fn take(&self) -> Option<T> {
         self.state.lock().0.take()

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::claims::Grant;
-use super::decided::Decided;
+use super::core::Core;
+use super::decided::{Decided, Wait};
 use super::request::PutRequest;
 use super::wait_keys::WatchKey;
 use super::wait_slot::WaitSlot;
@@ -38,19 +39,40 @@ pub(crate) struct WaitingPut {
     pub(crate) deadline: Option<u64>,
 }
 
-/// The futures that wait for space in one write buffer, by arrival.
+/// What waits for space in one write buffer, by arrival.
 #[derive(Default)]
 pub(in crate::core) struct CapacityQueue {
-    pub(in crate::core) waiting: BTreeMap<u64, WaitingCall>,
+    pub(in crate::core) waiting: BTreeMap<u64, InLine>,
     /// How many futures are called and have not looked since.
     pub(in crate::core) called: usize,
 }
 
-/// A call that waits for space in a write buffer.
-pub(in crate::core) struct WaitingCall {
-    pub(in crate::core) slot: Arc<CapacitySlot>,
-    /// It has space while fewer rows than this are pending.
-    pub(in crate::core) max_rows: usize,
+/// What waits for space in a write buffer.
+pub(in crate::core) enum InLine {
+    /// A future, which looks for space when it is called.
+    Future {
+        slot: Arc<CapacitySlot>,
+        /// It has space while fewer rows than this are pending.
+        max_rows: usize,
+    },
+    /// A call, which whoever has the lock carries out, also if its caller has gone.
+    Call(LineCall),
+}
+
+/// A call that stands in line for space. It decides, and fills the slot of its caller.
+pub(crate) type LineCall = Box<dyn FnOnce(&mut Core) -> CarriedOut + Send>;
+
+/// A call that has stood in line, and is decided.
+pub(crate) struct CarriedOut {
+    /// What its answer waits for.
+    pub(crate) wait: Option<Wait>,
+    /// Where its caller waits.
+    pub(crate) slot: Arc<dyn Filled>,
+}
+
+/// A slot that has been filled.
+pub(crate) trait Filled: Send + Sync {
+    fn wake(&self);
 }
 
 /// A caller that waits for the end of a task, for a drained tube, or for a task that can be taken.

@@ -363,7 +363,7 @@ mod tests {
             let mut delete = DeleteWhere { filter, after: None, limit: 512 };
             let mut all = Vec::new();
             loop {
-                let step = tube.make(&delete).unwrap();
+                let step = tube.make(delete.clone()).unwrap();
                 all.push(step.changed);
                 delete.after = step.next;
                 if delete.after.is_none() {

@@ -52,7 +52,9 @@ pub(crate) use peek_ready::PeekReady;
 pub(crate) use put::{NextId, PutTask};
 pub(crate) use put_keyed::Requeue;
 pub(crate) use put_many::PutMany;
-pub(crate) use steps::{ReadStep, Sleep, Spawn, Steps, StepsHeld, WriteStep, decode_step};
+pub(crate) use steps::{
+    ReadStep, Sleep, Spawn, StepPage, Steps, StepsHeld, WriteStep, decode_step,
+};
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]

@@ -1,9 +1,9 @@
-//! Futures that wait for space in a write buffer, first come, first served.
+//! What waits for space in a write buffer, first come, first served: futures, and calls.
 
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::state::{CapacitySlot, Core, Decided, FILE, MEMORY, WaitingCall};
+use crate::core::state::{CapacitySlot, Core, Decided, FILE, InLine, LineCall, MEMORY};
 use crate::core::verb::{Decide, TubeRef, verb};
 
 verb! {
@@ -63,13 +63,22 @@ impl Core {
     ) -> (u64, Arc<CapacitySlot>) {
         let arrival = arrival.unwrap_or_else(|| self.next_arrival());
         let slot = Arc::new(CapacitySlot::new());
-        let call = WaitingCall { slot: slot.clone(), max_rows };
-        self.capacity_queues[buffer].waiting.insert(arrival, call);
+        self.stand_in_line(buffer, arrival, InLine::Future { slot: slot.clone(), max_rows });
+        (arrival, slot)
+    }
+
+    /// Adds a call to the queue of a write buffer: it is carried out once there is space.
+    pub(crate) fn wait_in_line(&mut self, buffer: usize, call: LineCall) {
+        let arrival = self.next_arrival();
+        self.stand_in_line(buffer, arrival, InLine::Call(call));
+    }
+
+    fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine) {
+        self.capacity_queues[buffer].waiting.insert(arrival, waiting);
         if self.buffers[buffer].is_dirty() {
             self.buffers[buffer].has_waiters = true;
             self.effects.call_writer = true;
         }
-        (arrival, slot)
     }
 
     /// A call that was called looks for space now.
@@ -85,33 +94,58 @@ impl Core {
         }
     }
 
-    /// Calls waiting calls in order of arrival, at most as many as there are free rows, or all of
-    /// them once the store is closed or has failed. Runs each time the lock is released, so no
-    /// freed space is missed.
-    pub(crate) fn serve_capacity(&mut self) {
-        for buffer in [FILE, MEMORY] {
-            if self.capacity_queues[buffer].waiting.is_empty() {
-                continue;
-            }
-            let refused = self.check_open().is_err();
-            let free = if refused { usize::MAX } else { self.free_rows(buffer) };
-            let rows = self.buffers[buffer].edits.active.len();
-            let queue = &mut self.capacity_queues[buffer];
-            let served: Vec<u64> = queue
-                .waiting
-                .iter()
-                .filter(|(_, call)| refused || rows < call.max_rows)
-                .map(|(arrival, _)| *arrival)
-                .take(free.saturating_sub(queue.called))
-                .collect();
-            for arrival in served {
-                if let Some(call) = queue.waiting.remove(&arrival) {
+    /// Whether futures or calls wait for space.
+    pub(crate) fn someone_waits_for_space(&self) -> bool {
+        self.capacity_queues.iter().any(|queue| !queue.waiting.is_empty())
+    }
+
+    /// Calls waiting futures in order of arrival, at most as many as there are free rows, or all of
+    /// them once the store is closed or has failed. Stops at a call, which the caller carries out before
+    /// it asks again. Runs each time the lock is released, so no freed space is missed.
+    pub(crate) fn serve_capacity(&mut self) -> Option<LineCall> {
+        [FILE, MEMORY].into_iter().find_map(|buffer| self.serve_buffer(buffer))
+    }
+
+    fn serve_buffer(&mut self, buffer: usize) -> Option<LineCall> {
+        if self.capacity_queues[buffer].waiting.is_empty() {
+            return None;
+        }
+        let refused = self.check_open().is_err();
+        let free = if refused { usize::MAX } else { self.free_rows(buffer) };
+        let rows = self.buffers[buffer].edits.active.len();
+        let queue = &mut self.capacity_queues[buffer];
+        while free > queue.called {
+            let has_space = |waiting: &InLine| match waiting {
+                InLine::Future { max_rows, .. } => refused || rows < *max_rows,
+                InLine::Call(_) => true,
+            };
+            let mut waiting = queue.waiting.iter();
+            let next =
+                waiting.find(|(_, waiting)| has_space(waiting)).map(|(arrival, _)| *arrival)?;
+            match queue.waiting.remove(&next)? {
+                InLine::Call(call) => return Some(call),
+                InLine::Future { slot, .. } => {
                     queue.called += 1;
-                    call.slot.fill(());
-                    self.effects.after_unlock.deeds().capacity_slots.push(call.slot);
+                    slot.fill(());
+                    self.effects.after_unlock.deeds().capacity_slots.push(slot);
                 }
             }
         }
+        None
+    }
+
+    /// The next call that waits for space, whether there is some or not.
+    pub(crate) fn next_in_line(&mut self) -> Option<LineCall> {
+        self.capacity_queues.iter_mut().find_map(|queue| {
+            let is_call = |waiting: &InLine| matches!(waiting, InLine::Call(_));
+            let mut waiting = queue.waiting.iter();
+            let next =
+                waiting.find(|(_, waiting)| is_call(waiting)).map(|(arrival, _)| *arrival)?;
+            match queue.waiting.remove(&next)? {
+                InLine::Call(call) => Some(call),
+                InLine::Future { .. } => None,
+            }
+        })
     }
 
     /// How many rows a write buffer has left before it is full.

@@ -541,7 +541,7 @@ mod tests {
     #[test]
     fn waits_before_and_after_the_decision_return_the_noted_ending() {
         with_taken_task(|store, tube, key| {
-            let mut before = pin!(tube.wait_done_async(key.id, Duration::from_secs(1)));
+            let mut before = pin!(tube.to_async().wait_done(key.id, Duration::from_secs(1)));
             let mut context = Context::from_waker(Waker::noop());
             assert!(before.as_mut().poll(&mut context).is_pending());
             let after = store.inner().run(|core| {
@@ -612,9 +612,9 @@ mod tests {
         with_taken_task(|store, tube, key| {
             let mut context = Context::from_waker(Waker::noop());
             let timeout = Duration::from_secs(1);
-            let mut done = tube.wait_done_async(key.id, timeout);
-            let mut drained = tube.wait_drained_async(timeout);
-            let mut put = tube.put_and_wait_async("y", timeout);
+            let mut done = tube.to_async().wait_done(key.id, timeout);
+            let mut drained = tube.to_async().wait_drained(timeout);
+            let mut put = tube.to_async().put_and_wait("y", timeout);
             assert!(pin!(&mut done).poll(&mut context).is_pending());
             assert!(pin!(&mut drained).poll(&mut context).is_pending());
             assert!(pin!(&mut put).poll(&mut context).is_pending());

@@ -1,6 +1,6 @@
 //! Changes of tasks that are neither claims nor ends, and deletes on a condition.
 
-use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
+use tubewell::{Filter, Receipt, Result, Ticket, Tube};
 
 use super::System;
 use super::convert::{agree, duration, library_moment, library_state};
@@ -59,8 +59,8 @@ pub(super) fn edit(
     step: u64,
     deferred: bool,
 ) -> (Result<Receipt>, Answer<State>) {
-    let later = tube.deferred(WhenFull::Block);
-    let wait = |ticket: Result<Ticket<Receipt>>| ticket.and_then(Ticket::wait);
+    let later = tube.to_async();
+    let wait = Ticket::wait;
     match verb {
         ById::SetPriority { pri } => {
             let want = model.set_priority(tube_no, no, *pri);

@@ -1,6 +1,6 @@
 //! Tasks by their keys.
 
-use tubewell::{OnKey, Ticket, WhenFull};
+use tubewell::OnKey;
 
 use super::System;
 use super::convert::{agree, state_of, two_refusals_apply};
@@ -22,7 +22,7 @@ impl System {
         let (put, mut draft) = self.draft(&template, no, 0);
         (draft.key, draft.on_key) = (Some(key.clone()), reference::OnKey::Replace);
         let got = if deferred {
-            handle.deferred(WhenFull::Block).requeue(&key, put).and_then(Ticket::wait)
+            handle.to_async().requeue(&key, put).wait()
         } else {
             handle.requeue(&key, put)
         };

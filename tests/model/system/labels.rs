@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
+use tubewell::{Filter, Receipt, Result, Tube};
 
 use super::System;
 use super::reference::TaskNo;
@@ -51,11 +51,11 @@ pub(super) fn edit_tags(
     (tags, adds): (&[String], bool),
     deferred: bool,
 ) -> Result<Receipt> {
-    let later = tube.deferred(WhenFull::Block);
+    let later = tube.to_async();
     match (adds, deferred) {
         (true, false) => tube.add_tags(id, tags),
-        (true, true) => later.add_tags(id, tags).and_then(Ticket::wait),
+        (true, true) => later.add_tags(id, tags).wait(),
         (false, false) => tube.remove_tags(id, tags),
-        (false, true) => later.remove_tags(id, tags).and_then(Ticket::wait),
+        (false, true) => later.remove_tags(id, tags).wait(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::{Ticket, Tube, WhenFull};
+use tubewell::{Tube, WhenFull};
 
 use super::convert::{agree, agree_on_receipt, state_of};
 use super::outcomes::result_of;
@@ -25,7 +25,7 @@ impl System {
     ) {
         let Some((target, to_no, _)) = self.tube(client, to) else { return };
         let got = if deferred {
-            tube.deferred(WhenFull::Block).move_to(id, &target).and_then(Ticket::wait)
+            tube.to_async().move_to(id, &target).wait()
         } else {
             tube.move_to(id, &target)
         };

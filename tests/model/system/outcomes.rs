@@ -1,7 +1,7 @@
 //! Outcomes: calls of any caller, and comparisons of how tasks have ended and of the failure
 //! groups.
 
-use tubewell::{Filter, Receipt, Result, Ticket, Tube, WhenFull};
+use tubewell::{Filter, Receipt, Result, Tube};
 
 use super::System;
 use super::convert::agree;
@@ -64,25 +64,13 @@ pub(super) fn resolve(
     result: Option<&[u8]>,
     deferred: bool,
 ) -> Result<Receipt> {
-    if deferred {
-        tube.deferred(WhenFull::Block).resolve(id, result).and_then(Ticket::wait)
-    } else {
-        tube.resolve(id, result)
-    }
+    if deferred { tube.to_async().resolve(id, result).wait() } else { tube.resolve(id, result) }
 }
 
 pub(super) fn forget(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
-    if deferred {
-        tube.deferred(WhenFull::Block).forget(id).and_then(Ticket::wait)
-    } else {
-        tube.forget(id)
-    }
+    if deferred { tube.to_async().forget(id).wait() } else { tube.forget(id) }
 }
 
 pub(super) fn kick_task(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
-    if deferred {
-        tube.deferred(WhenFull::Block).kick_task(id).and_then(Ticket::wait)
-    } else {
-        tube.kick_task(id)
-    }
+    if deferred { tube.to_async().kick_task(id).wait() } else { tube.kick_task(id) }
 }

@@ -1,6 +1,6 @@
 //! Tasks that wait for others.
 
-use tubewell::{Put, Ticket, Tube, WhenFull};
+use tubewell::{Put, Tube};
 
 use super::System;
 use super::convert::{agree_on_receipt, on_parent_of};
@@ -50,8 +50,8 @@ impl System {
         });
         let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
         let got = if deferred {
-            let later = tube.deferred(WhenFull::Block);
-            later.add_parents(id, &of_tube, &ids).and_then(Ticket::wait)
+            let later = tube.to_async();
+            later.add_parents(id, &of_tube, &ids).wait()
         } else {
             tube.add_parents(id, &of_tube, &ids)
         };
@@ -81,8 +81,8 @@ impl System {
             chosen.iter().map(|no| self.ids.get(no).copied().unwrap_or(u64::MAX)).collect()
         });
         let got = if deferred {
-            let later = tube.deferred(WhenFull::Block);
-            later.remove_parents(id, ids.as_deref()).and_then(Ticket::wait)
+            let later = tube.to_async();
+            later.remove_parents(id, ids.as_deref()).wait()
         } else {
             tube.remove_parents(id, ids.as_deref())
         };

@@ -1,6 +1,6 @@
 //! Tasks of another store that are put back.
 
-use tubewell::{LastFailure, Put, Restore, Ticket, WhenFull};
+use tubewell::{LastFailure, Put, Restore};
 
 use super::System;
 use super::checks::REPORTED;
@@ -28,7 +28,7 @@ impl System {
             next += 1;
         }
         let got = if deferred {
-            handle.deferred(WhenFull::Block).restore_many(tasks).and_then(Ticket::wait)
+            handle.to_async().restore_many(tasks).wait()
         } else {
             handle.restore_many(tasks)
         };

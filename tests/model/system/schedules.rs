@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::{
-    Overlap, Put, Receipt, Recurrence, Reschedule, Result, Schedule, ScheduleInfo, Ticket, Tube,
-    WhenFull,
+    Overlap, Put, Receipt, Recurrence, Reschedule, Result, Schedule, ScheduleInfo, Tube,
 };
 
 use super::System;
@@ -67,7 +66,7 @@ impl System {
             RestoredRuns { has_id, runs, skipped }
         });
         let got = if deferred {
-            handle.deferred(WhenFull::Block).schedule(schedule).and_then(Ticket::wait)
+            handle.to_async().schedule(schedule).wait()
         } else {
             handle.schedule(schedule)
         };
@@ -89,7 +88,7 @@ impl System {
         let (put, terms) = self.terms(template, no);
         let change = change_of(put, &terms);
         let got = if deferred {
-            handle.deferred(WhenFull::Block).reschedule(key, change).and_then(Ticket::wait)
+            handle.to_async().reschedule(key, change).wait()
         } else {
             handle.reschedule(key, change)
         };
@@ -273,9 +272,5 @@ fn overlap_of(skips: bool) -> Overlap {
 }
 
 fn unschedule(tube: &Tube, key: &str, deferred: bool) -> Result<Receipt> {
-    if deferred {
-        tube.deferred(WhenFull::Block).unschedule(key).and_then(Ticket::wait)
-    } else {
-        tube.unschedule(key)
-    }
+    if deferred { tube.to_async().unschedule(key).wait() } else { tube.unschedule(key) }
 }

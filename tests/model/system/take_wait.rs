@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use tubewell::{Claim, Result, TakeFuture, Tube};
+use tubewell::{Claim, Result, Ticket, Tube};
 
 use super::convert::{agree, timeout};
 use super::put_wait::MAX_YIELDS;
@@ -16,7 +16,7 @@ use super::{System, stores};
 
 /// A waiting take. Its future is polled only after its waker was called.
 pub(super) struct WaitingTake {
-    pub(super) future: Option<Pin<Box<TakeFuture>>>,
+    pub(super) future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
     pub(super) wake_flag: Arc<WakeFlag>,
     pub(super) answer: Option<Result<Option<Claim>>>,
     pub(super) session: SessionNo,
@@ -79,7 +79,7 @@ impl System {
         }
         let future = match &handles[..] {
             [] => return,
-            [one] => one.take_async(timeout(until)),
+            [one] => one.to_async().take(timeout(until)),
             several => {
                 let several: Vec<&Tube> = several.iter().collect();
                 match &self.clients[client].session {

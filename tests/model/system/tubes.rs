@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, Error, Filter, TubeOptions, WhenFull};
+use tubewell::{Durability, Error, Filter, TubeOptions};
 
 use super::convert::{
     agree, backoff_of, counting_of, duration, keep_of, library_moment, name_of, rate_of,
@@ -57,9 +57,7 @@ impl System {
         let given = options_of(&wanted, durability);
         let got = match by {
             Alter::Tube => handle.alter(given),
-            Alter::Deferred => {
-                handle.deferred(WhenFull::Block).alter(given).and_then(tubewell::Ticket::wait)
-            }
+            Alter::Deferred => handle.to_async().alter(given).wait(),
             Alter::Create => {
                 let given = given.or_alter(true);
                 self.store.create_tube(TUBE_NAMES[tube], name_of(driver), given).map(drop)
@@ -71,19 +69,19 @@ impl System {
 
     pub(super) fn pause(&mut self, tube: usize, time: Micros, deferred: bool) {
         let Some((handle, no, _)) = self.tube(0, tube) else { return };
-        let later = handle.deferred(WhenFull::Block);
+        let later = handle.to_async();
         let until = self.model.wall().saturating_add(time);
         let got = match (time, deferred) {
             (0, false) => handle.unpause(),
-            (0, true) => later.unpause().and_then(tubewell::Ticket::wait),
+            (0, true) => later.unpause().wait(),
             (NEVER, false) => handle.pause(),
-            (NEVER, true) => later.pause().and_then(tubewell::Ticket::wait),
+            (NEVER, true) => later.pause().wait(),
             // The wall clock was never set, or set right.
             (_, false) if until == self.model.now() + time => {
                 handle.pause_until(library_moment(until))
             }
             (_, false) => handle.pause_for(duration(time)),
-            (_, true) => later.pause_for(duration(time)).and_then(tubewell::Ticket::wait),
+            (_, true) => later.pause_for(duration(time)).wait(),
         };
         agree(got, self.model.pause(no, time));
     }
@@ -96,14 +94,12 @@ impl System {
         deferred: bool,
     ) {
         let Some((handle, no, _)) = self.tube(0, tube) else { return };
-        let later = handle.deferred(WhenFull::Block);
+        let later = handle.to_async();
         let got = match (time, deferred) {
             (0, false) => handle.unpause_sub_queue(name),
-            (0, true) => later.unpause_sub_queue(name).and_then(tubewell::Ticket::wait),
+            (0, true) => later.unpause_sub_queue(name).wait(),
             (_, false) => handle.pause_sub_queue(name, duration(time)),
-            (_, true) => {
-                later.pause_sub_queue(name, duration(time)).and_then(tubewell::Ticket::wait)
-            }
+            (_, true) => later.pause_sub_queue(name, duration(time)).wait(),
         };
         agree(got, self.model.pause_sub_queue(no, name, time));
     }

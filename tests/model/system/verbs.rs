@@ -100,7 +100,7 @@ impl System {
         let (put, draft) = self.draft(template, no, 0);
         let mut put_ending = None;
         let got = if deferred {
-            handle.deferred(WhenFull::Block).put(put).and_then(tubewell::Ticket::wait)
+            handle.to_async().put(put).wait()
         } else if self.steps.is_multiple_of(4) {
             let put = handle.put_and_wait(put, std::time::Duration::ZERO);
             put.map(|(receipt, ending)| {
@@ -170,16 +170,15 @@ impl System {
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
         let steps = self.steps;
-        let later = tube.deferred(WhenFull::Block);
-        let wait = tubewell::Ticket::wait;
+        let later = tube.to_async();
         let (got, want) = match verb {
-            ById::Ack if deferred => (later.ack(id).and_then(wait), model.ack(tube_no, no, holder)),
+            ById::Ack if deferred => (later.ack(id).wait(), model.ack(tube_no, no, holder)),
             ById::Ack => (tube.ack(id), model.ack(tube_no, no, holder)),
             ById::AckWith { size } => {
                 let result = result_of(steps, size);
                 let want = model.ack_with(tube_no, no, holder, result.clone());
                 let got = if deferred {
-                    later.ack_with(id, result).and_then(wait)
+                    later.ack_with(id, result).wait()
                 } else {
                     tube.ack_with(id, result)
                 };
@@ -196,7 +195,7 @@ impl System {
                 let want = model.release(tube_no, no, holder, delay);
                 let delay = duration(delay);
                 let got = if deferred {
-                    later.release(id, delay).and_then(wait)
+                    later.release(id, delay).wait()
                 } else {
                     tube.release(id, delay)
                 };
@@ -220,11 +219,9 @@ impl System {
                 let want = model.bury_with(tube_no, no, holder, &failure);
                 (tube.bury_with(id, &failure_of(&failure)), want)
             }
-            ById::Bury if deferred => (later.bury(id).and_then(wait), model.bury(tube_no, no)),
+            ById::Bury if deferred => (later.bury(id).wait(), model.bury(tube_no, no)),
             ById::Bury => (tube.bury(id), model.bury(tube_no, no)),
-            ById::Delete if deferred => {
-                (later.delete(id).and_then(wait), model.delete(tube_no, no))
-            }
+            ById::Delete if deferred => (later.delete(id).wait(), model.delete(tube_no, no)),
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
             ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
             ById::EditTags { .. }

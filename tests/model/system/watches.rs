@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{CallFuture, Result};
+use tubewell::{Result, Ticket};
 
 use super::convert::{agree, refusal_of};
 use super::reference::{Answer, Ending, WaitNo};
@@ -16,7 +16,7 @@ use super::{System, stores};
 
 /// A caller that waits for the end of a task.
 pub(super) struct WaitingForEnd {
-    future: Pin<Box<CallFuture<Option<tubewell::Ending>>>>,
+    future: Pin<Box<Ticket<Option<tubewell::Ending>>>>,
     is_woken: Arc<WakeFlag>,
     answer: Option<Answer<Ending>>,
 }
@@ -57,7 +57,7 @@ impl System {
             return;
         }
         let mut waiting = WaitingForEnd {
-            future: Box::pin(tube.wait_done_async(id, None)),
+            future: Box::pin(tube.to_async().wait_done(id, None)),
             is_woken: Arc::new(WakeFlag(AtomicBool::new(true))),
             answer: None,
         };

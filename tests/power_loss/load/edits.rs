@@ -1,7 +1,8 @@
 //! The calls that change or delete chosen tasks.
 
-use tubewell::{Error, Receipt, Result, TaskState, Ticket, Update, WhenFull};
+use tubewell::{Error, Receipt, Result, TaskState, Ticket, Update};
 
+use super::verbs::unless_refused;
 use super::{Answer, Load};
 use crate::moments::moment;
 use crate::state::{Kind, Survival, tags_for};
@@ -27,10 +28,10 @@ impl Load {
         let issued = self.disk.position();
         let is_same = self.contents.tasks[&id].pri == pri;
         if !is_same && self.rng.one_in(4) {
-            let ticket = match tube.deferred(WhenFull::Block).set_priority(id, pri) {
-                Err(Error::NotFound { .. }) => return Ok(()),
-                ticket => ticket?,
-            };
+            let ticket = tube.to_async().set_priority(id, pri);
+            if let Some(Error::NotFound { .. }) = ticket.refusal() {
+                return Ok(());
+            }
             self.contents().change(id, |task| task.pri = pri);
             self.deferred("deferred priority", issued, ticket, kind);
             return Ok(());
@@ -80,8 +81,7 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
         let updated = if self.rng.one_in(4) {
-            let updated = tube.deferred(WhenFull::Block).update(id, update);
-            updated.map(|updated| ticket = Some(updated))
+            unless_refused(tube.to_async().update(id, update)).map(|updated| ticket = Some(updated))
         } else {
             tube.update(id, update).map(|updated| receipt = Some(updated))
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Result, WhenFull};
+use tubewell::Result;
 
 use super::{Answer, Load};
 use crate::gates::{Gates, SUB_QUEUES};
@@ -63,7 +63,7 @@ impl Load {
             }
             5 => {
                 gates.paused_until = 0;
-                tube.deferred(WhenFull::Block).unpause()?.wait()?;
+                tube.to_async().unpause().wait()?;
                 "deferred unpause"
             }
             _ => {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, OnKey, Put, Result, Ticket, WhenFull};
+use tubewell::{Error, OnKey, Put, Result, Ticket};
 
 use super::Load;
+use super::verbs::unless_refused;
 use crate::moments::moment;
 use crate::state::{Kind, NEVER, Survival, Task};
 
@@ -87,8 +88,7 @@ impl Load {
         let mut ticket: Option<Ticket<_>> = None;
         let mut receipt = None;
         let replaced = if self.rng.one_in(4) {
-            let replaced = tube.deferred(WhenFull::Block).put(put);
-            replaced.map(|replaced| ticket = Some(replaced))
+            unless_refused(tube.to_async().put(put)).map(|replaced| ticket = Some(replaced))
         } else {
             tube.put(put).map(|replaced| receipt = Some(replaced))
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, Put, Result, TaskState, WhenFull};
+use tubewell::{Error, Put, Result, TaskState, Ticket};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
@@ -153,10 +153,10 @@ impl Load {
         let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
         let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
-        let ticket = match tube.deferred(WhenFull::Block).put(put) {
-            Err(Error::Full { .. }) => return Ok(()),
-            ticket => ticket?,
-        };
+        let ticket = tube.to_async().put(put);
+        if let Some(Error::Full { .. }) = ticket.refusal() {
+            return Ok(());
+        }
         self.record_put(&kind, id, task);
         self.deferred("deferred put", issued, ticket, &kind);
         Ok(())
@@ -176,7 +176,7 @@ impl Load {
             return Ok(());
         }
         if self.rng.one_in(4) && before.is_some_and(|state| state != TaskState::Buried) {
-            let ticket = tube.deferred(WhenFull::Block).bury(id)?;
+            let ticket = tube.to_async().bury(id);
             self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
@@ -256,4 +256,9 @@ pub(super) fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
         }
         answer => answer.map(Some),
     }
+}
+
+/// The ticket of a call that was not refused at once.
+pub(super) fn unless_refused<R>(ticket: Ticket<R>) -> Result<Ticket<R>> {
+    ticket.refusal().cloned().map_or(Ok(ticket), Err)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Failure, Filter, Put, Reschedule, Schedule, TaskState, Ticket, TubeOptions, Update, WhenFull,
+    Failure, Filter, Put, Reschedule, Schedule, TaskState, TubeOptions, Update, WhenFull,
 };
 
 use super::puts::moment;
@@ -112,16 +112,15 @@ impl Script<'_> {
     pub fn deferred(&self) {
         self.about("deferred calls");
         let written = self.tube("written");
-        let deferred = written.deferred(WhenFull::Block);
-        self.note("put", deferred.put("deferred").and_then(Ticket::wait));
-        let refusing = written.deferred(WhenFull::Refuse);
-        self.note("put", refusing.put("refused if full").and_then(Ticket::wait));
-        self.note("not found", deferred.delete(4000).and_then(Ticket::wait));
+        let deferred = written.to_async();
+        self.note("put", deferred.put("deferred").wait());
+        let refusing = written.to_async().refuse_when_full();
+        self.note("put", refusing.put("refused if full").wait());
+        self.note("not found", deferred.delete(4000).wait());
         let claim = written.try_take().unwrap().unwrap();
         let parked = claim.park_deferred(MINUTE, WhenFull::Block).unwrap().wait();
         self.note("park", parked.map(|token| token.id()));
         self.note("capacity", crate::executor::block_on(self.store.capacity_async()));
-        self.note("tube", crate::executor::block_on(deferred.capacity_async()));
     }
 
     pub fn inspection(&self) {

@@ -28,7 +28,7 @@ impl Script<'_> {
         self.note("dropped", jobs.peek(100));
 
         self.about("a take that waits");
-        let take = begin(plain.take_async(None));
+        let take = begin(plain.to_async().take(None));
         self.act(Act::Waiting("plain".into(), 1));
         self.note("put", plain.put("late"));
         let late = take.end();
@@ -36,13 +36,13 @@ impl Script<'_> {
         self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
         self.note("truncate", plain.truncate());
         self.note("catch_up", self.store.catch_up());
-        let take = begin(plain.take_async(5 * SECOND));
+        let take = begin(plain.to_async().take(5 * SECOND));
         self.act(Act::Waiting("plain".into(), 1));
         self.advance(5 * SECOND);
         self.note("timeout", take.end());
 
         self.about("a take that is cancelled");
-        let take = begin(plain.take_async(None));
+        let take = begin(plain.to_async().take(None));
         self.act(Act::Waiting("plain".into(), 1));
         drop(take);
         self.act(Act::Waiting("plain".into(), 0));

@@ -11,25 +11,25 @@ impl Script<'_> {
     pub fn waits(&self) {
         self.about("waits for space");
         let (small, jobs) = (self.tube("small"), self.jobs());
-        let waiting = begin(small.put_wait_async("two", None));
+        let waiting = begin(small.to_async().put_wait("two", None));
         self.act(Act::WaitingPuts("small".into(), 1));
         let claim = small.try_take().unwrap().unwrap();
         self.note("ack", claim.ack());
         self.note("put_wait", waiting.end());
-        let waiting = begin(small.put_wait_async("three", SECOND));
+        let waiting = begin(small.to_async().put_wait("three", SECOND));
         self.act(Act::WaitingPuts("small".into(), 1));
         self.advance(SECOND);
         self.note("full", waiting.end());
 
         self.about("waits for ends");
         let id = put(&jobs, Put::new("waited for").pri(0));
-        let end = begin(jobs.wait_done_async(id, None));
+        let end = begin(jobs.to_async().wait_done(id, None));
         self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
         self.note("wait_done", end.end());
         self.note("outcome", jobs.outcome(id));
         // In a tube of its own: the take is answered with this task, whichever comes first.
         let asked = self.tube("asked");
-        let request = begin(asked.put_and_wait_async("request", None));
+        let request = begin(asked.to_async().put_and_wait("request", None));
         let claim = asked.take(None).unwrap().unwrap();
         self.note("take", &claim);
         self.note("ack_with", claim.ack_with("response"));

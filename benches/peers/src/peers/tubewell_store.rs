@@ -5,10 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{
-    Claim, Counting, Deferred, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube,
-    TubeOptions, UTUBE, UTUBETTL, WhenFull,
-};
+use tubewell::{Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull, AsyncTube};
 
 use crate::ledger::Ledger;
 use crate::queue::{
@@ -285,7 +282,7 @@ fn run_with_tickets(
     plan: &Plan,
     ledger: &Ledger,
 ) -> Result<Outcome> {
-    let deferred = tube.deferred(WhenFull::Block);
+    let deferred = tube.to_async();
     let (mut in_flight, mut body) = (VecDeque::with_capacity(tickets), Vec::new());
     let (start, mut done, mut more) = (Instant::now(), 0, true);
     while more || !in_flight.is_empty() {
@@ -325,7 +322,7 @@ fn run_with_tickets(
 /// Takes the next task and acks it with a deferred call.
 fn ack_next(
     tube: &Tube,
-    deferred: &Deferred,
+    deferred: &AsyncTube,
     ledger: &Ledger,
 ) -> Result<Option<Ticket<tubewell::Receipt>>> {
     let Some(claim) = tube.try_take()? else { return Ok(None) };

@@ -441,7 +441,7 @@ fn take_many_and_release_all_stop_after_a_step() {
     tube.put_many(vec!["work"; 600]).unwrap();
     let claims = tube.take_many(600, Duration::ZERO).unwrap();
     assert_eq!(claims.len(), 600);
-    let released = tube.make(&ReleaseAll { limit: usize::MAX, forgive: false });
+    let released = tube.make(ReleaseAll { limit: usize::MAX, forgive: false });
     assert_eq!(released, Ok((512, Ok(()))));
     assert_eq!(tube.release_all(), Ok(88));
     let session = tube.session();
