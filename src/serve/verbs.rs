@@ -51,7 +51,7 @@ impl Serve<'_> {
             return refused(refusal);
         }
         let is_deferred = matches!(mode, Mode::Deferred | Mode::DeferredOrRefused);
-        let refusal_waits = verb.refusal_waits() && !is_deferred;
+        let refusal_waits = verb.refusal_waits();
         // Before the decision, after which it would have to be undone.
         let permit = match V::WAITS.then(|| peer.wait_in(1)).transpose() {
             Ok(permit) => permit,
@@ -95,9 +95,14 @@ async fn make_once_free<V: Begin>(
     verb: V,
 ) -> Reply {
     let on = V::On::as_ref(&on);
-    let refusal_waits = verb.refusal_waits() && !is_deferred;
-    match wait::decide_verb(&peer.store, buffer, on, &verb, refusal_waits).await {
-        Ok(decided) => wait_for(&peer.store, V::KIND.changes(), begun::<V>(decided)).await,
+    match wait::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
+        Ok(decided) => {
+            let decided = begun::<V>(decided);
+            if decided.answer.is_err() {
+                release_if::<V>(&peer, is_deferred, on);
+            }
+            wait_for(&peer.store, V::KIND.changes(), decided).await
+        }
         Err(refusal) => refusal_reply::<V>(&peer, is_deferred, on, refusal),
     }
 }
@@ -114,6 +119,10 @@ fn answer<V: Begin>(
         Ok(decided) => begun::<V>(decided),
         Err(refusal) => return refuse::<V>(peer, is_deferred, on, refusal),
     };
+    if decided.answer.is_err() {
+        // A refusal, which waits for the change that has caused it.
+        release_if::<V>(peer, is_deferred, on);
+    }
     let changes = V::KIND.changes();
     match decided {
         Decided { answer: Ok(Begun::Done(answer)), wait: None } => {
