@@ -216,6 +216,7 @@ fn only_handle_wait_and_serve_give_verbs_to_the_core() {
         "src/handle.rs",
         "src/open_store.rs",
         "src/pipeline/inner.rs",
+        "src/pipeline/line.rs",
         "src/wait/call.rs",
         "src/serve/verbs.rs",
         "src/serve/service/tests.rs",
@@ -238,6 +239,8 @@ fn storage_and_pipeline_do_not_know_the_handles() {
         "crate::claim",
         "crate::session::",
         "crate::deferred",
+        "crate::mode",
+        "crate::ticket",
         "crate::wait",
     ] {
         only("src/storage", word, &[]);
