@@ -28,10 +28,10 @@ impl Load {
         let issued = self.disk.position();
         let is_same = self.contents.tasks[&id].pri == pri;
         if !is_same && self.rng.one_in(4) {
-            let ticket = tube.to_async().set_priority(id, pri);
-            if let Some(Error::NotFound { .. }) = ticket.refusal() {
-                return Ok(());
-            }
+            let ticket = match unless_refused(tube.to_async().set_priority(id, pri)) {
+                Err(Error::NotFound { .. }) => return Ok(()),
+                ticket => ticket?,
+            };
             self.contents().change(id, |task| task.pri = pri);
             self.deferred("deferred priority", issued, ticket, kind);
             return Ok(());

@@ -85,7 +85,7 @@ impl Load {
         let (kind, tube) = (self.contents.tubes[name].clone(), self.store.tube(name)?);
         let issued = self.disk.position();
         if self.rng.one_in(4) {
-            let ticket = tube.to_async().forget(id);
+            let ticket = unless_refused(tube.to_async().forget(id))?;
             self.contents().tasks.remove(&id);
             self.deferred("deferred forget", issued, ticket, &kind);
         } else {

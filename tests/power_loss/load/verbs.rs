@@ -153,10 +153,10 @@ impl Load {
         let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
         let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
-        let ticket = tube.to_async().put(put);
-        if let Some(Error::Full { .. }) = ticket.refusal() {
-            return Ok(());
-        }
+        let ticket = match unless_refused(tube.to_async().put(put)) {
+            Err(Error::Full { .. }) => return Ok(()),
+            ticket => ticket?,
+        };
         self.record_put(&kind, id, task);
         self.deferred("deferred put", issued, ticket, &kind);
         Ok(())
@@ -176,7 +176,7 @@ impl Load {
             return Ok(());
         }
         if self.rng.one_in(4) && before.is_some_and(|state| state != TaskState::Buried) {
-            let ticket = tube.to_async().bury(id);
+            let ticket = unless_refused(tube.to_async().bury(id))?;
             self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
