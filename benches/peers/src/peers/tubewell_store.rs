@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull, AsyncTube};
+use tubewell::{
+    Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube,
+    TubeOptions, UTUBE, UTUBETTL, WhenFull,
+};
 
 use crate::ledger::Ledger;
 use crate::queue::{
@@ -289,13 +292,13 @@ fn run_with_tickets(
         more = more && start.elapsed() < plan.limit;
         while more && in_flight.len() < tickets {
             if plan.work == Work::TakeAck {
-                match ack_next(tube, &deferred, ledger)? {
+                match ack_next(tube, ledger)? {
                     Some(ticket) => in_flight.push_back(Step::Ack(ticket)),
                     None => more = false,
                 }
             } else {
                 ledger.fill(&mut body);
-                in_flight.push_back(Step::Put(deferred.put(tasks.of(&body, ledger.put()))?));
+                in_flight.push_back(Step::Put(deferred.put(tasks.of(&body, ledger.put()))));
             }
         }
         match in_flight.pop_front() {
@@ -304,7 +307,7 @@ fn run_with_tickets(
                 if plan.work == Work::Put {
                     done += 1;
                 } else {
-                    let ack = ack_next(tube, &deferred, ledger)?;
+                    let ack = ack_next(tube, ledger)?;
                     in_flight
                         .push_back(Step::Ack(ack.ok_or("no task could be taken after a put")?));
                 }
@@ -319,13 +322,9 @@ fn run_with_tickets(
     Ok(Outcome { tasks: done, elapsed: start.elapsed() })
 }
 
-/// Takes the next task and acks it with a deferred call.
-fn ack_next(
-    tube: &Tube,
-    deferred: &AsyncTube,
-    ledger: &Ledger,
-) -> Result<Option<Ticket<tubewell::Receipt>>> {
+/// Takes the next task and acks it, without waiting for the flush.
+fn ack_next(tube: &Tube, ledger: &Ledger) -> Result<Option<Ticket<tubewell::Receipt>>> {
     let Some(claim) = tube.try_take()? else { return Ok(None) };
     ledger.check(claim.body());
-    Ok(Some(deferred.ack_claim(claim)?))
+    Ok(Some(claim.ack_deferred(WhenFull::Block)?))
 }
