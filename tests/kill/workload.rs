@@ -22,8 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, TaskState,
-    Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Receipt, Result, Store,
+    TaskState, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 use crate::abort_points::{self, AbortPoint};
@@ -183,8 +183,14 @@ impl Workload<'_> {
             }
             if tickets.len() > 8 {
                 for (tube, label, ticket) in tickets.drain(..) {
-                    let receipt = ticket.wait().unwrap();
-                    self.reports.write(&format!("p {} {label} {}", tube.name(), receipt.id));
+                    match ticket.wait() {
+                        Ok(Receipt { id, .. }) => {
+                            self.reports.write(&format!("p {} {label} {id}", tube.name()));
+                        }
+                        // It stood in line for space in the write buffer.
+                        Err(Error::Full { .. }) => {}
+                        Err(other) => panic!("put: {other}"),
+                    }
                 }
             }
         }

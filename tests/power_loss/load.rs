@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Clock, Durability, ManualClock, Receipt, Result, Store, StoreOptions, Ticket, Tube,
+    AsyncTube, Claim, Clock, Durability, Error, ManualClock, Receipt, Result, Store, StoreOptions,
+    Ticket, Tube,
 };
 
 use crate::check::clock_at;
@@ -288,6 +289,19 @@ impl Load {
         self.history.steps[step].answered = None;
         self.history.steps[step].durable_from = None;
         self.tickets.push((ticket, step, survival == Survival::FromAnswer));
+    }
+
+    /// Makes a change whose answer comes later, once it has space: whether it is refused is known then.
+    fn given<R>(&self, tube: &Tube, change: impl Fn(&AsyncTube) -> Ticket<R>) -> Result<Ticket<R>> {
+        let tube = tube.to_async().refuse_when_full();
+        loop {
+            let ticket = change(&tube);
+            match ticket.refusal() {
+                Some(Error::Overloaded) => self.store.capacity_async().wait()?,
+                Some(refusal) => return Err(refusal.clone()),
+                None => return Ok(ticket),
+            }
+        }
     }
 
     fn contents(&mut self) -> &mut Contents {

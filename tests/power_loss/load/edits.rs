@@ -2,7 +2,6 @@
 
 use tubewell::{Error, Receipt, Result, TaskState, Ticket, Update};
 
-use super::verbs::unless_refused;
 use super::{Answer, Load};
 use crate::moments::moment;
 use crate::state::{Kind, Survival, tags_for};
@@ -28,7 +27,7 @@ impl Load {
         let issued = self.disk.position();
         let is_same = self.contents.tasks[&id].pri == pri;
         if !is_same && self.rng.one_in(4) {
-            let ticket = match unless_refused(tube.to_async().set_priority(id, pri)) {
+            let ticket = match self.given(&tube, |tube| tube.set_priority(id, pri)) {
                 Err(Error::NotFound { .. }) => return Ok(()),
                 ticket => ticket?,
             };
@@ -81,7 +80,8 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
         let updated = if self.rng.one_in(4) {
-            unless_refused(tube.to_async().update(id, update)).map(|updated| ticket = Some(updated))
+            self.given(&tube, |tube| tube.update(id, update.clone()))
+                .map(|updated| ticket = Some(updated))
         } else {
             tube.update(id, update).map(|updated| receipt = Some(updated))
         };

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tubewell::{Error, OnKey, Put, Result, Ticket};
 
 use super::Load;
-use super::verbs::unless_refused;
 use crate::moments::moment;
 use crate::state::{Kind, NEVER, Survival, Task};
 
@@ -88,7 +87,7 @@ impl Load {
         let mut ticket: Option<Ticket<_>> = None;
         let mut receipt = None;
         let replaced = if self.rng.one_in(4) {
-            unless_refused(tube.to_async().put(put)).map(|replaced| ticket = Some(replaced))
+            self.given(&tube, |tube| tube.put(put.clone())).map(|replaced| ticket = Some(replaced))
         } else {
             tube.put(put).map(|replaced| receipt = Some(replaced))
         };

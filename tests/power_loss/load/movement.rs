@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell::{Claim, Error, Finish, Put, Receipt, Result, TaskState, Tube, WhenFull};
 
-use super::verbs::{unless_ended, unless_refused};
+use super::verbs::unless_ended;
 use super::{Answer, Load};
 use crate::attempts::End;
 use crate::image_run::micros;
@@ -71,7 +71,7 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let moved = if !kind.temporary && self.rng.one_in(3) {
-            unless_refused(tube.to_async().move_to(id, &target)).map(|moved| ticket = Some(moved))
+            self.given(&tube, |tube| tube.move_to(id, &target)).map(|moved| ticket = Some(moved))
         } else {
             tube.move_to(id, &target).map(|moved| receipt = Some(moved))
         };

@@ -6,7 +6,7 @@ use tubewell::{Claim, Error, Result, TaskState, WhenFull};
 
 use super::Load;
 use super::attempts::Held;
-use super::verbs::{unless_ended, unless_refused};
+use super::verbs::unless_ended;
 use crate::state::Kind;
 
 impl Load {
@@ -52,7 +52,7 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let resolved = if !kind.temporary && self.rng.one_in(3) {
-            let resolved = unless_refused(tube.to_async().resolve(id, result.as_deref()));
+            let resolved = self.given(&tube, |tube| tube.resolve(id, result.as_deref()));
             resolved.map(|resolved| ticket = Some(resolved))
         } else {
             tube.resolve(id, result.as_deref()).map(|resolved| receipt = Some(resolved))
@@ -85,7 +85,7 @@ impl Load {
         let (kind, tube) = (self.contents.tubes[name].clone(), self.store.tube(name)?);
         let issued = self.disk.position();
         if self.rng.one_in(4) {
-            let ticket = unless_refused(tube.to_async().forget(id))?;
+            let ticket = self.given(&tube, |tube| tube.forget(id))?;
             self.contents().tasks.remove(&id);
             self.deferred("deferred forget", issued, ticket, &kind);
         } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, Put, Result, TaskState, Ticket};
+use tubewell::{Error, Put, Result, TaskState};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
@@ -153,7 +153,7 @@ impl Load {
         let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
         let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
-        let ticket = match unless_refused(tube.to_async().put(put)) {
+        let ticket = match self.given(&tube, |tube| tube.put(put.clone())) {
             Err(Error::Full { .. }) => return Ok(()),
             ticket => ticket?,
         };
@@ -176,7 +176,7 @@ impl Load {
             return Ok(());
         }
         if self.rng.one_in(4) && before.is_some_and(|state| state != TaskState::Buried) {
-            let ticket = unless_refused(tube.to_async().bury(id))?;
+            let ticket = self.given(&tube, |tube| tube.bury(id))?;
             self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
@@ -256,9 +256,4 @@ pub(super) fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
         }
         answer => answer.map(Some),
     }
-}
-
-/// The ticket of a call that was not refused at once.
-pub(super) fn unless_refused<R>(ticket: Ticket<R>) -> Result<Ticket<R>> {
-    ticket.refusal().cloned().map_or(Ok(ticket), Err)
 }
