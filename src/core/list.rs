@@ -27,9 +27,7 @@ pub(crate) use crate::core::verbs::{
     ReleaseAll, ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze,
     SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
-pub(crate) use crate::core::waits::{
-    PutAndWait, PutOrWait, Space, SpaceInTube, WaitDone, WaitDrained,
-};
+pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
 
 /// The list of all verbs.
@@ -103,7 +101,7 @@ verbs! {
         DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
         IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListSchedules, Log, MoveSome, MoveTo, OwnerOf, Parents,
         Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,
-        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule, SpaceInTube,
+        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule,
         Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
     of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
         ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,

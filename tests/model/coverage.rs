@@ -65,7 +65,6 @@ fn generated_steps_cover_every_transition_of_every_driver() {
 #[cfg(feature = "_peer")]
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Space", "changes and answers nothing; in waits for capacity: tests/parity"),
-    ("SpaceInTube", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("IsTimed", "asked by workers: tests/worker"),
     ("PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
     ("Limit", "made by workers: tests/worker/limits.rs"),

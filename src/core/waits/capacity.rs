@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::core::state::{CapacitySlot, Core, Decided, FILE, InLine, LineCall, MEMORY};
-use crate::core::verb::{Decide, TubeRef, verb};
+use crate::core::verb::{Decide, verb};
 
 verb! {
     /// Nothing, once the write buffer of the file has space.
@@ -13,17 +13,6 @@ verb! {
 
 impl Decide for Space {
     fn decide(&self, _: &mut Core, (): ()) -> Result<Decided<()>> {
-        Ok(Decided::now(()))
-    }
-}
-
-verb! {
-    /// Nothing, once the write buffer of the tube has space.
-    0 InTube Space: SpaceInTube {} -> ()
-}
-
-impl Decide for SpaceInTube {
-    fn decide(&self, _: &mut Core, _: TubeRef<'_>) -> Result<Decided<()>> {
         Ok(Decided::now(()))
     }
 }

@@ -11,7 +11,7 @@ mod ready;
 mod takes;
 mod watches;
 
-pub(crate) use capacity::{Space, SpaceInTube};
+pub(crate) use capacity::Space;
 pub(crate) use puts::PutOrWait;
 pub(crate) use takes::TakeAttempt;
 pub(crate) use watches::{PutAndWait, WaitDone, WaitDrained, Watching};

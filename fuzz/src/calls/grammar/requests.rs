@@ -75,10 +75,10 @@ static CALL: Choice = Choice {
 static VERB: Choice = Choice {
     name: VERBS,
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
-    // No byte chooses the first verb of the list below.
-    later: &[(0, "SpaceInTube", &[]), (31, "Steps", &[Id, Field::Byte(1), StepName])],
+    later: &[(1, "PutTask", &[PUT]), (31, "Steps", &[Id, Field::Byte(1), StepName])],
     variants: &[
-        (0, "SpaceInTube", &[]),
+        // No verb has the number 0 any more.
+        (1, "PutTask", &[PUT]),
         (1, "PutTask", &[PUT]),
         (2, "PutOrWait", &[Session, PUT, Option(&Time)]),
         // Nor has any the number 3.
