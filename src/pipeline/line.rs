@@ -120,7 +120,7 @@ impl StoreInner {
     fn carry_out<'a>(
         &'a self,
         core: MutexGuard<'a, Core>,
-        next: fn(&mut Core) -> Option<LineCall>,
+        next: fn(&mut Core) -> Option<LineCall<Core>>,
     ) -> MutexGuard<'a, Core> {
         let mut core = core;
         while let Some(call) = next(&mut core) {

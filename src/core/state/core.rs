@@ -132,7 +132,7 @@ pub(crate) struct Core {
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
     /// Futures that wait for capacity, by write buffer.
-    pub(in crate::core) capacity_queues: [CapacityQueue; 2],
+    pub(in crate::core) capacity_queues: [CapacityQueue<Core>; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
     /// The transaction of the application whose commit is being written, or has failed.

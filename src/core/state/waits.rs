@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::claims::Grant;
-use super::core::Core;
 use super::decided::{Decided, Wait};
 use super::request::PutRequest;
 use super::wait_keys::WatchKey;
@@ -40,15 +39,20 @@ pub(crate) struct WaitingPut {
 }
 
 /// What waits for space in one write buffer, by arrival.
-#[derive(Default)]
-pub(in crate::core) struct CapacityQueue {
-    pub(in crate::core) waiting: BTreeMap<u64, InLine>,
+pub(in crate::core) struct CapacityQueue<C> {
+    pub(in crate::core) waiting: BTreeMap<u64, InLine<C>>,
     /// How many futures are called and have not looked since.
     pub(in crate::core) called: usize,
 }
 
+impl<C> Default for CapacityQueue<C> {
+    fn default() -> CapacityQueue<C> {
+        CapacityQueue { waiting: BTreeMap::new(), called: 0 }
+    }
+}
+
 /// What waits for space in a write buffer.
-pub(in crate::core) enum InLine {
+pub(in crate::core) enum InLine<C> {
     /// A future, which looks for space when it is called.
     Future {
         slot: Arc<CapacitySlot>,
@@ -56,11 +60,11 @@ pub(in crate::core) enum InLine {
         max_rows: usize,
     },
     /// A call, which whoever has the lock carries out, also if its caller has gone.
-    Call(LineCall),
+    Call(LineCall<C>),
 }
 
-/// A call that stands in line for space. It decides, and fills the slot of its caller.
-pub(crate) type LineCall = Box<dyn FnOnce(&mut Core) -> CarriedOut + Send>;
+/// A call on the core that stands in line for space. It decides, and fills the slot of its caller.
+pub(crate) type LineCall<C> = Box<dyn FnOnce(&mut C) -> CarriedOut + Send>;
 
 /// A call that has stood in line, and is decided.
 pub(crate) struct CarriedOut {

@@ -57,12 +57,12 @@ impl Core {
     }
 
     /// Adds a call to the queue of a write buffer: it is carried out once there is space.
-    pub(crate) fn wait_in_line(&mut self, buffer: usize, call: LineCall) {
+    pub(crate) fn wait_in_line(&mut self, buffer: usize, call: LineCall<Core>) {
         let arrival = self.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
     }
 
-    fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine) {
+    fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine<Core>) {
         self.capacity_queues[buffer].waiting.insert(arrival, waiting);
         if self.buffers[buffer].is_dirty() {
             self.buffers[buffer].has_waiters = true;
@@ -91,11 +91,11 @@ impl Core {
     /// Calls waiting futures in order of arrival, at most as many as there are free rows, or all of
     /// them once the store is closed or has failed. Stops at a call, which the caller carries out before
     /// it asks again. Runs each time the lock is released, so no freed space is missed.
-    pub(crate) fn serve_capacity(&mut self) -> Option<LineCall> {
+    pub(crate) fn serve_capacity(&mut self) -> Option<LineCall<Core>> {
         [FILE, MEMORY].into_iter().find_map(|buffer| self.serve_buffer(buffer))
     }
 
-    fn serve_buffer(&mut self, buffer: usize) -> Option<LineCall> {
+    fn serve_buffer(&mut self, buffer: usize) -> Option<LineCall<Core>> {
         if self.capacity_queues[buffer].waiting.is_empty() {
             return None;
         }
@@ -104,7 +104,7 @@ impl Core {
         let rows = self.buffers[buffer].edits.active.len();
         let queue = &mut self.capacity_queues[buffer];
         while free > queue.called {
-            let has_space = |waiting: &InLine| match waiting {
+            let has_space = |waiting: &InLine<Core>| match waiting {
                 InLine::Future { max_rows, .. } => refused || rows < *max_rows,
                 InLine::Call(_) => true,
             };
@@ -124,9 +124,9 @@ impl Core {
     }
 
     /// The next call that waits for space, whether there is some or not.
-    pub(crate) fn next_in_line(&mut self) -> Option<LineCall> {
+    pub(crate) fn next_in_line(&mut self) -> Option<LineCall<Core>> {
         self.capacity_queues.iter_mut().find_map(|queue| {
-            let is_call = |waiting: &InLine| matches!(waiting, InLine::Call(_));
+            let is_call = |waiting: &InLine<Core>| matches!(waiting, InLine::Call(_));
             let mut waiting = queue.waiting.iter();
             let next =
                 waiting.find(|(_, waiting)| is_call(waiting)).map(|(arrival, _)| *arrival)?;
