@@ -20,14 +20,13 @@ impl StoreInner {
     /// that the close calls may close the store too.
     pub(crate) fn close(&self) -> Result<()> {
         let this = thread::current().id();
-        let mut core = self.lock();
+        let mut core = self.empty_line(self.lock());
         if core.closed {
             while self.closing_thread.lock().is_some_and(|closing| closing != this) {
                 self.close_finished.wait(&mut core);
             }
             return Ok(());
         }
-        let mut core = self.empty_line(core);
         core.closed = true;
         *self.closing_thread.lock() = Some(this);
         let _closing = CloseGuard(self);

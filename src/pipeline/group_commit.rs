@@ -24,6 +24,9 @@ impl StoreInner {
             let mut core = self.lock();
             core.effects.writer_is_busy = false;
             let task = loop {
+                if core.line_has_space() {
+                    break WriterTask::Line;
+                }
                 if core.outage.is_none()
                     && let Some(task) = next_task(&mut core, !self.clock().is_manual())
                 {
@@ -38,7 +41,7 @@ impl StoreInner {
                 core.effects.writer_is_parked = false;
                 self.set_time(&mut core);
             };
-            core.effects.writer_is_busy = !matches!(task, WriterTask::Write);
+            core.effects.writer_is_busy = !matches!(task, WriterTask::Write | WriterTask::Line);
             let after_unlock = self.unlock_only(core);
             self.run_task(task);
             drop(after_unlock);
@@ -52,6 +55,8 @@ impl StoreInner {
             WriterTask::Commit(buffer) => self.lead(buffer),
             WriterTask::Write => self.write_deferred(self.lock(), true),
             WriterTask::Shrink => self.shrink_if_mostly_empty(),
+            // The release of the lock has carried out a step of it.
+            WriterTask::Line => {}
         }
     }
 

@@ -85,6 +85,8 @@ pub(super) enum WriterTask {
     Write,
     /// Shrinks the file in an idle period.
     Shrink,
+    /// Carries out calls in line.
+    Line,
 }
 
 /// The next task of the writer thread: a write of the journal, then a commit that was left to it or

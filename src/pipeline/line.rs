@@ -11,6 +11,9 @@ use crate::core::{CarriedOut, Core, Decided, Filled, LineCall, WaitSlot};
 use crate::sync::MutexGuard;
 use crate::{Error, Result, WhenFull};
 
+/// How many calls in line are carried out under one hold of the lock, so that other calls get it in between.
+const LINE_STEP: usize = 64;
+
 /// A change that was given to the store.
 pub(crate) enum Given<V: Begin> {
     Decided(Decided<Result<V::First>>),
@@ -107,14 +110,24 @@ impl StoreInner {
         Ok(Given::InLine(slot))
     }
 
-    /// Carries out the calls in line that have space now, and calls the futures.
+    /// Carries out a step of the calls in line that have space now, and calls the futures. The writer thread
+    /// goes on with the rest.
     pub(super) fn serve_line<'a>(&'a self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.carry_out(core, Core::serve_capacity)
+        let mut core = self.carry_out(core, Core::serve_capacity);
+        core.effects.call_writer |= core.line_has_space();
+        core
     }
 
-    /// Carries out all calls in line, before a close.
+    /// Carries out the calls that stand in line now, before a close.
     pub(super) fn empty_line<'a>(&'a self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.carry_out(core, Core::next_in_line)
+        let mut core = core;
+        let mut left = core.calls_in_line();
+        while left > 0 && !core.closed {
+            left = left.saturating_sub(LINE_STEP);
+            self.unlock(self.carry_out(core, Core::next_in_line));
+            core = self.lock();
+        }
+        core
     }
 
     fn carry_out<'a>(
@@ -123,7 +136,8 @@ impl StoreInner {
         next: fn(&mut Core) -> Option<LineCall<Core>>,
     ) -> MutexGuard<'a, Core> {
         let mut core = core;
-        while let Some(call) = next(&mut core) {
+        for _ in 0..LINE_STEP {
+            let Some(call) = next(&mut core) else { break };
             let (mut locked, CarriedOut { wait, slot }) = self.run_guarded(core, call);
             leave_to_writer(&mut locked, wait.as_ref());
             locked.effects.after_unlock.deeds().line_slots.push(slot);

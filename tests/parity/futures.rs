@@ -104,6 +104,30 @@ fn dropped_ticket_in_line_ends_the_wait_that_its_change_begins() {
     });
 }
 
+/// Far more changes than the write buffer has rows, and than are made under one hold of the lock. Nobody waits
+/// for any but the last.
+#[test]
+fn long_line_is_made_in_the_order_of_its_calls() {
+    const CALLS: u64 = 1_000;
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let tickets = small.fill();
+        let before = tickets.len() as u64;
+        let jobs = small.tube.to_async();
+        let mut last = jobs.put("0");
+        for n in 1..CALLS {
+            last = jobs.put(n.to_string());
+        }
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        assert_eq!(block_on(last).unwrap().id, before + CALLS - 1);
+        let bodies = small.tube.list_bodies(TaskState::Ready, None, 2_000).unwrap().items;
+        let bodies = bodies.iter().skip(usize::try_from(before).unwrap());
+        assert!(bodies.enumerate().all(|(n, task)| task.body.text() == n.to_string()));
+        small.assert_verified();
+    });
+}
+
 /// A close carries out what stands in line.
 #[test]
 fn close_leaves_no_change_in_line() {

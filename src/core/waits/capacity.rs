@@ -123,6 +123,26 @@ impl Core {
         None
     }
 
+    /// Whether a call in line has space.
+    pub(crate) fn line_has_space(&self) -> bool {
+        let refused = self.check_open().is_err();
+        [FILE, MEMORY].into_iter().any(|buffer| {
+            let queue = &self.capacity_queues[buffer];
+            let mut waiting = queue.waiting.values();
+            waiting.any(|waiting| matches!(waiting, InLine::Call(_)))
+                && (refused || self.free_rows(buffer) > queue.called)
+        })
+    }
+
+    /// How many calls stand in line.
+    pub(crate) fn calls_in_line(&self) -> usize {
+        let is_call = |waiting: &&InLine<Core>| matches!(waiting, InLine::Call(_));
+        self.capacity_queues
+            .iter()
+            .map(|queue| queue.waiting.values().filter(is_call).count())
+            .sum()
+    }
+
     /// The next call that waits for space, whether there is some or not.
     pub(crate) fn next_in_line(&mut self) -> Option<LineCall<Core>> {
         self.capacity_queues.iter_mut().find_map(|queue| {
